@@ -8,6 +8,7 @@ limit (work conservation).
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from flowcore.messages import Bid
 from flowcore.packing import max_weight
 
 
@@ -16,7 +17,7 @@ class Contender:
     """A job with bytes waiting, as one switch sees it."""
 
     job: str
-    bid: float
+    bid: Bid
     flows_on: Mapping[str, int]  # link: how many of its waiting flows cross it; only links of this switch
     limit_bps: float  # no flow of the job can use more
 
@@ -32,7 +33,7 @@ def in_order(contenders: Sequence[Contender], capacity_bps: Mapping[str, float])
     """Highest bid first, each takes what those before it left; ties by job name."""
     left = dict(capacity_bps)
     rates = [0.0] * len(contenders)
-    order = sorted(range(len(contenders)), key=lambda index: (-contenders[index].bid, contenders[index].job))
+    order = sorted(range(len(contenders)), key=lambda index: (-contenders[index].bid.urgency, contenders[index].job))
     for index in order:
         contender = contenders[index]
         rate = min(left[link] / flows for link, flows in contender.flows_on.items())
@@ -43,8 +44,12 @@ def in_order(contenders: Sequence[Contender], capacity_bps: Mapping[str, float])
     return rates
 
 
-def by_weight(contenders: Sequence[Contender], capacity_bps: Mapping[str, float]) -> list[float]:
-    """The max-weight packing, one group of jobs that share links at a time."""
+def by_weight(
+    contenders: Sequence[Contender],
+    capacity_bps: Mapping[str, float],
+    weights: Callable[[Sequence[Bid]], list[float]],
+) -> list[float]:
+    """The max-weight packing, one group of jobs that share links at a time; `weights` values a group's bids."""
     rates = [0.0] * len(contenders)
     for group in _groups(contenders):
         members = [contenders[index] for index in group]
@@ -61,7 +66,7 @@ def by_weight(contenders: Sequence[Contender], capacity_bps: Mapping[str, float]
             for link in links
         ]
         limits = [min(1.0, member.limit_bps / rate) for member, rate in zip(members, alone, strict=True)]
-        shares = max_weight([member.bid for member in members], rows, limits)
+        shares = max_weight(weights([member.bid for member in members]), rows, limits)
         for index, share, rate in zip(group, shares, alone, strict=True):
             rates[index] = share * rate
     return rates
@@ -69,19 +74,19 @@ def by_weight(contenders: Sequence[Contender], capacity_bps: Mapping[str, float]
 
 def _groups(contenders: Sequence[Contender]) -> list[list[int]]:
     """Contenders connected through shared links, each group in input order."""
-    group_of_link: dict[str, list[int]] = {}
-    groups: dict[int, list[int]] = {}
+    parent = list(range(len(contenders)))
+
+    def root(index: int) -> int:
+        while parent[index] != index:
+            parent[index] = index = parent[parent[index]]
+        return index
+
+    first_on: dict[str, int] = {}
     for index, contender in enumerate(contenders):
-        merged = [index]
         for link in contender.flows_on:
-            group = group_of_link.get(link)
-            if group is not None and group is not merged and group[0] in groups:
-                del groups[group[0]]
-                merged = sorted(group + merged)
-                for member in merged:
-                    for other in contenders[member].flows_on:
-                        group_of_link[other] = merged
-        for link in contender.flows_on:
-            group_of_link[link] = merged
-        groups[merged[0]] = merged
+            one, other = root(first_on.setdefault(link, index)), root(index)
+            parent[max(one, other)] = min(one, other)
+    groups: dict[int, list[int]] = {}
+    for index in range(len(contenders)):
+        groups.setdefault(root(index), []).append(index)
     return list(groups.values())

@@ -312,7 +312,7 @@ class HostAgent:
             path=flow.path,
             size_bytes=flow.spec.size_bytes,
             bid=self.policy.bid(self, flow, now_ns),
-            limit_bps=flow.bandwidth.value(slot),
+            limit_bps=self.nic_bps,
             sent_bytes=flow.volume_bytes,
             planned_bytes=min(flow.remaining_bytes, planned_bps * self.clock.remaining_ns(now_ns) / 8e9),
             preds=flow.spec.preds,

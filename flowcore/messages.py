@@ -7,11 +7,20 @@ docs/design.md). Rates are bits per second, volumes bytes, times nanoseconds, sl
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from flowcore.patterns import FlowId, FlowSpec
 
 
 # ---- Host to switch ----
+
+
+class Bid(NamedTuple):
+    """What a job puts forward when somebody else wants its links too; the arbiter of the policy reads it."""
+
+    urgency: float  # on the policy's own scale, larger is more urgent
+    compute_ns: float = 0.0  # c: how long it will need no link once it is through
+    remaining_ns: float = 0.0  # r: how long it would still take with the links to itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +30,7 @@ class Claim:
     flow: FlowId
     path: tuple[str, ...]  # names of the links it crosses, in order
     size_bytes: float  # of the whole iteration
-    bid: float  # how urgent, on the policy's own scale; larger goes first
+    bid: Bid
     limit_bps: float  # more than this it could not use (B_i)
     sent_bytes: float  # F_i: sent so far, counted over all iterations (see dependency.py) ...
     planned_bytes: float  # ... and planned for what is left of the current slot

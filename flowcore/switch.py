@@ -188,6 +188,7 @@ class SwitchAgent:
                 for link in self.table.links_of(flow):
                     on[link] = on.get(link, 0) + 1
             claims = [self._claims[flow] for flow in flows]
+            # Hosts of a job agree but for what each noticed last: the most urgent of them speaks for the job.
             bid = max(claim.bid for claim in claims)
             contenders.append(Contender(job, bid, on, min(claim.limit_bps for claim in claims)))
         return contenders, flows_of

@@ -51,10 +51,10 @@ class Channel:
     def active(self) -> bool:
         return self.sent_bytes < self.goal_bytes
 
-    @property
-    def slack_bytes(self) -> float:
-        """How far it may still run ahead before it has to wait for a pred."""
-        return min((pred.sent_bytes for pred in self.preds), default=math.inf) + self.window_bytes - self.sent_bytes
+    def waits_for(self, pred: "Channel") -> bool:
+        """It has caught up with what this pred delivered, and needs more than that."""
+        gap = pred.sent_bytes + self.window_bytes - self.sent_bytes
+        return gap <= CAUGHT_UP_BYTES and gap < self.goal_bytes - self.sent_bytes
 
 
 class FluidNetwork:
@@ -167,7 +167,7 @@ class FluidNetwork:
         waiting = [
             index
             for index, channel in enumerate(channels)
-            if channel.preds and channel.slack_bytes <= CAUGHT_UP_BYTES
+            if any(channel.waits_for(pred) for pred in channel.preds)
         ]
         rates = self._share(channels, ceilings)
         self._apply(channels, rates)
@@ -175,14 +175,7 @@ class FluidNetwork:
             held = False
             for index in waiting:
                 channel = channels[index]
-                pace = min(
-                    (
-                        pred.rate_bps
-                        for pred in channel.preds
-                        if pred.sent_bytes + channel.window_bytes - channel.sent_bytes <= CAUGHT_UP_BYTES
-                    ),
-                    default=math.inf,
-                )
+                pace = min(pred.rate_bps for pred in channel.preds if channel.waits_for(pred))
                 if pace < channel.rate_bps * (1 - 1e-9):
                     ceilings[index] = min(ceilings[index], pace)
                     channel.rate_bps = pace
@@ -194,9 +187,9 @@ class FluidNetwork:
         # A ring of waiting flows can pass small differences round for ever; the last round's rates respect every
         # link, and what a flow may be ahead by now is caught by the next change.
         for index in waiting:
-            channels[index].rate_bps = min(
-                channels[index].rate_bps, *(pred.rate_bps for pred in channels[index].preds)
-            )
+            channel = channels[index]
+            pace = min(pred.rate_bps for pred in channel.preds if channel.waits_for(pred))
+            channel.rate_bps = min(channel.rate_bps, pace)
 
     def _apply(self, channels: Sequence[Channel], rates: Sequence[float]) -> None:
         for channel, rate in zip(channels, rates, strict=True):

@@ -17,7 +17,6 @@ live at the next slot and claims again.
 from typing import TYPE_CHECKING
 
 from flowcore.allocator import allocate
-from flowcore.dependency import excess_bytes
 from flowcore.policy.base import Policy
 from flowcore.units import transfer_ns
 
@@ -47,10 +46,7 @@ class Arbitrated(Policy):
         for flow in flows:
             grant = flow.grant
             assert grant is not None
-            # Bytes that have not reached this host cannot be forwarded: do not hold bandwidth for them.
-            waiting = excess_bytes(flow.volume_bytes, grant.pred_bytes, flow.spec.window_bytes) > 0.0
-            share_bps = 0.0 if waiting else grant.share_bps
-            host.set_rate(flow, max(share_bps, FLOOR_BPS), max(grant.ceiling_bps, FLOOR_BPS))
+            host.set_rate(flow, max(grant.share_bps, FLOOR_BPS), max(grant.ceiling_bps, FLOOR_BPS))
             if flow.plan_bps and not grant.accepted:
                 self._plan(host, flow, now_ns)
                 refused.append(flow)

@@ -7,6 +7,7 @@ which is TCP alone: see fair.py. A policy that wants the switch to divide the cu
 from typing import TYPE_CHECKING, ClassVar
 
 from flowcore.arbitrate import Arbiter
+from flowcore.messages import Bid
 
 if TYPE_CHECKING:
     from flowcore.host import Flow, HostAgent
@@ -17,9 +18,9 @@ class Policy:
     paced: ClassVar[bool] = True  # False: hosts neither ask nor limit
     arbiter: Arbiter | None = None
 
-    def bid(self, host: "HostAgent", flow: "Flow", now_ns: int) -> float:
+    def bid(self, host: "HostAgent", flow: "Flow", now_ns: int) -> Bid:
         """How urgent the flow is, for the arbiter."""
-        return 0.0
+        return Bid(0.0)
 
     def on_ready(self, host: "HostAgent", flow: "Flow", now_ns: int) -> None:
         """The flow has an iteration's bytes waiting."""

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from flowcore.arbitrate import in_order
+from flowcore.messages import Bid
 from flowcore.policy.arbitrated import Arbitrated
 
 if TYPE_CHECKING:
@@ -15,8 +16,8 @@ class Fifo(Arbitrated):
     name = "fifo"
     arbiter = staticmethod(in_order)
 
-    def bid(self, host: "HostAgent", flow: "Flow", now_ns: int) -> float:
-        return -float(flow.ready_ns)
+    def bid(self, host: "HostAgent", flow: "Flow", now_ns: int) -> Bid:
+        return Bid(-float(flow.ready_ns))
 
 
 class Srpt(Arbitrated):
@@ -25,6 +26,6 @@ class Srpt(Arbitrated):
     name = "srpt"
     arbiter = staticmethod(in_order)
 
-    def bid(self, host: "HostAgent", flow: "Flow", now_ns: int) -> float:
+    def bid(self, host: "HostAgent", flow: "Flow", now_ns: int) -> Bid:
         job = host.jobs[flow.id.job]
-        return -job.remaining_share * job.progress.alone_comm_ns
+        return Bid(-job.remaining_share * job.progress.alone_comm_ns)
