@@ -1,8 +1,8 @@
 """Dividing links among the jobs that want them now. A switch does this for the links it keeps a table of.
 
 An arbiter maps contenders to one rate per contender: the rate at which each of the job's flows may send. Every
-arbiter keeps two laws: no link gets more than its capacity, and a job is held back only by a full link or its own
-limit (work conservation).
+arbiter keeps two laws: no link gets more than its capacity, and a job is held back only by a full link (work
+conservation).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,12 +14,11 @@ from flowcore.packing import max_weight
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """A job with bytes waiting, as one switch sees it."""
+    """A job with bytes waiting."""
 
     job: str
     bid: Bid
-    flows_on: Mapping[str, int]  # link: how many of its waiting flows cross it; only links of this switch
-    limit_bps: float  # no flow of the job can use more
+    flows_on: Mapping[str, int]  # link: how many of its waiting flows cross it
 
     def alone_bps(self, capacity_bps: Mapping[str, float]) -> float:
         """The rate of each of its flows with nobody else."""
@@ -36,8 +35,7 @@ def in_order(contenders: Sequence[Contender], capacity_bps: Mapping[str, float])
     order = sorted(range(len(contenders)), key=lambda index: (-contenders[index].bid.urgency, contenders[index].job))
     for index in order:
         contender = contenders[index]
-        rate = min(left[link] / flows for link, flows in contender.flows_on.items())
-        rate = max(0.0, min(rate, contender.limit_bps))
+        rate = max(0.0, min(left[link] / flows for link, flows in contender.flows_on.items()))
         for link, flows in contender.flows_on.items():
             left[link] -= flows * rate
         rates[index] = rate
@@ -51,12 +49,9 @@ def by_weight(
 ) -> list[float]:
     """The max-weight packing, one group of jobs that share links at a time; `weights` values a group's bids."""
     rates = [0.0] * len(contenders)
-    for group in _groups(contenders):
+    for group in groups(contenders):
         members = [contenders[index] for index in group]
         alone = [member.alone_bps(capacity_bps) for member in members]
-        if len(group) == 1:
-            rates[group[0]] = min(alone[0], members[0].limit_bps)
-            continue
         links = dict.fromkeys(link for member in members for link in member.flows_on)
         rows = [
             [
@@ -65,14 +60,13 @@ def by_weight(
             ]
             for link in links
         ]
-        limits = [min(1.0, member.limit_bps / rate) for member, rate in zip(members, alone, strict=True)]
-        shares = max_weight(weights([member.bid for member in members]), rows, limits)
+        shares = max_weight(weights([member.bid for member in members]), rows) if len(group) > 1 else [1.0]
         for index, share, rate in zip(group, shares, alone, strict=True):
             rates[index] = share * rate
     return rates
 
 
-def _groups(contenders: Sequence[Contender]) -> list[list[int]]:
+def groups(contenders: Sequence[Contender]) -> list[list[int]]:
     """Contenders connected through shared links, each group in input order."""
     parent = list(range(len(contenders)))
 

@@ -13,7 +13,7 @@ the table of this host's NIC and nothing else: the same code with one link.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from flowcore.estimate import BandwidthEstimate
 from flowcore.messages import (
@@ -62,7 +62,7 @@ class Flow:
     ready_ns: int = 0
     live: bool = False  # has bytes waiting
     claimed: bool = False  # the switch knows it
-    asking: bool = False  # reported without an answer yet
+    replanned_slot: int = -1  # when it last made a refused plan anew
     grant: Grant | None = None  # the last answer in this iteration ...
     grant_slot: int = 0  # ... and the slot its numbers begin with
     plan_bps: tuple[float, ...] = ()
@@ -116,16 +116,14 @@ class HostAgent:
         self.flows: dict[FlowId, Flow] = {}
         self.nic = next(link for link in topology.links.values() if link.source == name)
         self.nic_bps = self.nic.capacity_bps
-        self.rtt_ns = 0  # of the last report that was answered
+        self.rtt_ns = 0  # how long the switch took to answer last
         self._topology = topology
         self._switch = switch
-        self._local = SwitchAgent(
-            name, Domain({self.nic.name: self.nic_bps}, {self.nic.name: name}, frozenset()), clock, policy.arbiter
-        )
+        self._local = SwitchAgent(name, Domain.of_nic(self.nic), clock, policy.arbiter)
         self._isolated = switch is None
-        self._reported_ns = 0
+        self._number = 0
+        self._last_asked = (0, 0)  # number and time of the last report with a claim
         self._heard_ns = 0
-        self._awaiting = False
         self._tick_ns = clock.epoch_ns
         self._effects: list[Effect] = []
 
@@ -180,14 +178,16 @@ class HostAgent:
             flow.claimed = False
         if not claims and not gone:
             return
-        report = Report(self.name, self.clock.index(now_ns), claims, gone)
+        self._number += 1
+        report = Report(self.name, self._number, self.clock.index(now_ns), claims, gone)
         if self._switch is not None:
             # Also while isolated: its answer is how we learn that it is back.
-            if claims and not self._awaiting:
-                self._reported_ns, self._awaiting = now_ns, True
+            if claims:
+                self._last_asked = (self._number, now_ns)
             self._effects.append(Send(self._switch, report))
         if self._isolated:
-            self._answer(self._local.handle(report, now_ns), now_ns)
+            nic_only = tuple(replace(claim, path=(self.nic.name,)) for claim in claims)
+            self._answer(self._local.handle(replace(report, claims=nic_only), now_ns), now_ns)
 
     def set_rate(self, flow: Flow, rate_bps: float, ceiling_bps: float) -> None:
         """Enforce, unless it is in force already: a change has a price in the kernel."""
@@ -253,9 +253,9 @@ class HostAgent:
 
     def _feedback(self, feedback: Feedback, now_ns: int) -> None:
         self._heard_ns = now_ns
-        if self._awaiting:
-            self.rtt_ns = now_ns - self._reported_ns
-            self._awaiting = False
+        number, asked_ns = self._last_asked
+        if feedback.answers == number:
+            self.rtt_ns = now_ns - asked_ns
         if self._isolated and self._switch is not None:
             self._isolated = False  # the switch is back
         self._take(feedback, now_ns)
@@ -266,7 +266,7 @@ class HostAgent:
         for grant in feedback.grants:
             flow = self.flows.get(grant.flow)
             if flow is not None and flow.live:
-                flow.grant, flow.grant_slot, flow.asking = grant, first_slot, False
+                flow.grant, flow.grant_slot = grant, first_slot
                 progress = self.jobs[grant.flow.job].progress
                 progress.alone_comm_ns = max(float(grant.alone_ns), 1.0)
                 taken.append(flow)
@@ -304,7 +304,7 @@ class HostAgent:
     # ---- Books ----
 
     def _claim(self, flow: Flow, now_ns: int, plans: bool) -> Claim:
-        flow.claimed = flow.asking = True
+        flow.claimed = True
         slot = self.clock.index(now_ns)
         planned_bps = flow.plan_bps[slot - flow.plan_slot] if plans and self._plan_covers(flow, slot) else 0.0
         return Claim(
@@ -312,7 +312,6 @@ class HostAgent:
             path=flow.path,
             size_bytes=flow.spec.size_bytes,
             bid=self.policy.bid(self, flow, now_ns),
-            limit_bps=self.nic_bps,
             sent_bytes=flow.volume_bytes,
             planned_bytes=min(flow.remaining_bytes, planned_bps * self.clock.remaining_ns(now_ns) / 8e9),
             preds=flow.spec.preds,

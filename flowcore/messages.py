@@ -15,6 +15,9 @@ from flowcore.patterns import FlowId, FlowSpec
 # ---- Host to switch ----
 
 
+NO_ANSWER = -1
+
+
 class Bid(NamedTuple):
     """What a job puts forward when somebody else wants its links too; the arbiter of the policy reads it."""
 
@@ -31,7 +34,6 @@ class Claim:
     path: tuple[str, ...]  # names of the links it crosses, in order
     size_bytes: float  # of the whole iteration
     bid: Bid
-    limit_bps: float  # more than this it could not use (B_i)
     sent_bytes: float  # F_i: sent so far, counted over all iterations (see dependency.py) ...
     planned_bytes: float  # ... and planned for what is left of the current slot
     preds: tuple[FlowId, ...]  # whose F the switch should relay, ...
@@ -44,6 +46,7 @@ class Report:
     """Host to switch: renews the lease of every flow it names."""
 
     sender: str
+    number: int  # counts the sender's reports, so that an answer can be told from a push
     first_slot: int
     claims: tuple[Claim, ...]
     withdrawn: tuple[FlowId, ...] = ()
@@ -72,8 +75,37 @@ class Feedback:
     """Switch to host: the answer to a report, or a push because somebody else changed what is available."""
 
     sender: str
+    answers: int  # the number of the report, NO_ANSWER for a push
     first_slot: int
     grants: tuple[Grant, ...]
+
+
+# ---- Between switches: who may send now, where jobs of several racks meet (arena.py) ----
+
+
+class Share(NamedTuple):
+    """What arbitration gives a flow: a guaranteed rate, and how far beyond it may borrow."""
+
+    flow: FlowId
+    share_bps: float
+    ceiling_bps: float
+
+
+@dataclass(frozen=True, slots=True)
+class Contest:
+    """Child to parent: claims whose group of jobs reaches beyond the child; renews their lease."""
+
+    sender: str
+    claims: tuple[Claim, ...]
+    withdrawn: tuple[FlowId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Parent to child: the shares that changed."""
+
+    sender: str
+    shares: tuple[Share, ...]
 
 
 # ---- The job, as the host's monitor sees it ----
@@ -133,7 +165,8 @@ class Tick:
 HostEvent = (
     JobJoined | JobLeft | FlowReady | Progress | FlowDone | IterationEnded | Feedback | SwitchLost | Tick
 )
-SwitchEvent = Report | Feedback | Tick
+SwitchEvent = Report | Feedback | Contest | Verdict | Tick
+Message = Report | Feedback | Contest | Verdict
 
 
 # ---- Effects ----
@@ -144,7 +177,7 @@ class Send:
     """Deliver a message to a host or switch by name; it may be late or lost, never altered."""
 
     to: str
-    message: Report | Feedback
+    message: Message
 
 
 @dataclass(frozen=True, slots=True)

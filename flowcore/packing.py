@@ -3,7 +3,7 @@
 Job j moves all its flows at one rate x_j (a ring or a PS round is as fast as its slowest flow), so with c_jl
 flows on link l it uses c_jl·x_j of it. Measured against its own best, y_j = x_j / (what it reaches alone),
 
-    maximise  Σ_j w_j·y_j      subject to   Σ_j A_lj·y_j ≤ 1  for every link l,     0 ≤ y_j ≤ limit_j
+    maximise  Σ_j w_j·y_j      subject to   Σ_j A_lj·y_j ≤ 1  for every link l,     y_j ≥ 0
 
 with A_lj = c_jl·x_j^alone/u_l, so that max_l A_lj = 1. The dual prices λ_l ≥ 0 of the links obey complementary
 slackness, as the paper's do (§IV-B): a job sends only if its weight pays for its links, w_j ≥ Σ_l λ_l·A_lj.
@@ -23,19 +23,9 @@ from collections.abc import Sequence
 _EPS = 1e-12
 
 
-def max_weight(
-    weights: Sequence[float], rows: Sequence[Sequence[float]], limits: Sequence[float]
-) -> list[float]:
-    """Maximise weights·y under rows·y ≤ 1 and 0 ≤ y ≤ limits. Weights are positive; every limit is in (0, 1]."""
-    count = len(weights)
-    constraints = _undominated(rows)
-    right = [1.0] * len(constraints)
-    for job, limit in enumerate(limits):
-        # Below 1 the limit is not implied by the job's own bottleneck, whose coefficient is 1.
-        if limit < 1.0:
-            constraints.append([1.0 if other == job else 0.0 for other in range(count)])
-            right.append(limit)
-    return _simplex(weights, constraints, right)
+def max_weight(weights: Sequence[float], rows: Sequence[Sequence[float]]) -> list[float]:
+    """Maximise weights·y under rows·y ≤ 1 and y ≥ 0. Weights are positive and every job has a coefficient."""
+    return _simplex(weights, _undominated(rows))
 
 
 def _undominated(rows: Sequence[Sequence[float]]) -> list[list[float]]:
@@ -50,11 +40,11 @@ def _undominated(rows: Sequence[Sequence[float]]) -> list[list[float]]:
     ]
 
 
-def _simplex(weights: Sequence[float], rows: list[list[float]], right: list[float]) -> list[float]:
-    """Primal simplex from the origin, which is feasible because nothing on the right is negative."""
+def _simplex(weights: Sequence[float], rows: list[list[float]]) -> list[float]:
+    """Primal simplex from the origin, which is feasible."""
     jobs, links = len(weights), len(rows)
     tableau = [
-        row + [1.0 if slack == index else 0.0 for slack in range(links)] + [right[index]]
+        row + [1.0 if slack == index else 0.0 for slack in range(links)] + [1.0]
         for index, row in enumerate(rows)
     ]
     reduced = [-weight for weight in weights] + [0.0] * (links + 1)

@@ -4,7 +4,7 @@ A job makes progress in *alone seconds*: computing for a second is one, sending 
 is q·v, with v the time the whole exchange takes alone. Its pace p(t) is alone seconds per second, in [0, 1]. The
 slowdown people see, elapsed time ÷ iterations × T⁰, is 1 ÷ the mean pace, so we keep that mean:
 
-    P(t) = (1/τ) ∫ e^{−(t−u)/τ} p(u) du           ŝ(t) = 1 / P(t) ≥ 1            T⁰ = c + v,  τ = 6·T⁰
+    P(t) = (1/τ) ∫ e^{−(t−u)/τ} p(u) du           ŝ(t) = 1 / P(t) ≥ 1            T⁰ = c + v,  τ = 5·T⁰
 
 The memory τ trades two errors: a short one forgets that a job was favoured an iteration ago and lets it collide
 again with the same neighbour; a long one pays back old debts to a job that long runs well (and starts slowly:
@@ -13,7 +13,7 @@ it takes τ to notice). Between 4 and 8 iterations the mean slowdown differs by 
 
 import math
 
-MEMORY_ITERATIONS = 6.0
+MEMORY_ITERATIONS = 5.0
 
 # Weight of the newest iteration in the learned compute time: jitter averages out, a new batch size is learned in
 # a handful of iterations.

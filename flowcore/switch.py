@@ -2,13 +2,15 @@
 
 It keeps the load table of its links (its outgoing ones, and the uplinks of the hosts plugged into it: a ToR knows
 its ports' speed, and a NIC is as shared as any link), tells each flow what its path has promised, enters or
-refuses plans, relays accumulated volumes between dependent flows, and, where the policy has an arbiter, divides
-the current slot among the jobs that want it.
+refuses plans, and relays accumulated volumes between dependent flows. Where the policy has an arbiter it also
+divides the links among the jobs that want them now (arena.py).
 
 A host talks to its own ToR only. The ToR forwards each claim to the other switches on the flow's path, where it
 appears as one more reporting peer, and merges their grants with its own:
 
-    available = min,  load = Σ,  share = min,  ceiling = min,  accepted = all,  alone = max.
+    available = min,  load = Σ,  accepted = all,  alone = max.
+
+The host gets one answer, when all have answered; a switch that stays silent for a slot is left out of it.
 
 State is soft: everything here came in a report and disappears when the reports stop. A restarted switch is rebuilt
 by the next report of each host.
@@ -17,12 +19,26 @@ by the next report of each host.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from flowcore.arbitrate import Arbiter, Contender
-from flowcore.messages import Claim, Effect, Feedback, Grant, Report, Send, SwitchEvent, Tick
+from flowcore.arbitrate import Arbiter
+from flowcore.arena import Arena
+from flowcore.messages import (
+    NO_ANSWER,
+    Claim,
+    Contest,
+    Effect,
+    Feedback,
+    Grant,
+    Report,
+    Send,
+    Share,
+    SwitchEvent,
+    Tick,
+    Verdict,
+)
 from flowcore.patterns import FlowId
 from flowcore.slots import SlotClock
 from flowcore.table import LoadTable, Plan
-from flowcore.topology import Topology
+from flowcore.topology import Link, Topology
 from flowcore.units import transfer_ns
 
 # Bids grow while jobs wait. Settling them twice a slot costs little and was measured to be as good as always.
@@ -37,29 +53,52 @@ UNLIMITED = float("inf")
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """The links a switch keeps a table of, who keeps the others, and the hosts it is home to."""
+    """What a switch is responsible for."""
 
-    capacity_bps: Mapping[str, float]
-    keeper: Mapping[str, str]  # link: the switch that tables it
-    hosts: frozenset[str]
+    table_bps: Mapping[str, float]  # capacity of the links it keeps a table of
+    keeper: Mapping[str, str]  # who keeps each link's table
+    hosts: frozenset[str]  # whose ToR it is
+    scope_bps: Mapping[str, float]  # capacity of every link at or below it: what it may arbitrate
+    parent: str | None  # who arbitrates beyond that
 
     @classmethod
     def of(cls, switch: str, topology: Topology) -> "Domain":
-        keeper = {
-            link.name: topology.switch_of.get(link.source, link.source) for link in topology.links.values()
-        }
-        own = {name: topology.links[name].capacity_bps for name, owner in keeper.items() if owner == switch}
-        return cls(own, keeper, frozenset(h for h, tor in topology.switch_of.items() if tor == switch))
+        below = {switch}
+        for node in reversed([*topology.hosts, *topology.switches]):  # parents come after their children
+            if topology.parents.get(node, ("",))[0] in below:
+                below.add(node)
+        links = topology.links.values()
+        parent = topology.parents.get(switch, (None,))[0]
+        keeper = {link.name: topology.switch_of.get(link.source, link.source) for link in links}
+        # With several tops (spines) the one that arbitrates has all links in scope, the others' too.
+        top = parent is None
+        return cls(
+            {link.name: link.capacity_bps for link in links if keeper[link.name] == switch},
+            keeper,
+            frozenset(host for host, tor in topology.switch_of.items() if tor == switch),
+            {
+                link.name: link.capacity_bps
+                for link in links
+                if top or (link.source in below and link.target in below)
+            },
+            parent,
+        )
+
+    @classmethod
+    def of_nic(cls, nic: Link) -> "Domain":
+        """A host on its own: nothing but its uplink."""
+        capacity = {nic.name: nic.capacity_bps}
+        return cls(capacity, {nic.name: nic.source}, frozenset(), capacity, None)
 
 
 class _JobSizes:
     """What one iteration of a job puts on the links of this switch."""
 
-    __slots__ = ("_bits_on", "_known", "alone_ns", "heard_slot")
+    __slots__ = ("_bytes_on", "_known", "alone_ns", "heard_slot")
 
     def __init__(self) -> None:
         self._known: dict[FlowId, float] = {}
-        self._bits_on: dict[str, float] = {}
+        self._bytes_on: dict[str, float] = {}
         self.alone_ns = 0
         self.heard_slot = 0
 
@@ -69,61 +108,99 @@ class _JobSizes:
             return
         self._known[claim.flow] = claim.size_bytes
         for link in links:
-            self._bits_on[link] = self._bits_on.get(link, 0.0) + claim.size_bytes - (known or 0.0)
+            self._bytes_on[link] = self._bytes_on.get(link, 0.0) + claim.size_bytes - (known or 0.0)
         self.alone_ns = max(
-            (transfer_ns(size, capacity_bps[link]) for link, size in self._bits_on.items()), default=0
+            (transfer_ns(size, capacity_bps[link]) for link, size in self._bytes_on.items()), default=0
         )
+
+
+@dataclass(slots=True)
+class _Awaited:
+    """A forwarded claim, and the switches that have not answered it yet."""
+
+    number: int
+    slot: int
+    switches: set[str]
 
 
 class SwitchAgent:
     def __init__(self, name: str, domain: Domain, clock: SlotClock, arbiter: Arbiter | None) -> None:
         self.name = name
-        self.table = LoadTable(domain.capacity_bps, clock.horizon)
+        self.table = LoadTable(domain.table_bps, clock.horizon)
+        self.arena = None if arbiter is None else Arena(domain.scope_bps, arbiter)
         self._domain = domain
         self._clock = clock
-        self._arbiter = arbiter
-        self._claims: dict[FlowId, Claim] = {}
-        self._peer_of: dict[FlowId, str] = {}  # who reported the flow: its host, or its ToR
+        self._claims: dict[FlowId, Claim] = {}  # flows with a link in the table
+        self._peer_of: dict[FlowId, str] = {}  # who reported them: their host, or its ToR
+        self._child_of: dict[FlowId, str] = {}  # contending flows a child sent up
         self._accepted: dict[FlowId, bool] = {}
-        self._shares: dict[FlowId, float] = {}
-        self._ceilings: dict[FlowId, float] = {}
         self._volume: dict[FlowId, float] = {}  # F with this slot's plan
         self._jobs: dict[str, _JobSizes] = {}
         self._remote: dict[FlowId, dict[str, Grant]] = {}  # grants of other switches on the flow's path
+        self._awaited: dict[FlowId, _Awaited] = {}
         self._settle_ns = clock.epoch_ns
+        self._idle = True
         self._unsettled = False
 
     def next_deadline(self) -> int | None:
-        return self._settle_ns if self._claims else None
+        return None if self._idle else self._settle_ns
 
     def handle(self, event: SwitchEvent, now_ns: int) -> list[Effect]:
         slot = self._clock.index(now_ns)
+        if self._idle:
+            self._idle = False
+            self._arm(now_ns)
         match event:
             case Report():
-                return self._report(event, slot, now_ns)
+                return self._report(event, slot)
             case Feedback():
                 return self._merge(event, slot)
+            case Contest():
+                return self._contest(event, slot)
+            case Verdict():
+                assert self.arena is not None
+                return self._tell(self.arena.decided_above(event.shares), slot)
             case Tick():
                 return self._tick(slot, now_ns)
 
-    # ---- Reports ----
+    def _tick(self, slot: int, now_ns: int) -> list[Effect]:
+        self._arm(now_ns)
+        for flow in self.table.expire(slot):
+            self._forget(flow)
+        for job in [job for job, sizes in self._jobs.items() if slot - sizes.heard_slot > JOB_MEMORY_SLOTS]:
+            del self._jobs[job]
+            for flow in [flow for flow in self._volume if flow.job == job]:
+                del self._volume[flow]
+        overdue = {flow for flow, awaited in self._awaited.items() if awaited.slot < slot - 1}
+        for flow in overdue:
+            del self._awaited[flow]
+        effects = self._answer(overdue, slot)
+        if self.arena is not None and (self.arena.expire(slot) or self._unsettled):
+            effects += self._settle(slot)
+        self._idle = not self._claims and not self._jobs and not self.arena
+        return effects
 
-    def _report(self, report: Report, slot: int, now_ns: int) -> list[Effect]:
-        if not self._claims:
-            self._arm(now_ns)
-        effects = self._forward(report)
-        contention_changed = False
+    def _arm(self, now_ns: int) -> None:
+        step_ns = max(1, self._clock.length_ns // SETTLES_PER_SLOT)
+        start_ns = self._clock.start_ns(self._clock.index(now_ns))
+        self._settle_ns = start_ns + ((now_ns - start_ns) // step_ns + 1) * step_ns
+
+    # ---- The load table ----
+
+    def _report(self, report: Report, slot: int) -> list[Effect]:
+        effects = self._forward(report, slot)
         for flow in report.withdrawn:
-            contention_changed |= self._forget(flow)
+            self._forget(flow)
         for claim in report.claims:
-            contention_changed |= claim.flow not in self._claims
             self._enter(claim, report, slot)
-        told = {claim.flow for claim in report.claims}
-        if contention_changed and self._arbiter:
-            told |= self._settle(slot)
-        else:
-            self._unsettled = True
-        return effects + self._feedback(told, slot)
+        if self.arena is not None and report.sender in self._contending_peers:
+            effects += self._compete(report.claims, report.withdrawn, slot)
+        return effects + self._answer({claim.flow for claim in report.claims}, slot, report)
+
+    @property
+    def _contending_peers(self) -> frozenset[str]:
+        """Who brings contenders: its own hosts. A ToR that forwards a claim for the table contends elsewhere."""
+        return self._domain.hosts or frozenset((self.name,))
 
     def _enter(self, claim: Claim, report: Report, slot: int) -> None:
         flow = claim.flow
@@ -133,127 +210,40 @@ class SwitchAgent:
         links = self.table.renew(flow, claim.path, slot)
         sizes = self._jobs.setdefault(flow.job, _JobSizes())
         sizes.heard_slot = slot
-        sizes.learn(claim, links, self._domain.capacity_bps)
+        sizes.learn(claim, links, self._domain.table_bps)
         if claim.plan_bps:
-            self._accepted[flow] = self.table.enter(flow, self._planned(claim, report, slot), slot)
+            self._accepted[flow] = self.table.enter(flow, Plan(report.first_slot, claim.plan_bps), slot)
 
-    def _planned(self, claim: Claim, report: Report, slot: int) -> Plan:
-        """The plan as asked for; with an arbiter, the current slot is not the host's to plan but the arbiter's."""
-        plan = Plan(report.first_slot, claim.plan_bps)
-        if self._arbiter is None:
-            return plan
-        later = tuple(plan.at(slot + ahead) for ahead in range(1, self._clock.horizon))
-        return Plan(slot, (self._shares.get(claim.flow, 0.0), *later))
-
-    def _forget(self, flow: FlowId) -> bool:
+    def _forget(self, flow: FlowId) -> None:
         """Drop the claim and all that came with it. F stays: followers must learn that the flow is through."""
         self.table.drop(flow)
+        self._claims.pop(flow, None)
         self._peer_of.pop(flow, None)
         self._accepted.pop(flow, None)
-        self._shares.pop(flow, None)
-        self._ceilings.pop(flow, None)
         self._remote.pop(flow, None)
-        return self._claims.pop(flow, None) is not None
+        self._awaited.pop(flow, None)
 
-    # ---- Arbitration of the current slot ----
-
-    def _settle(self, slot: int) -> set[FlowId]:
-        """Divide the current slot anew; returns the flows whose share or ceiling changed."""
-        self._unsettled = False
-        if self._arbiter is None:
-            return set()
-        contenders, flows_of = self._contenders()
-        rates = self._arbiter(contenders, self._domain.capacity_bps)
-        shares = {
-            flow: rate for contender, rate in zip(contenders, rates, strict=True) for flow in flows_of[contender.job]
-        }
-        self.table.set_current(shares, slot)
-        ceilings = self._borrowable(shares)
-        changed = {
-            flow
-            for flow in shares
-            if shares[flow] != self._shares.get(flow) or ceilings[flow] != self._ceilings.get(flow)
-        }
-        self._shares, self._ceilings = shares, ceilings
-        return changed
-
-    def _contenders(self) -> tuple[list[Contender], dict[str, list[FlowId]]]:
-        flows_of: dict[str, list[FlowId]] = {}
-        for flow in self._claims:
-            flows_of.setdefault(flow.job, []).append(flow)
-        contenders = []
-        for job, flows in sorted(flows_of.items()):
-            on: dict[str, int] = {}
-            for flow in flows:
-                for link in self.table.links_of(flow):
-                    on[link] = on.get(link, 0) + 1
-            claims = [self._claims[flow] for flow in flows]
-            # Hosts of a job agree but for what each noticed last: the most urgent of them speaks for the job.
-            bid = max(claim.bid for claim in claims)
-            contenders.append(Contender(job, bid, on, min(claim.limit_bps for claim in claims)))
-        return contenders, flows_of
-
-    def _borrowable(self, shares: Mapping[FlowId, float]) -> dict[FlowId, float]:
-        """Up to where each flow may borrow: what its links have beyond the shares of *other* hosts.
-
-        Flows of its own host need no protection here: they share its NIC, where HTB serves guarantees first. The
-        NIC itself therefore counts in full.
-        """
-        taken: dict[str, float] = {}
-        by_host: dict[tuple[str, str], float] = {}
-        for flow, share in shares.items():
-            for link in self.table.links_of(flow):
-                taken[link] = taken.get(link, 0.0) + share
-                by_host[link, flow.source] = by_host.get((link, flow.source), 0.0) + share
-        return {
-            flow: max(
-                share,
-                min(
-                    self._domain.capacity_bps[link] - (taken[link] - by_host[link, flow.source])
-                    for link in self.table.links_of(flow)
-                ),
-            )
-            for flow, share in shares.items()
-        }
-
-    def _tick(self, slot: int, now_ns: int) -> list[Effect]:
-        self._arm(now_ns)
-        lapsed = self.table.expire(slot)
-        for flow in lapsed:
-            self._forget(flow)
-        for job in [job for job, sizes in self._jobs.items() if slot - sizes.heard_slot > JOB_MEMORY_SLOTS]:
-            del self._jobs[job]
-            for flow in [flow for flow in self._volume if flow.job == job]:
-                del self._volume[flow]
-        if lapsed or self._unsettled:
-            return self._feedback(self._settle(slot), slot)
-        self.table.set_current(self._shares, slot)  # a new slot may have begun: what holds goes on
-        return []
-
-    def _arm(self, now_ns: int) -> None:
-        step_ns = max(1, self._clock.length_ns // SETTLES_PER_SLOT)
-        start_ns = self._clock.start_ns(self._clock.index(now_ns))
-        self._settle_ns = start_ns + ((now_ns - start_ns) // step_ns + 1) * step_ns
-
-    # ---- Grants ----
-
-    def _feedback(self, flows: Iterable[FlowId], slot: int) -> list[Effect]:
-        """One message per peer with the grants of the given flows."""
+    def _answer(self, flows: Iterable[FlowId], slot: int, report: Report | None = None) -> list[Effect]:
+        """One message per peer with the grants of these flows, unless other switches have yet to speak."""
         by_peer: dict[str, list[Grant]] = {}
         for flow in sorted(flows):
-            peer = self._peer_of.get(flow)
-            if peer is not None:
-                by_peer.setdefault(peer, []).append(self._grant(flow, slot))
-        return [Send(peer, Feedback(self.name, slot, tuple(grants))) for peer, grants in by_peer.items()]
+            if flow in self._claims and flow not in self._awaited:
+                by_peer.setdefault(self._peer_of[flow], []).append(self._grant(flow, slot))
+        number = {report.sender: report.number} if report is not None else {}
+        return [
+            Send(peer, Feedback(self.name, number.get(peer, NO_ANSWER), slot, tuple(grants)))
+            for peer, grants in by_peer.items()
+        ]
 
     def _grant(self, flow: FlowId, slot: int) -> Grant:
         claim = self._claims[flow]
         available, load = self.table.view(flow, slot)
+        share = self.arena.shares.get(flow, Share(flow, 0.0, 0.0)) if self.arena else Share(flow, 0.0, 0.0)
         own = Grant(
             flow=flow,
             accepted=self._accepted.get(flow, True),
-            share_bps=self._shares.get(flow, 0.0),
-            ceiling_bps=self._ceilings.get(flow, 0.0),
+            share_bps=share.share_bps,
+            ceiling_bps=share.ceiling_bps,
             available_bps=available,
             load=load,
             alone_ns=self._jobs[flow.job].alone_ns,
@@ -262,16 +252,19 @@ class SwitchAgent:
         )
         return _merged(own, self._remote.get(flow, {}).values())
 
-    # ---- Federation ----
+    # ---- Federation of tables ----
 
-    def _forward(self, report: Report) -> list[Effect]:
+    def _forward(self, report: Report, slot: int) -> list[Effect]:
         """To each other switch on the paths, what concerns its links; only a host's own ToR forwards."""
         if report.sender not in self._domain.hosts:
             return []
         claims: dict[str, list[Claim]] = {}
         withdrawn: dict[str, list[FlowId]] = {}
         for claim in report.claims:
-            for switch in self._others_on(claim.path):
+            others = self._others_on(claim.path)
+            if others:
+                self._awaited[claim.flow] = _Awaited(report.number, slot, set(others))
+            for switch in others:
                 claims.setdefault(switch, []).append(claim)
         for flow in report.withdrawn:
             if flow in self._claims:
@@ -282,6 +275,7 @@ class SwitchAgent:
                 switch,
                 Report(
                     self.name,
+                    report.number,
                     report.first_slot,
                     tuple(claims.get(switch, ())),
                     tuple(withdrawn.get(switch, ())),
@@ -295,23 +289,80 @@ class SwitchAgent:
         return dict.fromkeys(keeper[link] for link in path if keeper[link] != self.name)
 
     def _merge(self, feedback: Feedback, slot: int) -> list[Effect]:
-        known = [grant for grant in feedback.grants if grant.flow in self._claims]
-        for grant in known:
-            self._remote.setdefault(grant.flow, {})[feedback.sender] = grant
-        return self._feedback({grant.flow for grant in known}, slot)
+        """Another switch answered a forwarded claim, or pushed."""
+        changed: set[FlowId] = set()
+        for grant in feedback.grants:
+            flow = grant.flow
+            if flow not in self._claims:
+                continue
+            self._remote.setdefault(flow, {})[feedback.sender] = grant
+            changed.add(flow)
+            awaited = self._awaited.get(flow)
+            if awaited is not None and awaited.number == feedback.answers:
+                awaited.switches.discard(feedback.sender)
+                if not awaited.switches:
+                    del self._awaited[flow]
+        return self._answer(changed, slot)
+
+    # ---- Arbitration ----
+
+    def _contest(self, contest: Contest, slot: int) -> list[Effect]:
+        """A child's groups that reach beyond it."""
+        for flow in contest.withdrawn:
+            self._child_of.pop(flow, None)
+        for claim in contest.claims:
+            self._child_of[claim.flow] = contest.sender
+        return self._compete(contest.claims, contest.withdrawn, slot)
+
+    def _compete(self, claims: Iterable[Claim], withdrawn: Iterable[FlowId], slot: int) -> list[Effect]:
+        """Settle at once when somebody came or left; mere renewals wait for the next tick."""
+        assert self.arena is not None
+        left = self.arena.remove(withdrawn)
+        came = self.arena.put(claims, slot)
+        if left or came:
+            return self._settle(slot)
+        self._unsettled = True
+        return []
+
+    def _settle(self, slot: int) -> list[Effect]:
+        assert self.arena is not None
+        self._unsettled = False
+        settlement = self.arena.settle()
+        effects = self._tell(settlement.changed, slot)
+        if self._domain.parent is not None and (settlement.escalate or settlement.recall):
+            contest = Contest(self.name, settlement.escalate, settlement.recall)
+            effects.append(Send(self._domain.parent, contest))
+        return effects
+
+    def _tell(self, changed: Iterable[FlowId], slot: int) -> list[Effect]:
+        """New shares: to the child that sent the flow up, or straight to its host."""
+        assert self.arena is not None
+        own: list[FlowId] = []
+        below: dict[str, list[Share]] = {}
+        for flow in sorted(changed):
+            if flow in self._child_of:
+                below.setdefault(self._child_of[flow], []).append(self.arena.shares[flow])
+            else:
+                own.append(flow)
+        verdicts: list[Effect] = [
+            Send(child, Verdict(self.name, tuple(shares))) for child, shares in below.items()
+        ]
+        return verdicts + self._answer(own, slot)
 
 
 def _merged(own: Grant, others: Iterable[Grant]) -> Grant:
+    """The path's grant. Shares are not merged: they come from one place, the arena that settled the group."""
     for other in others:
         own = Grant(
             flow=own.flow,
             accepted=own.accepted and other.accepted,
-            share_bps=min(own.share_bps, other.share_bps),
-            ceiling_bps=min(own.ceiling_bps, other.ceiling_bps),
+            share_bps=own.share_bps,
+            ceiling_bps=own.ceiling_bps,
             available_bps=tuple(map(min, own.available_bps, other.available_bps)),
             load=tuple(a + b for a, b in zip(own.load, other.load, strict=True)),
             alone_ns=max(own.alone_ns, other.alone_ns),
-            pred_bytes=max(own.pred_bytes, other.pred_bytes) if own.pred_bytes != UNLIMITED else UNLIMITED,
+            # A switch knows F of the flows that cross it: whoever knows all preds has the largest minimum.
+            pred_bytes=max(own.pred_bytes, other.pred_bytes),
             follower_bytes=max(own.follower_bytes, other.follower_bytes),
         )
     return own

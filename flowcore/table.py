@@ -34,9 +34,6 @@ class Plan:
         return self.rates_bps[offset] if 0 <= offset < len(self.rates_bps) else 0.0
 
 
-NO_PLAN = Plan(0, ())
-
-
 class LoadTable:
     """K-slot loads of some links. `capacity_bps` fixes which links; others on a path belong to other tables."""
 
@@ -88,19 +85,6 @@ class LoadTable:
         self.peak_ratio = peak
         self._plans[flow] = plan
         return True
-
-    def set_current(self, rates_bps: Mapping[FlowId, float], slot: int) -> None:
-        """What arbitration decided for this slot, for all flows at once; later slots of each plan stay.
-
-        The caller guarantees that the rates fit, since it divided the very same capacities; `peak_ratio` checks.
-        """
-        for flow, rate in rates_bps.items():
-            plan = self._plans.get(flow, NO_PLAN)
-            later = tuple(plan.at(slot + ahead) for ahead in range(1, self.horizon))
-            self._plans[flow] = Plan(slot, (rate, *later))
-        for link, flows in self._flows_on.items():
-            if flows:
-                self.peak_ratio = max(self.peak_ratio, self.load_bps(link, slot) / self.capacity_bps[link])
 
     def view(self, flow: FlowId, first_slot: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """(available rate, Σ b_l/u_l) of the flow's links in this table for the horizon, without its own plan."""

@@ -23,8 +23,8 @@ from flowcore.messages import (
     IterationEnded,
     JobJoined,
     JobLeft,
+    Message,
     Progress,
-    Report,
     Send,
     SetRate,
     SwitchEvent,
@@ -221,10 +221,10 @@ class Simulation:
                 case Send(to, message):
                     self._at(self.now_ns + self._latency_ns, lambda to=to, m=message: self._deliver(to, m))
 
-    def _deliver(self, to: str, message: Report | Feedback) -> None:
+    def _deliver(self, to: str, message: Message) -> None:
         if to in self.switches:
             self._tell_switch(to, message)
-        elif isinstance(message, Feedback):
+        elif isinstance(message, Feedback):  # nothing else is addressed to a host
             self._tell(to, message)
 
     def _arm(self, name: str, agent: HostAgent | SwitchAgent) -> None:

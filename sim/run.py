@@ -67,13 +67,16 @@ def run(
     )
     simulation.run(ticker)
     jobs = tuple(_job_result(job, alone_s[name], simulation.now_ns) for name, job in simulation.jobs.items())
-    tables = [switch.table for switch in simulation.switches.values()]
+    planned = [
+        max(switch.table.peak_ratio, switch.arena.peak_ratio if switch.arena else 0.0)
+        for switch in simulation.switches.values()
+    ]
     return RunResult(
         policy=policy,
         seed=seed,
         jobs=jobs,
         bound=capacity_bound([link_shares(job, scenario, alone_s[job.name]) for job in scenario.jobs]),
-        max_link_overload=max(table.peak_ratio for table in tables),
+        max_link_overload=max(planned),
         decisions_us=tuple(ns / 1e3 for ns in simulation.decisions_ns),
         simulated_s=simulation.now_ns / 1e9,
     )

@@ -43,11 +43,14 @@ class Arbitrated(Policy):
 
     def on_feedback(self, host: "HostAgent", flows: "list[Flow]", now_ns: int) -> None:
         refused = []
+        slot = host.clock.index(now_ns)
         for flow in flows:
             grant = flow.grant
             assert grant is not None
             host.set_rate(flow, max(grant.share_bps, FLOOR_BPS), max(grant.ceiling_bps, FLOOR_BPS))
-            if flow.plan_bps and not grant.accepted:
+            # Once per slot: the loads in a refusal are fresh, so a second one means a crowd, not a race.
+            if flow.plan_bps and not grant.accepted and flow.replanned_slot != slot:
+                flow.replanned_slot = slot
                 self._plan(host, flow, now_ns)
                 refused.append(flow)
         host.report(refused, now_ns, plans=True)

@@ -1,0 +1,135 @@
+"""Where jobs meet: the claims a switch arbitrates, and who arbitrates those it cannot.
+
+Jobs that share a link, directly or through others, form a group, and a group must be divided in one place: two
+switches that each favour another job of it would hold half of each job's path and let neither send. The place is
+the lowest switch whose subtree contains every link of the group. So a switch settles the groups that lie within its
+scope and escalates the others, whole, to its parent, which does the same with what its children send up. The top
+has everything in scope. A rack whose jobs stay inside it never needs more than its ToR.
+
+Where a node has several parents (a ToR below the spines) the first one is the meeting place: this is about who
+decides, not about where packets go.
+
+Laws: the shares on a link never exceed its capacity (`peak_ratio` keeps the worst); a claim that is not renewed
+within a lease is dropped.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from flowcore.arbitrate import Arbiter, Contender, groups
+from flowcore.messages import Claim, Share
+from flowcore.patterns import FlowId
+from flowcore.table import LEASE_SLOTS
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """What came of settling: whose share or ceiling changed, and what concerns the parent."""
+
+    changed: frozenset[FlowId]
+    escalate: tuple[Claim, ...] = ()  # every claim of every group that reaches beyond the scope
+    recall: tuple[FlowId, ...] = ()  # escalated before, not any more
+
+
+class Arena:
+    def __init__(self, scope_bps: Mapping[str, float], arbiter: Arbiter) -> None:
+        self.shares: dict[FlowId, Share] = {}
+        self.peak_ratio = 0.0
+        self._scope_bps = scope_bps
+        self._arbiter = arbiter
+        self._claims: dict[FlowId, Claim] = {}
+        self._heard: dict[FlowId, int] = {}
+        self._escalated: set[FlowId] = set()
+
+    def __len__(self) -> int:
+        return len(self._claims)
+
+    def put(self, claims: Iterable[Claim], slot: int) -> bool:
+        """Enter or renew; True if there is a new contender."""
+        new = False
+        for claim in claims:
+            new |= claim.flow not in self._claims
+            self._claims[claim.flow] = claim
+            self._heard[claim.flow] = slot
+        return new
+
+    def remove(self, flows: Iterable[FlowId]) -> bool:
+        """True if one of them was here."""
+        gone = False
+        for flow in flows:
+            gone |= self._claims.pop(flow, None) is not None
+            self._heard.pop(flow, None)
+            self.shares.pop(flow, None)
+        return gone
+
+    def expire(self, slot: int) -> bool:
+        return self.remove([flow for flow, heard in self._heard.items() if slot - heard > LEASE_SLOTS])
+
+    def settle(self) -> Settlement:
+        """Divide the links anew among the groups in scope; name those that are not."""
+        flows_of: dict[str, list[FlowId]] = {}
+        for flow in self._claims:
+            flows_of.setdefault(flow.job, []).append(flow)
+        contenders = [self._contender(job, flows) for job, flows in sorted(flows_of.items())]
+        shares: dict[FlowId, Share] = {}
+        escalate: list[Claim] = []
+        for group in groups(contenders):
+            members = [contenders[index] for index in group]
+            if all(link in self._scope_bps for member in members for link in member.flows_on):
+                shares |= self._divide(members, flows_of)
+            else:
+                escalate += (self._claims[flow] for member in members for flow in flows_of[member.job])
+        above = {claim.flow for claim in escalate}
+        # Until the parent has spoken, what held before goes on.
+        shares |= {flow: self.shares[flow] for flow in above if flow in self.shares}
+        changed = frozenset(flow for flow in shares if shares[flow] != self.shares.get(flow))
+        recall = tuple(sorted(self._escalated - above))
+        self.shares, self._escalated = shares, above
+        return Settlement(changed, tuple(escalate), recall)
+
+    def decided_above(self, shares: Iterable[Share]) -> frozenset[FlowId]:
+        """The parent's decision; returns the flows it changes something for."""
+        changed = set()
+        for share in shares:
+            if share.flow in self._escalated and self.shares.get(share.flow) != share:
+                self.shares[share.flow] = share
+                changed.add(share.flow)
+        return frozenset(changed)
+
+    def _contender(self, job: str, flows: Iterable[FlowId]) -> Contender:
+        flows_on: dict[str, int] = {}
+        for flow in flows:
+            for link in self._claims[flow].path:
+                flows_on[link] = flows_on.get(link, 0) + 1
+        # Hosts of a job agree but for what each noticed last: the most urgent of them speaks for the job.
+        return Contender(job, max(self._claims[flow].bid for flow in flows), flows_on)
+
+    def _divide(self, members: list[Contender], flows_of: Mapping[str, list[FlowId]]) -> dict[FlowId, Share]:
+        rates = self._arbiter(members, self._scope_bps)
+        rate_of = {
+            flow: rate for member, rate in zip(members, rates, strict=True) for flow in flows_of[member.job]
+        }
+        taken: dict[str, float] = {}
+        by_host: dict[tuple[str, str], float] = {}
+        for flow, rate in rate_of.items():
+            for link in self._claims[flow].path:
+                taken[link] = taken.get(link, 0.0) + rate
+                by_host[link, flow.source] = by_host.get((link, flow.source), 0.0) + rate
+        for link, load_bps in taken.items():
+            self.peak_ratio = max(self.peak_ratio, load_bps / self._scope_bps[link])
+        # How far a flow may borrow: what its links have beyond the shares of *other* hosts. Flows of its own host
+        # need no protection from it: they share the NIC, where HTB serves guarantees first.
+        return {
+            flow: Share(
+                flow,
+                rate,
+                max(
+                    rate,
+                    min(
+                        self._scope_bps[link] - taken[link] + by_host[link, flow.source]
+                        for link in self._claims[flow].path
+                    ),
+                ),
+            )
+            for flow, rate in rate_of.items()
+        }
