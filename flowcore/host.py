@@ -116,13 +116,13 @@ class HostAgent:
         self.flows: dict[FlowId, Flow] = {}
         self.nic = next(link for link in topology.links.values() if link.source == name)
         self.nic_bps = self.nic.capacity_bps
-        self.rtt_ns = 0  # how long the switch took to answer last
+        self.rtt_ns = 0  # from a new claim to its grant, which may have been decided several switches up
         self._topology = topology
         self._switch = switch
         self._local = SwitchAgent(name, Domain.of_nic(self.nic), clock, policy.arbiter)
         self._isolated = switch is None
         self._number = 0
-        self._last_asked = (0, 0)  # number and time of the last report with a claim
+        self._asked_ns: dict[int, int] = {}  # when the last report with a new claim left, by its number
         self._heard_ns = 0
         self._tick_ns = clock.epoch_ns
         self._effects: list[Effect] = []
@@ -172,6 +172,8 @@ class HostAgent:
         self, flows: Iterable[Flow], now_ns: int, *, plans: bool = False, withdraw: Iterable[Flow] = ()
     ) -> None:
         """Send one report with these flows' claims, with or without their plans."""
+        flows = tuple(flows)
+        newcomers = {flow.id for flow in flows if flow.grant is None}
         claims = tuple(self._claim(flow, now_ns, plans) for flow in flows)
         gone = tuple(flow.id for flow in withdraw if flow.claimed)
         for flow in withdraw:
@@ -182,8 +184,8 @@ class HostAgent:
         report = Report(self.name, self._number, self.clock.index(now_ns), claims, gone)
         if self._switch is not None:
             # Also while isolated: its answer is how we learn that it is back.
-            if claims:
-                self._last_asked = (self._number, now_ns)
+            if any(claim.flow in newcomers for claim in claims):
+                self._asked_ns = {self._number: now_ns}
             self._effects.append(Send(self._switch, report))
         if self._isolated:
             nic_only = tuple(replace(claim, path=(self.nic.name,)) for claim in claims)
@@ -253,8 +255,8 @@ class HostAgent:
 
     def _feedback(self, feedback: Feedback, now_ns: int) -> None:
         self._heard_ns = now_ns
-        number, asked_ns = self._last_asked
-        if feedback.answers == number:
+        asked_ns = self._asked_ns.pop(feedback.answers, None)
+        if asked_ns is not None:
             self.rtt_ns = now_ns - asked_ns
         if self._isolated and self._switch is not None:
             self._isolated = False  # the switch is back

@@ -106,8 +106,8 @@ def _typed(kind: Any, plain: Any) -> object:
         return _tuple(typing.get_args(kind), plain)
     if hasattr(kind, "__dataclass_fields__"):  # is_dataclass() would make mypy think of instances
         hints = _hints(kind)
-        if plain.keys() != {"type", *hints} or plain["type"] != kind.__name__:
-            raise ValueError(f"expected the fields of {kind.__name__}, found {', '.join(plain)}")
+        if not isinstance(plain, dict) or plain.keys() != {"type", *hints} or plain["type"] != kind.__name__:
+            raise TypeError(f"expected the fields of {kind.__name__}, found {plain!r:.100}")
         return kind(**{name: _typed(hint, plain[name]) for name, hint in hints.items()})
     if issubclass(kind, tuple):  # a NamedTuple
         return kind(*_tuple(tuple(_hints(kind).values()), plain))
@@ -116,13 +116,13 @@ def _typed(kind: Any, plain: Any) -> object:
     if kind is float and type(plain) in (int, float, str):
         return float(plain)
     if type(plain) is not kind:
-        raise TypeError(f"expected {kind.__name__}, found {plain!r}")
+        raise TypeError(f"expected {kind.__name__}, found {plain!r:.100}")
     return plain
 
 
 def _tuple(kinds: tuple[Any, ...], plain: Any) -> tuple[object, ...]:
     if not isinstance(plain, list):
-        raise TypeError(f"expected a list, found {plain!r}")
+        raise TypeError(f"expected a list, found {plain!r:.100}")
     if kinds[-1:] == (Ellipsis,):
         kinds = (kinds[0],) * len(plain)
     return tuple(_typed(kind, item) for kind, item in zip(kinds, plain, strict=True))

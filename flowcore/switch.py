@@ -158,8 +158,7 @@ class SwitchAgent:
             case Contest():
                 return self._contest(event, slot)
             case Verdict():
-                assert self.arena is not None
-                return self._tell(self.arena.decided_above(event.shares), slot)
+                return self._decided_above(event, slot)
             case Tick():
                 return self._tick(slot, now_ns)
 
@@ -195,7 +194,8 @@ class SwitchAgent:
             self._enter(claim, report, slot)
         if self.arena is not None and report.sender in self._contending_peers:
             effects += self._compete(report.claims, report.withdrawn, slot)
-        return effects + self._answer({claim.flow for claim in report.claims}, slot, report)
+            self._await_verdict(report, slot)
+        return effects + self._answer({claim.flow for claim in report.claims}, slot, report.number)
 
     @property
     def _contending_peers(self) -> frozenset[str]:
@@ -223,17 +223,24 @@ class SwitchAgent:
         self._remote.pop(flow, None)
         self._awaited.pop(flow, None)
 
-    def _answer(self, flows: Iterable[FlowId], slot: int, report: Report | None = None) -> list[Effect]:
+    def _answer(self, flows: Iterable[FlowId], slot: int, answers: int = NO_ANSWER) -> list[Effect]:
         """One message per peer with the grants of these flows, unless other switches have yet to speak."""
         by_peer: dict[str, list[Grant]] = {}
         for flow in sorted(flows):
             if flow in self._claims and flow not in self._awaited:
                 by_peer.setdefault(self._peer_of[flow], []).append(self._grant(flow, slot))
-        number = {report.sender: report.number} if report is not None else {}
-        return [
-            Send(peer, Feedback(self.name, number.get(peer, NO_ANSWER), slot, tuple(grants)))
-            for peer, grants in by_peer.items()
-        ]
+        return [Send(peer, Feedback(self.name, answers, slot, tuple(grants))) for peer, grants in by_peer.items()]
+
+    def _heard_from(self, switch: str, flow: FlowId, number: int | None = None) -> int:
+        """Somebody an answer waited for has spoken; returns the report now answered, if it is complete."""
+        awaited = self._awaited.get(flow)
+        if awaited is None or number not in (None, awaited.number):
+            return NO_ANSWER
+        awaited.switches.discard(switch)
+        if awaited.switches:
+            return NO_ANSWER
+        del self._awaited[flow]
+        return awaited.number
 
     def _grant(self, flow: FlowId, slot: int) -> Grant:
         claim = self._claims[flow]
@@ -290,19 +297,12 @@ class SwitchAgent:
 
     def _merge(self, feedback: Feedback, slot: int) -> list[Effect]:
         """Another switch answered a forwarded claim, or pushed."""
-        changed: set[FlowId] = set()
-        for grant in feedback.grants:
-            flow = grant.flow
-            if flow not in self._claims:
-                continue
-            self._remote.setdefault(flow, {})[feedback.sender] = grant
-            changed.add(flow)
-            awaited = self._awaited.get(flow)
-            if awaited is not None and awaited.number == feedback.answers:
-                awaited.switches.discard(feedback.sender)
-                if not awaited.switches:
-                    del self._awaited[flow]
-        return self._answer(changed, slot)
+        answers = NO_ANSWER
+        known = [grant for grant in feedback.grants if grant.flow in self._claims]
+        for grant in known:
+            self._remote.setdefault(grant.flow, {})[feedback.sender] = grant
+            answers = max(answers, self._heard_from(feedback.sender, grant.flow, feedback.answers))
+        return self._answer({grant.flow for grant in known}, slot, answers)
 
     # ---- Arbitration ----
 
@@ -334,7 +334,23 @@ class SwitchAgent:
             effects.append(Send(self._domain.parent, contest))
         return effects
 
-    def _tell(self, changed: Iterable[FlowId], slot: int) -> list[Effect]:
+    def _await_verdict(self, report: Report, slot: int) -> None:
+        """A newcomer that was sent up has no share yet: its host is answered when the parent has decided."""
+        parent = self._domain.parent
+        assert self.arena is not None
+        if parent is not None:
+            for claim in report.claims:
+                if claim.flow not in self.arena.shares:
+                    awaited = self._awaited.setdefault(claim.flow, _Awaited(report.number, slot, set()))
+                    awaited.switches.add(parent)
+
+    def _decided_above(self, verdict: Verdict, slot: int) -> list[Effect]:
+        assert self.arena is not None
+        changed = self.arena.decided_above(verdict.shares)
+        answers = max((self._heard_from(verdict.sender, flow) for flow in changed), default=NO_ANSWER)
+        return self._tell(changed, slot, answers)
+
+    def _tell(self, changed: Iterable[FlowId], slot: int, answers: int = NO_ANSWER) -> list[Effect]:
         """New shares: to the child that sent the flow up, or straight to its host."""
         assert self.arena is not None
         own: list[FlowId] = []
@@ -347,7 +363,7 @@ class SwitchAgent:
         verdicts: list[Effect] = [
             Send(child, Verdict(self.name, tuple(shares))) for child, shares in below.items()
         ]
-        return verdicts + self._answer(own, slot)
+        return verdicts + self._answer(own, slot, answers)
 
 
 def _merged(own: Grant, others: Iterable[Grant]) -> Grant:

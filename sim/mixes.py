@@ -17,6 +17,7 @@ FEWEST_JOBS, MOST_JOBS = 2, 6
 LOADS = (0.5, 2.5)
 BURSTS_S = (0.05, 0.8)
 COMM_TO_COMPUTE = (0.3, 3.0)
+MOST_BUSY = 0.85
 JITTER = 0.03
 LINK_GBPS = 1.0
 DURATION_S = 40.0
@@ -35,7 +36,7 @@ def random_mix(number: int, seed: int, kind: str = "star", duration_s: float = D
     drafts = [_draft(f"job{index}", topology, draws) for index in range(jobs_count)]
     bursts_s = [max(_busy_s(job, topology).values()) for job in drafts]
     ratios = [_log_uniform(draws, *COMM_TO_COMPUTE) for _ in drafts]
-    scale = _compute_scale(drafts, topology, bursts_s, ratios, load)
+    scale = _compute_scale(drafts, topology, bursts_s, ratios, _reachable(drafts, topology, load))
     jobs = tuple(
         replace(job, compute_s=scale * burst_s / ratio)
         for job, burst_s, ratio in zip(drafts, bursts_s, ratios, strict=True)
@@ -76,6 +77,17 @@ def _busy_s(job: JobSpec, topology: Topology) -> dict[str, float]:
             seconds = spec.size_bytes * 8 / topology.links[link].capacity_bps
             busy[link] = busy.get(link, 0.0) + seconds
     return busy
+
+
+def _reachable(drafts: list[JobSpec], topology: Topology, load: float) -> float:
+    """With no compute at all a job needs its bottleneck all the time, and more is not to be had: a mix of two jobs
+    has a load below 2. Drawn loads are held to what leaves every job some compute time."""
+    total: dict[str, float] = {}
+    for job in drafts:
+        busy_s = _busy_s(job, topology)
+        for link, seconds in busy_s.items():
+            total[link] = total.get(link, 0.0) + seconds / max(busy_s.values())
+    return min(load, MOST_BUSY * max(total.values()))
 
 
 def _compute_scale(

@@ -66,6 +66,7 @@ class FluidNetwork:
         self.channels: dict[FlowId, Channel] = {}
         self._active: dict[FlowId, Channel] = {}
         self._now_ns = 0
+        self._change_ns: int | None = None
         self._stale = True
 
     def add(self, specs: Iterable[FlowSpec]) -> None:
@@ -102,8 +103,7 @@ class FluidNetwork:
         channel.paced = ceiling_bps != math.inf
         channel.guaranteed_bps = rate_bps if channel.paced else 0.0
         channel.ceiling_bps = ceiling_bps
-        if flow in self._active:
-            self._stale = True
+        self._stale |= flow in self._active
 
     def advance(self, now_ns: int) -> None:
         elapsed_ns = now_ns - self._now_ns
@@ -125,6 +125,10 @@ class FluidNetwork:
         """When a flow ends or catches up with a pred, at the present rates."""
         if self._stale:
             self._solve()
+            self._change_ns = self._soonest_ns()
+        return self._change_ns
+
+    def _soonest_ns(self) -> int | None:
         soonest_ns: int | None = None
         for channel in self._active.values():
             rate = channel.rate_bps
@@ -150,8 +154,7 @@ class FluidNetwork:
         return channel.sent_bytes - (channel.goal_bytes - channel.size_bytes)
 
     def rates(self) -> Mapping[FlowId, float]:
-        if self._stale:
-            self._solve()
+        self.next_change_ns()
         return {flow: channel.rate_bps for flow, channel in self._active.items()}
 
     # ---- Rates ----
@@ -237,9 +240,19 @@ class FluidNetwork:
 
 def htb(wanted_bps: Sequence[float], guaranteed_bps: Sequence[float], capacity_bps: float) -> list[float]:
     """What an HTB class tree gives to its leaves: guarantees first, then equal borrowing up to what is wanted."""
-    one_link = [(0,)] * len(wanted_bps)
     firm = [min(want, guarantee) for want, guarantee in zip(wanted_bps, guaranteed_bps, strict=True)]
-    base = max_min(one_link, firm, [capacity_bps])
+    base = _equally(firm, capacity_bps)
     more = [want - got for want, got in zip(wanted_bps, base, strict=True)]
-    extra = max_min(one_link, more, [max(0.0, capacity_bps - sum(base))])
+    extra = _equally(more, max(0.0, capacity_bps - sum(base)))
     return [got + plus for got, plus in zip(base, extra, strict=True)]
+
+
+def _equally(wanted_bps: Sequence[float], capacity_bps: float) -> list[float]:
+    """Max-min on one link."""
+    left_bps, left = capacity_bps, len(wanted_bps)
+    shares = [0.0] * left
+    for index in sorted(range(left), key=wanted_bps.__getitem__):
+        shares[index] = min(wanted_bps[index], left_bps / left)
+        left_bps -= shares[index]
+        left -= 1
+    return shares
