@@ -33,6 +33,7 @@ from flowcore.messages import (
     SetRate,
     SwitchLost,
     Tick,
+    Withdrawal,
 )
 from flowcore.patterns import FlowId, FlowSpec
 from flowcore.policy.base import Policy
@@ -62,7 +63,8 @@ class Flow:
     ready_ns: int = 0
     live: bool = False  # has bytes waiting
     claimed: bool = False  # the switch knows it
-    replanned_slot: int = -1  # when it last made a refused plan anew
+    replanned_slot: int = -1  # when it last made a refused plan anew ...
+    tries: int = 0  # ... and how often in that slot
     grant: Grant | None = None  # the last answer in this iteration ...
     grant_slot: int = 0  # ... and the slot its numbers begin with
     plan_bps: tuple[float, ...] = ()
@@ -87,6 +89,11 @@ class Flow:
     def volume_bytes(self) -> float:
         """F_i without the plan."""
         return self.iteration * self.spec.size_bytes + self.sent_bytes
+
+    @property
+    def final_bytes(self) -> float:
+        """F_i at the end of this iteration."""
+        return (self.iteration + 1) * self.spec.size_bytes
 
 
 @dataclass(slots=True)
@@ -175,7 +182,7 @@ class HostAgent:
         flows = tuple(flows)
         newcomers = {flow.id for flow in flows if flow.grant is None}
         claims = tuple(self._claim(flow, now_ns, plans) for flow in flows)
-        gone = tuple(flow.id for flow in withdraw if flow.claimed)
+        gone = tuple(Withdrawal(flow.id, flow.final_bytes) for flow in withdraw if flow.claimed)
         for flow in withdraw:
             flow.claimed = False
         if not claims and not gone:

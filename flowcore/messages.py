@@ -41,6 +41,13 @@ class Claim:
     plan_bps: tuple[float, ...] = ()  # mean rate per slot from Report.first_slot on; empty: only asking
 
 
+class Withdrawal(NamedTuple):
+    """A flow that is through with its iteration, or will be by the time this is read."""
+
+    flow: FlowId
+    volume_bytes: float  # F_i at the end, for those that depend on it
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """Host to switch: renews the lease of every flow it names."""
@@ -49,7 +56,7 @@ class Report:
     number: int  # counts the sender's reports, so that an answer can be told from a push
     first_slot: int
     claims: tuple[Claim, ...]
-    withdrawn: tuple[FlowId, ...] = ()
+    withdrawn: tuple[Withdrawal, ...] = ()
 
 
 # ---- Switch to host ----

@@ -34,6 +34,7 @@ from flowcore.messages import (
     SwitchEvent,
     Tick,
     Verdict,
+    Withdrawal,
 )
 from flowcore.patterns import FlowId
 from flowcore.slots import SlotClock
@@ -188,12 +189,13 @@ class SwitchAgent:
 
     def _report(self, report: Report, slot: int) -> list[Effect]:
         effects = self._forward(report, slot)
-        for flow in report.withdrawn:
+        for flow, volume_bytes in report.withdrawn:
             self._forget(flow)
+            self._volume[flow] = volume_bytes
         for claim in report.claims:
             self._enter(claim, report, slot)
         if self.arena is not None and report.sender in self._contending_peers:
-            effects += self._compete(report.claims, report.withdrawn, slot)
+            effects += self._compete(report.claims, [flow for flow, _ in report.withdrawn], slot)
             self._await_verdict(report, slot)
         return effects + self._answer({claim.flow for claim in report.claims}, slot, report.number)
 
@@ -266,17 +268,17 @@ class SwitchAgent:
         if report.sender not in self._domain.hosts:
             return []
         claims: dict[str, list[Claim]] = {}
-        withdrawn: dict[str, list[FlowId]] = {}
+        withdrawn: dict[str, list[Withdrawal]] = {}
         for claim in report.claims:
             others = self._others_on(claim.path)
             if others:
                 self._awaited[claim.flow] = _Awaited(report.number, slot, set(others))
             for switch in others:
                 claims.setdefault(switch, []).append(claim)
-        for flow in report.withdrawn:
-            if flow in self._claims:
-                for switch in self._others_on(self._claims[flow].path):
-                    withdrawn.setdefault(switch, []).append(flow)
+        for withdrawal in report.withdrawn:
+            if withdrawal.flow in self._claims:
+                for switch in self._others_on(self._claims[withdrawal.flow].path):
+                    withdrawn.setdefault(switch, []).append(withdrawal)
         return [
             Send(
                 switch,
