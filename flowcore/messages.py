@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from flowcore.patterns import FlowId, FlowSpec
 
-
 # ---- Host to switch ----
 
 

@@ -23,7 +23,7 @@ COMPUTE_GAIN = 0.25
 class JobProgress:
     """The pace of one job as one host sees it. Times are nanoseconds of the caller's clock."""
 
-    __slots__ = ("_pace", "_started_ns", "_updated_ns", "alone_comm_ns", "compute_ns", "communicating")
+    __slots__ = ("_pace", "_started_ns", "_updated_ns", "alone_comm_ns", "communicating", "compute_ns")
 
     def __init__(self, now_ns: int) -> None:
         self.compute_ns = 0.0  # c, learned

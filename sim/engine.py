@@ -9,6 +9,7 @@ Control messages take `latency_ns` each way between a host and its switch and be
 
 import heapq
 import random
+from array import array
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import perf_counter_ns
@@ -67,7 +68,7 @@ class Simulation:
         self.scenario = scenario
         self.now_ns = 0
         self.end_ns = None if scenario.duration_s is None else ns_from_s(scenario.duration_s)
-        self.decisions_ns: list[int] = []
+        self.decisions_ns = array("q")  # eight bytes each: an hour of them is nothing
         self.jobs = {spec.name: TrainingJob(spec, seed) for spec in scenario.jobs}
         self.running = set(self.jobs)
         self._latency_ns = ns_from_ms(latency_ms)

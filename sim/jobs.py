@@ -2,8 +2,8 @@
 
 A worker's iteration is its compute phase followed by its exchange: it sends its flows and receives those meant for
 it, and the next iteration starts when both are through. Workers of a job wait for each other only through the bytes
-they exchange, as real ones do. Compute times are drawn per worker from a generator seeded by (seed, job, worker), so a
-job computes the same in every run, alone or not, under any policy.
+they exchange, as real ones do. Compute times are drawn per worker from a generator seeded by (seed, job, worker), so
+a job computes the same in every run, alone or not, under any policy.
 """
 
 import random

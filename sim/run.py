@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from statistics import fmean
 
 from flowcore.bound import CapacityBound, capacity_bound
@@ -108,7 +109,7 @@ def link_shares(job: JobSpec, scenario: Scenario, alone_s: float) -> dict[str, f
 
 def iteration_times_s(job: TrainingJob) -> list[float]:
     ends_ns = [round(job.spec.start_s * 1e9), *job.iteration_ends_ns]
-    return [(end - start) / 1e9 for start, end in zip(ends_ns, ends_ns[1:], strict=False)]
+    return [(end - start) / 1e9 for start, end in pairwise(ends_ns)]
 
 
 def mean_iteration_s(job: TrainingJob, now_ns: int) -> float:

@@ -1,0 +1,5 @@
+import sys
+
+from paceline.cli import main
+
+sys.exit(main())

@@ -1,0 +1,69 @@
+"""The `paceline` command: finds the subcommand, and turns every failure into one line and an exit status.
+
+    0 done     2 bad input, one line on stderr     130 interrupted     141 the reader of our output went away
+
+Each package has its own `commands.py`, which imports what it runs only when it runs it: --help stays quick.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+from flowcore.scenario import ScenarioError
+from paceline import __version__
+from paceline.arguments import CommandError, Parser
+
+BAD_INPUT = 2
+INTERRUPTED = 128 + signal.SIGINT
+READER_GONE = 128 + signal.SIGPIPE
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    try:
+        status = _run(argv)
+        sys.stdout.flush()  # a closed pipe shows here, where it can be caught, and not while Python exits
+        return status
+    except BrokenPipeError:
+        # What is still buffered must go somewhere, or Python complains about it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return READER_GONE
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except (CommandError, ScenarioError) as error:
+        return _refuse(str(error))
+    except OSError as error:
+        return _refuse(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+
+
+def build_parser() -> Parser:
+    # Imported here: the daemons' entry points share this package and need none of it.
+    import bench.commands
+    import paceline.demo
+    import sim.commands
+
+    parser = Parser(
+        prog="paceline",
+        description="Paces the network bursts of training jobs so that jobs sharing a cluster take turns.",
+        epilog="example: paceline demo",
+    )
+    parser.add_argument("--version", action="version", version=f"paceline {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for group in (paceline.demo, sim.commands, bench.commands):
+        group.add_parser(commands)
+    return parser
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    try:
+        arguments = build_parser().parse_args(argv)
+    except SystemExit as done:  # --help and --version have printed
+        return int(done.code or 0)
+    return int(arguments.run(arguments))
+
+
+def _refuse(reason: str) -> int:
+    # A file's name or content may be in the reason; a newline or a terminal escape must not come through.
+    line = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in reason)
+    print(f"paceline: {line}", file=sys.stderr)
+    return BAD_INPUT

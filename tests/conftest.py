@@ -1,0 +1,23 @@
+"""Shared by all tests: the hypothesis profiles, and the option that rewrites the golden files."""
+
+import pytest
+from hypothesis import settings
+
+# `fixed` makes a run depend on the code alone, so that a red build means a change and not a roll of the dice;
+# `--hypothesis-profile=explore` looks for new counterexamples. No deadline: the machine may be busy.
+settings.register_profile("fixed", deadline=None, derandomize=True, max_examples=60)
+settings.register_profile("explore", deadline=None, max_examples=1000)
+settings.load_profile("fixed")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--refresh-golden",
+        action="store_true",
+        help="write tests/sim/golden/*.json from what the code does now, instead of comparing with them",
+    )
+
+
+@pytest.fixture
+def refresh_golden(request: pytest.FixtureRequest) -> bool:
+    return bool(request.config.getoption("--refresh-golden"))
