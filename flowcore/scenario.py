@@ -119,6 +119,9 @@ def parse_scenario(text: str, source: str) -> Scenario:
     for number, job in enumerate(jobs):
         if job.iterations is None and top["duration_s"] is None:
             raise root.at("duration_s").wrong(f"a duration, because job[{number}] has no iterations")
+        if top["duration_s"] is not None and job.start_s >= top["duration_s"]:
+            start = top["job"].items()[number].at("start_s")
+            raise start.wrong(f"a start before duration_s, {top['duration_s']:g}")
     bursts = _list_of(_cross_traffic(top["topology"]), "[[cross_traffic]] tables")
     return Scenario(
         name=top["name"],

@@ -34,6 +34,9 @@ class Plan:
         return self.rates_bps[offset] if 0 <= offset < len(self.rates_bps) else 0.0
 
 
+NO_PLAN = Plan(0, ())
+
+
 class LoadTable:
     """K-slot loads of some links. `capacity_bps` fixes which links; others on a path belong to other tables."""
 
@@ -44,7 +47,7 @@ class LoadTable:
         self._plans: dict[FlowId, Plan] = {}
         self._links: dict[FlowId, tuple[str, ...]] = {}
         self._heard: dict[FlowId, int] = {}
-        self._flows_on: dict[str, dict[FlowId, None]] = {link: {} for link in capacity_bps}
+        self._load_bps: dict[str, dict[int, float]] = {link: {} for link in capacity_bps}  # b_l(t) by slot
 
     def __contains__(self, flow: FlowId) -> bool:
         return flow in self._heard
@@ -58,62 +61,75 @@ class LoadTable:
         links = self._links.get(flow)
         if links is None:
             links = self._links[flow] = tuple(link for link in path if link in self.capacity_bps)
-            for link in links:
-                self._flows_on[link][flow] = None
         return links
 
     def load_bps(self, link: str, slot: int, without: FlowId | None = None) -> float:
         """b_l(t), optionally as one flow sees it."""
-        plans = self._plans
-        return sum(
-            plans[flow].at(slot) for flow in self._flows_on[link] if flow != without and flow in plans
-        )
+        load_bps = self._load_bps[link].get(slot, 0.0)
+        return load_bps - self._plans[without].at(slot) if without in self._plans else load_bps
 
     def enter(self, flow: FlowId, plan: Plan, now_slot: int) -> bool:
         """Replace the flow's plan if the links can carry it; else change nothing and return False."""
         peak = self.peak_ratio
+        slots = range(max(now_slot, plan.first_slot), plan.first_slot + len(plan.rates_bps))
+        old = self._plans.get(flow, NO_PLAN)
         for link in self._links[flow]:
-            capacity = self.capacity_bps[link]
-            for slot in range(max(now_slot, plan.first_slot), plan.first_slot + len(plan.rates_bps)):
-                rate = plan.at(slot)
-                if rate <= 0.0:
-                    continue
-                ratio = (self.load_bps(link, slot, without=flow) + rate) / capacity
-                if ratio > SLACK:
-                    return False
-                peak = max(peak, ratio)
+            most_bps, load_bps = self.capacity_bps[link] * SLACK, self._load_bps[link]
+            for slot in slots:
+                rate_bps = plan.rates_bps[slot - plan.first_slot]
+                if rate_bps > 0.0:
+                    total_bps = load_bps.get(slot, 0.0) - old.at(slot) + rate_bps
+                    if total_bps > most_bps:
+                        return False
+                    peak = max(peak, total_bps / self.capacity_bps[link])
         self.peak_ratio = peak
-        self._plans[flow] = plan
+        self._replace(flow, plan)
         return True
+
+    def _replace(self, flow: FlowId, plan: Plan) -> None:
+        """Keep the sums. A slot's sum lives no longer than the horizon, so rounding cannot pile up in it."""
+        old = self._plans.pop(flow, NO_PLAN)
+        for link in self._links[flow]:
+            load_bps = self._load_bps[link]
+            for slot, rate_bps in enumerate(old.rates_bps, old.first_slot):
+                if rate_bps and slot in load_bps:
+                    load_bps[slot] -= rate_bps
+            for slot, rate_bps in enumerate(plan.rates_bps, plan.first_slot):
+                if rate_bps:
+                    load_bps[slot] = load_bps.get(slot, 0.0) + rate_bps
+        if plan.rates_bps:
+            self._plans[flow] = plan
 
     def view(self, flow: FlowId, first_slot: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """(available rate, Σ b_l/u_l) of the flow's links in this table for the horizon, without its own plan."""
         slots = range(first_slot, first_slot + self.horizon)
+        own = self._plans.get(flow, NO_PLAN)
+        own_bps = [own.at(slot) for slot in slots]
         available = [float("inf")] * self.horizon
         price = [0.0] * self.horizon
-        plans = self._plans
         for link in self._links[flow]:
-            capacity = self.capacity_bps[link]
-            others = [plans[other] for other in self._flows_on[link] if other != flow and other in plans]
+            capacity_bps, load_of = self.capacity_bps[link], self._load_bps[link]
             for index, slot in enumerate(slots):
-                load = 0.0
-                for plan in others:
-                    offset = slot - plan.first_slot
-                    if 0 <= offset < len(plan.rates_bps):
-                        load += plan.rates_bps[offset]
-                price[index] += load / capacity
-                if (left := capacity - load) < available[index]:
-                    available[index] = left if left > 0.0 else 0.0
+                load_bps = load_of.get(slot, 0.0) - own_bps[index]
+                if load_bps > 0.0:
+                    price[index] += load_bps / capacity_bps
+                    capacity_left_bps = max(0.0, capacity_bps - load_bps)
+                else:
+                    capacity_left_bps = capacity_bps  # rounding may leave a hair less than nothing
+                if capacity_left_bps < available[index]:
+                    available[index] = capacity_left_bps
         return tuple(available), tuple(price)
 
     def drop(self, flow: FlowId) -> None:
-        self._heard.pop(flow, None)
-        self._plans.pop(flow, None)
-        for link in self._links.pop(flow, ()):
-            del self._flows_on[link][flow]
+        if self._heard.pop(flow, None) is not None:
+            self._replace(flow, NO_PLAN)
+            del self._links[flow]
 
     def expire(self, slot: int) -> list[FlowId]:
-        """Forget the flows whose lease has run out, and say which."""
+        """Forget past slots and the flows whose lease has run out; say which flows."""
+        for load_bps in self._load_bps.values():
+            for past in [known for known in load_bps if known < slot]:
+                del load_bps[past]
         silent = [flow for flow, heard in self._heard.items() if slot - heard > LEASE_SLOTS]
         for flow in silent:
             self.drop(flow)

@@ -2,7 +2,7 @@
 
     0 done     2 bad input, one line on stderr     130 interrupted     141 the reader of our output went away
 
-Each package has its own `commands.py`, which imports what it runs only when it runs it: --help stays quick.
+Each group of commands is a module here, which imports what it runs only when it runs it: --help stays quick.
 """
 
 import os
@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from flowcore.scenario import ScenarioError
-from paceline import __version__
+from paceline import __version__, bench_commands, demo, sim_commands
 from paceline.arguments import CommandError, Parser
 
 BAD_INPUT = 2
@@ -37,11 +37,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def build_parser() -> Parser:
-    # Imported here: the daemons' entry points share this package and need none of it.
-    import bench.commands
-    import paceline.demo
-    import sim.commands
-
     parser = Parser(
         prog="paceline",
         description="Paces the network bursts of training jobs so that jobs sharing a cluster take turns.",
@@ -49,7 +44,7 @@ def build_parser() -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"paceline {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for group in (paceline.demo, sim.commands, bench.commands):
+    for group in (demo, sim_commands, bench_commands):
         group.add_parser(commands)
     return parser
 

@@ -127,8 +127,8 @@ def test_bench_allocate_json(capsys, monkeypatch) -> None:
 
     # Few and once: this test is about the keys.
     measure_allocate, measure_decisions = allocate.measure_allocate, allocate.measure_decisions
-    monkeypatch.setattr(allocate, "measure_allocate", lambda: measure_allocate(flows=20, repeats=1))
-    monkeypatch.setattr(allocate, "measure_decisions", lambda: measure_decisions(decisions=20, repeats=1))
+    monkeypatch.setattr(allocate, "measure_allocate", lambda: measure_allocate(flows=20))
+    monkeypatch.setattr(allocate, "measure_decisions", lambda: measure_decisions(decisions=20))
     assert cli.main(["bench", "allocate", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert list(document["us_per_flow"]) == ["10", "100"]

@@ -14,7 +14,7 @@ MAY_IMPORT = {
     "hostd": {"flowcore", "nccl_shim"},
     "switchd": {"flowcore"},
     "sim": {"flowcore", "cluster"},
-    "bench": {"flowcore", "sim", "hostd", "switchd"},
+    "bench": {"flowcore", "nccl_shim", "sim", "hostd", "switchd"},
     "paceline": {"flowcore", "cluster", "nccl_shim", "hostd", "switchd", "sim", "bench"},
 }
 NOT_IN_THE_CORE = {"asyncio", "logging", "multiprocessing", "os", "random", "select", "signal", "socket"}
