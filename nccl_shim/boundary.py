@@ -1,0 +1,33 @@
+"""When an iteration ends: at the end of a backward pass that communicated.
+
+Law: by then everything this iteration sends has been enqueued, whoever enqueued it (DDP's reducer, a user's comm
+hook, FSDP). Backward passes under no_sync communicate nothing, so gradient accumulation is one iteration.
+"""
+
+from collections.abc import Callable
+
+import torch
+
+_NOT_IN_BACKWARD = -1
+
+
+class IterationBoundary:
+    """Calls `mark` once at the end of each backward pass in which `communicated` was called."""
+
+    def __init__(self, mark: Callable[[], object]) -> None:
+        self._mark = mark
+        self._armed = False
+
+    def communicated(self) -> None:
+        """Call at each collective, from any place."""
+        if torch._C._current_graph_task_id() == _NOT_IN_BACKWARD:
+            # Between passes: a pass that raised never came to its end and must not silence all later ones.
+            self._armed = False
+        elif not self._armed:
+            # Armed until the outermost pass ends: re-entrant checkpointing nests passes inside it.
+            self._armed = True
+            torch.autograd.Variable._execution_engine.queue_callback(self._end)
+
+    def _end(self) -> None:
+        self._armed = False
+        self._mark()
