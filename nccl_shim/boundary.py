@@ -1,7 +1,7 @@
 """When an iteration ends: at the end of a backward pass that communicated.
 
-Law: by then everything this iteration sends has been enqueued, whoever enqueued it (DDP's reducer, a user's comm
-hook, FSDP). Backward passes under no_sync communicate nothing, so gradient accumulation is one iteration.
+Law: by then everything this iteration sends has been enqueued, whoever enqueued it (DDP's reducer, a user's
+comm hook, FSDP). Passes under no_sync communicate nothing, so gradient accumulation is one iteration.
 """
 
 from collections.abc import Callable

@@ -10,7 +10,7 @@ from types import ModuleType
 
 
 class AfterImport(importlib.abc.MetaPathFinder):
-    """A finder that finds nothing itself: it only adds a last step to the loading of the modules it waits for."""
+    """A finder that finds nothing itself: it adds a last step to the loading of the modules it waits for."""
 
     def __init__(self, actions: dict[str, Callable[[], None]]) -> None:
         self._actions = dict(actions)

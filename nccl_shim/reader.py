@@ -16,7 +16,7 @@ from nccl_shim.identity import identity_from_env
 from nccl_shim.layout import FILE_SUFFIX, Kind
 from nccl_shim.learning import IterationLearner, Learned, WaitingEstimate
 from nccl_shim.segment_file import SegmentFile
-from nccl_shim.snapshot import NotASegment, ProcessSnapshot
+from nccl_shim.snapshot import IterationMark, NotASegment, ProcessSnapshot
 
 
 @dataclass(frozen=True)
@@ -40,12 +40,14 @@ class _Tracked:
         self.file = SegmentFile(path)
         self._learner = IterationLearner()
         self._waiting = WaitingEstimate()
+        self._mark: IterationMark | None = None
 
     def view(self, now_ns: int) -> ProcessView:
         snapshot = self.file.read()
-        mark = snapshot.mark
-        if mark is not None:
-            self._learner.observe(mark)
+        if snapshot.mark is not None:
+            self._mark = snapshot.mark
+            self._learner.observe(snapshot.mark)
+        mark = self._mark  # while a writer is off the CPU inside its tuple, the one before holds
         learned = self._learner.learned
         measured = any(flow.kind is Kind.PROXY for flow in snapshot.flows)
         enqueued_bytes, tx_bytes = snapshot.enqueued_bytes, snapshot.tx_bytes

@@ -13,7 +13,8 @@ from nccl_shim.boundary import IterationBoundary
 from nccl_shim.layout import Kind, Source, ring_wire_bytes
 from nccl_shim.writer import Writer, process_writer, warn_once
 
-# Method of ProcessGroup → (operation, which positional argument holds one rank's share).
+# Method of ProcessGroup → (operation, which positional argument holds one rank's share). Some are the same
+# operation under the names of different torch releases; those a release does not have are left out.
 OPERATIONS = {
     "allreduce": ("AllReduce", 0),
     "allreduce_coalesced": ("AllReduce", 0),
@@ -21,13 +22,18 @@ OPERATIONS = {
     "reduce": ("Reduce", 0),
     "allgather": ("AllGather", 1),
     "_allgather_base": ("AllGather", 1),
+    "all_gather_single": ("AllGather", 1),
+    "all_gather_single_coalesced": ("AllGather", 1),
     "allgather_coalesced": ("AllGather", 1),
     "allgather_into_tensor_coalesced": ("AllGather", 1),
     "reduce_scatter": ("ReduceScatter", 0),
     "_reduce_scatter_base": ("ReduceScatter", 0),
+    "reduce_scatter_single": ("ReduceScatter", 0),
+    "reduce_scatter_single_coalesced": ("ReduceScatter", 0),
     "reduce_scatter_tensor_coalesced": ("ReduceScatter", 0),
     "alltoall": ("AlltoAll", 1),
     "alltoall_base": ("AlltoAll", 1),
+    "all_to_all_single": ("AlltoAll", 1),
     "gather": ("Gather", 1),
     "scatter": ("Scatter", 0),
     "send": ("Send", 0),

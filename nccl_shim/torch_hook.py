@@ -1,10 +1,10 @@
 """Installs counting into torch.distributed. Law: classes are patched, objects are not (so pickles, state and
 comm hooks stay the user's), and every patch ends in the original call.
 
-DDP's reducer calls its process group from C++, where no Python patch is seen. It is therefore given a group of
-our own that forwards to the user's, which keeps everything else (the user's handle included) as it was. A
-reducer over NCCL keeps the real group: there the NCCL plugin counts, and only the end of an iteration is taken
-from the backward pass.
+DDP's reducer calls its process group from C++, where no Python patch is seen. It is therefore given a group
+of our own that forwards to the user's, which keeps everything else (the user's handle included) as it was. A
+reducer over NCCL keeps the real group: there the NCCL plugin counts, and only the end of an iteration is
+taken from the backward pass.
 """
 
 import weakref
@@ -149,6 +149,3 @@ def _first_with_grad(output: Any, depth: int = 0) -> torch.Tensor | None:
     else:
         inner = list(vars(output).values()) if hasattr(output, "__dict__") else []
     return next((found for part in inner if (found := _first_with_grad(part, depth + 1)) is not None), None)
-
-
-

@@ -26,8 +26,7 @@ def shm_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("shm")
 
 
-@pytest.fixture
-def clean_env(library_path: Path, shm_dir: Path) -> dict[str, str]:
+def child_env(library_path: Path, shm_dir: Path) -> dict[str, str]:
     """The environment for a child process that counts: ours, less what would give it another identity."""
     foreign = (
         "PACELINE_",
@@ -41,13 +40,17 @@ def clean_env(library_path: Path, shm_dir: Path) -> dict[str, str]:
         "LOCAL_RANK",
     )
     env = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
-    root = str(Path(__file__).parents[2])
     return env | {
         "PACELINE_SHM_DIR": str(shm_dir),
         "PACELINE_SHIM_LIBRARY": str(library_path),
-        "PYTHONPATH": root,
+        "PYTHONPATH": str(Path(__file__).parents[2]),
         "OMP_NUM_THREADS": "1",
     }
+
+
+@pytest.fixture
+def clean_env(library_path: Path, shm_dir: Path) -> dict[str, str]:
+    return child_env(library_path, shm_dir)
 
 
 @pytest.fixture(params=["native", "python"])

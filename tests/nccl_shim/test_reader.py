@@ -104,6 +104,18 @@ def test_a_mark_torn_by_a_dead_writer_is_reported_as_unknown(file: Path) -> None
     assert view.snapshot.mark is None and view.learned is None
 
 
+def test_a_mark_being_written_leaves_the_one_before_in_force(shm_dir: Path) -> None:
+    writer = PythonWriter(Identity("j", shm_dir))
+    [file] = shm_dir.iterdir()
+    writer.enqueue(writer.find(Kind.PUSH, Source.PS, 0, 0, 2, 1), 500, 500)
+    writer.mark_iteration()
+    with Reader(shm_dir) as reader:
+        reader.poll()
+        patch(file, "iteration", (3).to_bytes(8, "little"))
+        [view] = reader.poll()
+    assert view.snapshot.mark is None and view.iteration_enqueued_bytes == 0
+
+
 def test_a_killed_writer_is_seen_dead_and_reaped(clean_env: dict, shm_dir: Path) -> None:
     child = subprocess.Popen(
         [sys.executable, "-c", COUNT_AND_WAIT],
