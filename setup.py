@@ -24,10 +24,11 @@ class BuildSharedLibrary(build_ext):
         except (shim_build.NoCompiler, OSError) as error:
             self.warn(f"nccl_shim falls back to pure Python, without the NCCL plugin: {error}")
 
-    def copy_extensions_to_source(self) -> None:
+    def copy_extensions_to_source(self) -> None:  # editable installs
         for extension in self.extensions:
-            if Path(self.get_ext_fullpath(extension.name)).exists():
-                return  # build_extension wrote straight into the source tree
+            built = Path(self.build_lib, self.get_ext_filename(extension.name))
+            if built.exists():
+                self.copy_file(str(built), self.get_ext_filename(extension.name))
 
 
 setup(

@@ -25,10 +25,7 @@ class CallCycle:
         if self._leader is None:
             self._leader = call
         new_turn = call == self._leader and self._turned and self._outstanding == 0
-        if new_turn or call == self._leader:
-            self._turned = self._turned and not new_turn
-        else:
-            self._turned = True
+        self._turned = call != self._leader or (self._turned and not new_turn)
         self._outstanding += 1
         return new_turn
 

@@ -7,6 +7,7 @@ reducer over NCCL keeps the real group: there the NCCL plugin counts, and only t
 taken from the backward pass.
 """
 
+import functools
 import weakref
 from typing import Any
 
@@ -71,6 +72,7 @@ def _patch_broadcast(counter: TorchCounter) -> None:
     """DDP sends buffers (batch-norm statistics) by a C++ function that takes the group as an argument."""
     original = dist._broadcast_coalesced
 
+    @functools.wraps(original)
     def _broadcast_coalesced(process_group: Any, tensors: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(process_group, tensors, *args, **kwargs)
         counter.count(process_group, "Broadcast", list(tensors), -1, None)
@@ -85,6 +87,7 @@ def _patch_ddp(counter: TorchCounter) -> None:
     # The reducer must not outlive the Python side of its group.
     groups: weakref.WeakKeyDictionary[torch.nn.Module, ForwardingGroup] = weakref.WeakKeyDictionary()
 
+    @functools.wraps(original_init)
     def _ddp_init_helper(self: Any, *args: Any, **kwargs: Any) -> Any:
         real = self.process_group
         forwarding = _forwarding_group(self, real)
@@ -104,6 +107,7 @@ def _patch_ddp(counter: TorchCounter) -> None:
             self.process_group = real
         return result
 
+    @functools.wraps(original_forward)
     def forward(self: Any, *inputs: Any, **kwargs: Any) -> Any:
         output = original_forward(self, *inputs, **kwargs)
         if self not in groups and torch.is_grad_enabled() and self.require_backward_grad_sync:
