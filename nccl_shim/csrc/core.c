@@ -64,6 +64,8 @@ struct pls_record *pls_find(struct pls_header *header, uint32_t kind, uint32_t s
     return found;
 }
 
+struct pls_record *pls_overflow(struct pls_header *header) { return header ? records_of(header) : NULL; }
+
 void pls_enqueue(struct pls_header *header, struct pls_record *record, uint64_t bytes, uint64_t expected_tx_bytes) {
     if (!header || !record)
         return;

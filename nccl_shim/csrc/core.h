@@ -34,6 +34,7 @@ PLS_API struct pls_header *pls_process_as(const struct pls_identity *identity);
 
 PLS_API struct pls_record *pls_find(struct pls_header *header, uint32_t kind, uint32_t source, uint64_t comm_id,
                                     int32_t rank, int32_t nranks, int32_t peer);
+struct pls_record *pls_overflow(struct pls_header *header); /* record 0 */
 PLS_API void pls_enqueue(struct pls_header *header, struct pls_record *record, uint64_t bytes,
                          uint64_t expected_tx_bytes);
 PLS_API void pls_transmit(struct pls_header *header, struct pls_record *record, uint64_t tx_bytes,

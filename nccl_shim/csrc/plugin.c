@@ -7,21 +7,22 @@
  * the bytes it moved at the one state where they are final.
  */
 #define _GNU_SOURCE
+#include <stdlib.h>
 #include <string.h>
 
 #include "chain.h"
 #include "core.h"
 #include "payload.h"
 
-enum { CONTEXTS = 512, PEER_SLOTS = 64, OUR_EVENTS = EVENT_COLL | EVENT_P2P | EVENT_PROXY_STEP };
+enum { CONTEXTS = 512, MAX_SLOTS = 1 << 14, OUR_EVENTS = EVENT_COLL | EVENT_P2P | EVENT_PROXY_STEP };
 
 struct peer_slot {
     _Atomic int64_t key; /* peer * 4 + which of the three records, plus 1; 0: empty */
     _Atomic(struct pls_record *) record;
 };
 
-/* One per communicator, from a static pool and never given back: NCCL's proxy threads may still report to a
- * communicator that was finalized. */
+/* One per communicator, never given back: NCCL's proxy threads may still report to a communicator that was
+ * finalized. The table of peers is allocated when the communicator is made, with room for every peer. */
 struct context {
     struct pls_header *header;
     struct pls_record *collective;
@@ -31,7 +32,8 @@ struct context {
     uint32_t mask_applied;
     int chained_mask;
     void *theirs;
-    struct peer_slot slots[PEER_SLOTS];
+    struct peer_slot *slots;
+    uint64_t slot_count;
 };
 
 static struct context contexts[CONTEXTS];
@@ -40,16 +42,31 @@ static _Atomic int chained;
 
 enum peer_use { USE_PROXY = 0, USE_SEND = 1, USE_RECV = 2 };
 
+/* Where inbound bytes go when records have run out: nobody reads it, but the look-up has an answer to keep. */
+static struct pls_record nowhere;
+
 static struct pls_record *find_peer(struct context *c, enum peer_use use, int32_t peer) {
     static const uint32_t KIND[] = {PLS_PROXY, PLS_SEND, PLS_RECV};
-    return pls_find(c->header, KIND[use], PLS_NCCL, c->comm_id, c->rank, c->nranks, peer);
+    struct pls_record *found =
+        pls_find(c->header, KIND[use], PLS_NCCL, c->comm_id, c->rank, c->nranks, peer);
+    return found ? found : &nowhere;
 }
 
-/* Lock-free look-up; a miss happens once per peer and a full table falls back to searching the segment. */
+static void make_slots(struct context *c) {
+    uint64_t wanted = 64; /* three uses a peer, at most half full */
+    while (wanted < MAX_SLOTS && wanted < 6 * (uint64_t)(c->nranks > 0 ? c->nranks : 1))
+        wanted *= 2;
+    c->slots = calloc(wanted, sizeof *c->slots);
+    c->slot_count = c->slots ? wanted : 0;
+}
+
+/* Lock-free; the segment is searched once per peer. A full table (thousands of ranks) counts as overflow. */
 static struct pls_record *record_of_peer(struct context *c, enum peer_use use, int32_t peer) {
     int64_t key = (int64_t)peer * 4 + use + 1;
-    for (uint32_t probe = 0; probe < PEER_SLOTS; probe++) {
-        struct peer_slot *slot = &c->slots[((uint64_t)key + probe) % PEER_SLOTS];
+    if (!c->header)
+        return NULL;
+    for (uint64_t probe = 0; probe < c->slot_count; probe++) {
+        struct peer_slot *slot = &c->slots[((uint64_t)key + probe) % c->slot_count];
         int64_t seen = atomic_load_explicit(&slot->key, memory_order_acquire);
         if (seen == 0 && atomic_compare_exchange_strong(&slot->key, &seen, key))
             seen = key;
@@ -62,7 +79,7 @@ static struct pls_record *record_of_peer(struct context *c, enum peer_use use, i
         }
         return record;
     }
-    return find_peer(c, use, peer);
+    return use == USE_RECV ? &nowhere : pls_overflow(c->header);
 }
 
 static int init(void **ctx, const struct chain_init *a, int *mask, int version) {
@@ -83,6 +100,7 @@ static int init(void **ctx, const struct chain_init *a, int *mask, int version) 
         c->nranks = a->nranks;
         c->collective = pls_find(header, PLS_COLLECTIVE, PLS_NCCL, a->comm_id, a->rank, a->nranks, -1);
         c->theirs = theirs;
+        make_slots(c);
         c->mask = mask;
         c->chained_mask = wanted;
         *ctx = c;
@@ -118,10 +136,20 @@ static void on_p2p(struct context *c, const struct nccl_event_descriptor *event)
     pls_enqueue(c->header, record, bytes, inbound || event->p2p.peer == c->rank ? 0 : bytes);
 }
 
+static struct pls_record *foreign_record(void) {
+    static _Atomic(struct pls_record *) known;
+    struct pls_record *record = atomic_load_explicit(&known, memory_order_acquire);
+    if (!record) {
+        record = pls_find(pls_process(), PLS_FOREIGN, PLS_NCCL, 0, -1, 0, -1);
+        atomic_store_explicit(&known, record ? record : &nowhere, memory_order_release);
+    }
+    return record;
+}
+
 static struct pls_record *on_proxy_op(struct context *c, const struct nccl_event_descriptor *event) {
     if (event->proxy_op.pid != pls_pid()) {
         /* PXN: `c` is an address in another process. The sockets are ours, so the bytes are counted here. */
-        return pls_find(pls_process(), PLS_FOREIGN, PLS_NCCL, 0, -1, 0, -1);
+        return foreign_record();
     }
     if (!c)
         return NULL;
@@ -188,7 +216,7 @@ static int finalize(void *ctx) {
     if (!c)
         return 0;
     pls_close_record(c->collective);
-    for (int i = 0; i < PEER_SLOTS; i++)
+    for (uint64_t i = 0; i < c->slot_count; i++)
         pls_close_record(atomic_load(&c->slots[i].record));
     if (chained && c->theirs)
         chain_finalize(c->theirs);

@@ -175,10 +175,13 @@ struct pls_header *pls_process_as(const struct pls_identity *identity) {
     if (!atomic_load(&process_tried)) {
         struct pls_identity from_env;
         char error[400];
-        pls_identity_from_env(&from_env);
-        header = pls_create(identity ? identity : &from_env, error, sizeof error);
-        if (!header)
-            pls_warn_once(error);
+        const char *wanted = getenv("PACELINE_SHIM");
+        if (!wanted || strcmp(wanted, "0") != 0) {
+            pls_identity_from_env(&from_env);
+            header = pls_create(identity ? identity : &from_env, error, sizeof error);
+            if (!header)
+                pls_warn_once(error);
+        }
         atomic_store_explicit(&process_segment, header, memory_order_release);
         atomic_store(&process_tried, 1);
     }

@@ -147,6 +147,19 @@ def test_a_missing_directory_costs_one_line(sanitized: list[str], clean_env: dic
     assert done.stderr.count("\n") == 1 and "training goes on unobserved" in done.stderr
 
 
+def test_switched_off(sanitized: list[str], clean_env: dict, shm_dir: Path) -> None:
+    replay(sanitized, clean_env | {"PACELINE_SHIM": "0"}, "threads")
+    assert list(shm_dir.iterdir()) == []
+
+
+def test_more_peers_than_records(sanitized: list[str], clean_env: dict, shm_dir: Path) -> None:
+    replay(sanitized, clean_env, "many-peers", "2000")
+    snapshot = snapshot_in(shm_dir)
+    assert snapshot.enqueued_bytes == 2000 * 4 and snapshot.tx_bytes == 2000 * 5
+    assert snapshot.dropped_records > 0
+    assert total(snapshot, Kind.OVERFLOW, "enqueued_bytes") > 0
+
+
 def test_sigkill_at_any_instruction(plain: list[str], clean_env: dict, shm_dir: Path) -> None:
     dice = random.Random(7)
     for _ in range(25):

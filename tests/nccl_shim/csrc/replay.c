@@ -239,6 +239,18 @@ static void reinit(int times) {
     }
 }
 
+static void many_peers(int peers) {
+    int mask = 0;
+    void *ctx = init(83, peers, 0, &mask);
+    for (int peer = 0; peer < peers; peer++) {
+        p2p(ctx, "Send", 1, "ncclFloat32", peer);
+        p2p(ctx, "Recv", 1, "ncclFloat32", peer);
+        void *op = proxy_op(ctx, NULL, getpid(), 0, peer, 1);
+        step(ctx, op, 0, 1, 5);
+    }
+    finalize(ctx);
+}
+
 static void until_killed(void) {
     int mask = 0;
     void *ctx = init(81, 2, 0, &mask);
@@ -299,6 +311,8 @@ int main(int argc, char **argv) {
         threads();
     else if (strcmp(scenario, "reinit") == 0)
         reinit(number);
+    else if (strcmp(scenario, "many-peers") == 0)
+        many_peers(number);
     else if (strcmp(scenario, "until-killed") == 0)
         until_killed();
     else if (strcmp(scenario, "timing") == 0)
