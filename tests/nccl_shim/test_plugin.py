@@ -160,6 +160,13 @@ def test_more_peers_than_records(sanitized: list[str], clean_env: dict, shm_dir:
     assert total(snapshot, Kind.OVERFLOW, "enqueued_bytes") > 0
 
 
+def test_a_file_size_limit_is_not_fatal(plain: list[str], clean_env: dict) -> None:
+    # Python ignores SIGXFSZ, so only a program in C shows that we do not run into it.
+    command = ["sh", "-c", 'ulimit -f 8; exec "$@"', "sh", *plain, "threads"]
+    done = subprocess.run(command, env=clean_env, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0 and "file size limit" in done.stderr
+
+
 def test_sigkill_at_any_instruction(plain: list[str], clean_env: dict, shm_dir: Path) -> None:
     dice = random.Random(7)
     for _ in range(25):

@@ -72,8 +72,10 @@ def test_a_user_cannot_speak_for_anothers_process(file: Path) -> None:
         assert "belongs to uid 0" in reader.refused[file.name]
 
 
-def test_links_fifos_and_fragments_are_refused(shm_dir: Path) -> None:
-    (shm_dir / "link.pls").symlink_to("/etc/passwd")
+def test_links_fifos_and_fragments_are_refused(shm_dir: Path, tmp_path: Path) -> None:
+    PythonWriter(Identity("j", tmp_path / "elsewhere"))
+    [sound] = (tmp_path / "elsewhere").iterdir()
+    (shm_dir / "link.pls").symlink_to(sound)
     os.mkfifo(shm_dir / "fifo.pls", 0o600)
     (shm_dir / "short.pls").touch(0o600)
     (shm_dir / "other").touch()
