@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from math import prod
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -45,11 +46,19 @@ def run_job(observed: bool, *arguments: str) -> dict[str, Any]:
     return json.loads(outputs[0])
 
 
-def interval(values: list[float], draws: int = 2000) -> tuple[float, float]:
-    """The middle 90 % of the bootstrapped median."""
+def balanced(by_order: dict[str, list[float]]) -> float:
+    """The geometric mean over both build orders, in which the advantage of the model built last cancels."""
+    return prod(median(ratios) for ratios in by_order.values()) ** (1 / len(by_order))
+
+
+def interval(by_order: dict[str, list[float]], draws: int = 1000) -> tuple[float, float]:
+    """The middle 90 % of the bootstrapped `balanced`."""
     dice = random.Random(0)
-    medians = sorted(median(dice.choices(values, k=len(values))) for _ in range(draws))
-    return medians[draws // 20], medians[-draws // 20]
+    drawn = sorted(
+        balanced({order: dice.choices(ratios, k=len(ratios)) for order, ratios in by_order.items()})
+        for _ in range(draws)
+    )
+    return drawn[draws // 20], drawn[-draws // 20]
 
 
 def measure_runs(repeats: int, arguments: list[str]) -> dict[str, Any]:
@@ -57,7 +66,7 @@ def measure_runs(repeats: int, arguments: list[str]) -> dict[str, Any]:
     seconds: dict[bool, list[float]] = {True: [], False: []}
     for repeat in range(repeats):
         for observed in (True, False) if repeat % 2 == 0 else (False, True):
-            seconds[observed].append(median(run_job(observed, *arguments)["seconds"]))
+            seconds[observed].append(median(wall for wall, _ in run_job(observed, *arguments)["seconds"]))
     ratios = [a / b for a, b in zip(seconds[True], seconds[False], strict=True)]
     return {
         "with_ms": [s * 1e3 for s in seconds[True]],
@@ -69,21 +78,26 @@ def measure_runs(repeats: int, arguments: list[str]) -> dict[str, Any]:
 
 
 def measure_paired(repeats: int, arguments: list[str]) -> dict[str, Any]:
-    """Neighbouring blocks inside one job, over several jobs."""
-    ratios, with_ms, without_ms = [], [], []
-    for _ in range(repeats):
-        blocks = run_job(True, *arguments, "--paired")["blocks"]
+    """Neighbouring iterations inside one job, over several jobs of either build order."""
+    wall: dict[str, list[float]] = {"with": [], "without": []}
+    cpu: dict[str, list[float]] = {"with": [], "without": []}
+    without_ms = []
+    for repeat in range(2 * repeats):
+        first = ("with", "without")[repeat % 2]
+        blocks = run_job(True, *arguments, "--paired", "--first", first)["blocks"]
         for a, b in zip(blocks["with"], blocks["without"], strict=True):
-            with_ms.append(min(a) * 1e3)
-            without_ms.append(min(b) * 1e3)
-            ratios.append(min(a) / min(b))
-    low, high = interval(ratios)
+            # The faster of two neighbours: a machine that does something else only ever adds.
+            wall[first].append(min(w for w, _ in a) / min(w for w, _ in b))
+            cpu[first].append(min(c for _, c in a) / min(c for _, c in b))
+            without_ms.append(min(w for w, _ in b) * 1e3)
     return {
-        "pairs": len(ratios),
-        "with_ms": median(with_ms),
+        "pairs": len(without_ms),
         "without_ms": median(without_ms),
-        "ratio": median(ratios),
-        "ratio_90_percent_interval": [low, high],
+        "ratio": balanced(wall),
+        "ratio_90_percent_interval": interval(wall),
+        "cpu_ratio": balanced(cpu),
+        "cpu_ratio_90_percent_interval": interval(cpu),
+        "ratio_by_build_order": {order: median(ratios) for order, ratios in wall.items()},
     }
 
 

@@ -1,9 +1,10 @@
 """The DDP job that `nccl_shim.overhead` times: prints one JSON object with each iteration's seconds.
 
-    overhead_job.py --layers 4 --width 1024 --iterations 60 [--paired]
+    overhead_job.py --layers 4 --width 1024 --iterations 60 [--paired [--first without]]
 
-With --paired, rank by rank the same process alternates a few iterations with and without the hook, by
-putting the original DDP methods back for the blocks without: a comparison that a busy machine disturbs least.
+With --paired the same processes alternate a few iterations with and without the hook, by putting the original
+DDP methods back for those without: a comparison that a busy machine disturbs least. The model built first runs
+a little slower (where its memory lies), so --first says which that is.
 """
 
 import argparse
@@ -17,6 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 BLOCK = 2
 WARM_UP = 5
+Seconds = list[tuple[float, float]]  # elapsed and CPU, each iteration
 
 
 def build(layers: int, width: int) -> tuple[nn.Module, torch.optim.Optimizer]:
@@ -24,34 +26,33 @@ def build(layers: int, width: int) -> tuple[nn.Module, torch.optim.Optimizer]:
     return model, torch.optim.SGD(model.parameters(), lr=1e-4)
 
 
-def iterate(
-    model: nn.Module, optimizer: torch.optim.Optimizer, batch: torch.Tensor, count: int
-) -> list[float]:
+def iterate(model: nn.Module, optimizer: torch.optim.Optimizer, batch: torch.Tensor, count: int) -> Seconds:
+    """Times `count` iterations; CPU time is that of all threads of the process."""
     seconds = []
     for _ in range(count):
-        started = time.perf_counter()
+        started, cpu_started = time.perf_counter(), time.process_time()
         model(batch).square().mean().backward()
         optimizer.step()
         optimizer.zero_grad()
-        seconds.append(time.perf_counter() - started)
+        seconds.append((time.perf_counter() - started, time.process_time() - cpu_started))
     return seconds
 
 
-def paired(args: argparse.Namespace, batch: torch.Tensor) -> dict[str, list[list[float]]]:
-    """Blocks of iteration times, with and without; the order within a pair alternates."""
+def paired(args: argparse.Namespace, batch: torch.Tensor) -> dict[str, list[Seconds]]:
+    """Blocks of iterations, with and without; the order within a pair alternates."""
     ddp = DistributedDataParallel
     hooked = (ddp._ddp_init_helper, ddp.forward)
-    original = tuple(method.__wrapped__ for method in hooked)
-    ways = {}
-    for name, methods in (("with", hooked), ("without", original)):
-        ddp._ddp_init_helper, ddp.forward = methods
-        ways[name] = (methods, build(args.layers, args.width))
-        iterate(*ways[name][1], batch, WARM_UP)
-    blocks: dict[str, list[list[float]]] = {"with": [], "without": []}
+    methods = {"with": hooked, "without": tuple(method.__wrapped__ for method in hooked)}
+    jobs = {}
+    for name in sorted(methods, key=lambda name: name != args.first):
+        ddp._ddp_init_helper, ddp.forward = methods[name]
+        jobs[name] = build(args.layers, args.width)
+        iterate(*jobs[name], batch, WARM_UP)
+    blocks: dict[str, list[Seconds]] = {"with": [], "without": []}
     for pair in range(args.iterations // BLOCK):
         for name in ("with", "without") if pair % 2 else ("without", "with"):
-            (ddp._ddp_init_helper, ddp.forward), job = ways[name]
-            blocks[name].append(iterate(*job, batch, BLOCK))
+            ddp._ddp_init_helper, ddp.forward = methods[name]
+            blocks[name].append(iterate(*jobs[name], batch, BLOCK))
     return blocks
 
 
@@ -62,6 +63,7 @@ def main() -> None:
     parser.add_argument("--iterations", type=int, default=60)
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--paired", action="store_true")
+    parser.add_argument("--first", choices=("with", "without"), default="with")
     args = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(0)

@@ -92,5 +92,7 @@ def test_the_overhead_job_pairs_iterations_with_and_without() -> None:
 
 
 def test_the_interval_holds_the_median() -> None:
-    low, high = overhead.interval([1.0, 1.01, 0.99, 1.02, 0.98] * 20)
-    assert 0.98 <= low <= 1.0 <= high <= 1.02
+    slow_when_first = {"with": [1.03, 1.04, 1.05] * 20, "without": [0.97, 0.96, 0.98] * 20}
+    low, high = overhead.interval(slow_when_first)
+    assert low <= overhead.balanced(slow_when_first) <= high
+    assert overhead.balanced(slow_when_first) == pytest.approx((1.04 * 0.97) ** 0.5)
