@@ -2,9 +2,9 @@
 
     overhead_job.py --layers 4 --width 1024 --iterations 60 [--paired [--first without]]
 
-With --paired the same processes alternate a few iterations with and without the hook, by putting the original
-DDP methods back for those without: a comparison that a busy machine disturbs least. The model built first runs
-a little slower (where its memory lies), so --first says which that is.
+With --paired the same processes alternate a few iterations with and without the hook, by putting the
+original DDP methods back for those without: a comparison that a busy machine disturbs least. The model built
+first runs a little slower (where its memory lies), so --first says which that is.
 """
 
 import argparse
