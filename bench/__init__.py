@@ -1,0 +1,1 @@
+"""Measurements: each module measures one thing and returns plain data; the command line prints it."""

@@ -1,0 +1,65 @@
+"""Max-min fair sharing with ceilings: the ideal of TCP, hence the baseline of MLCC §VII.
+
+Progressive filling: all rates grow together; a flow stops at its ceiling or when a link on its path is
+full; the others go on. The result is the only allocation in which no rate can grow except at the expense
+of one that is not larger:
+
+    every flow is at its ceiling, or crosses a full link on which no flow has a higher rate.
+
+With n_l flows still growing on link l and R_l the capacity left by those that stopped, l is full at the
+level R_l/n_l. A flow that stops below that level only raises it. So the levels in a heap are lower
+bounds, and one that comes out too low goes back in, at most once per flow on the link: O(E log E) for E
+hops in all.
+"""
+
+from collections.abc import Sequence
+from heapq import heapify, heappop, heapreplace
+
+
+def max_min(
+    paths: Sequence[Sequence[int]], ceilings: Sequence[float], capacity: Sequence[float]
+) -> list[float]:
+    """The rate of each flow, from the links it crosses, its ceiling and the links' capacities; in any unit.
+
+    A flow with an empty path gets its ceiling.
+    """
+    flows_on: dict[int, list[int]] = {}
+    for flow, path in enumerate(paths):
+        for link in path:
+            if link in flows_on:
+                flows_on[link].append(flow)
+            else:
+                flows_on[link] = [flow]
+    growing = {link: len(flows) for link, flows in flows_on.items()}  # n_l
+    left = {link: capacity[link] for link in flows_on}  # R_l
+    level = [(left[link] / n, link) for link, n in growing.items()]
+    heapify(level)
+
+    rates = [-1.0] * len(paths)  # negative: still growing
+    for flow in sorted(range(len(paths)), key=ceilings.__getitem__):
+        ceiling = ceilings[flow]
+        # Fill every link that is full before the level reaches this flow's ceiling.
+        while level and level[0][0] < ceiling:
+            lower_bound, link = level[0]
+            n = growing[link]
+            if n == 0:
+                heappop(level)
+                continue
+            share = left[link] / n
+            if share > lower_bound:
+                heapreplace(level, (share, link))
+                continue
+            heappop(level)
+            share = max(0.0, share)  # rounding can leave a hair less than nothing
+            for stopped in flows_on[link]:
+                if rates[stopped] < 0.0:
+                    rates[stopped] = share
+                    for hop in paths[stopped]:
+                        left[hop] -= share
+                        growing[hop] -= 1
+        if rates[flow] < 0.0:
+            rates[flow] = ceiling
+            for hop in paths[flow]:
+                left[hop] -= ceiling
+                growing[hop] -= 1
+    return rates

@@ -1,0 +1,353 @@
+"""HostAgent: the scheduler of one host as a state machine.
+
+It knows the jobs on its host, how far each of their flows is, and what the switch last said about each path. What
+to make of that is the policy's: the agent keeps the books, calls the policy when something happens, and turns its
+decisions into messages and rates.
+
+    Progress, FlowReady, FlowDone, IterationEnded   from the monitor        SetRate         to the enforcer
+    Feedback                                        from the switch         Send(Report)    to the switch
+    Tick                                            at next_deadline()
+
+Without a switch (public cloud, §VI-H, or a switch silent for SILENCE_SLOTS) it asks an agent of its own that keeps
+the table of this host's NIC and nothing else: the same code with one link.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from flowcore.estimate import BandwidthEstimate
+from flowcore.messages import (
+    Claim,
+    Effect,
+    Feedback,
+    FlowDone,
+    FlowReady,
+    Grant,
+    HostEvent,
+    IterationEnded,
+    JobJoined,
+    JobLeft,
+    Progress,
+    Report,
+    Send,
+    SetRate,
+    SwitchLost,
+    Tick,
+)
+from flowcore.patterns import FlowId, FlowSpec
+from flowcore.policy.base import Policy
+from flowcore.progress import JobProgress
+from flowcore.slots import SlotClock
+from flowcore.switch import Domain, SwitchAgent
+from flowcore.topology import Topology
+from flowcore.units import transfer_ns
+
+# As long as the switch keeps a lease: by then it has forgotten us as well.
+SILENCE_SLOTS = 3
+
+UNLIMITED = float("inf")
+
+
+@dataclass(slots=True)
+class Flow:
+    """One flow this host sends."""
+
+    spec: FlowSpec
+    path: tuple[str, ...]
+    followers: tuple[FlowId, ...]
+    bandwidth: BandwidthEstimate
+    iteration: int = 0
+    sent_bytes: float = 0.0  # in this iteration
+    counted_bytes: float = 0.0  # of those, already credited to the job's progress
+    ready_ns: int = 0
+    live: bool = False  # has bytes waiting
+    claimed: bool = False  # the switch knows it
+    asking: bool = False  # reported without an answer yet
+    grant: Grant | None = None  # the last answer in this iteration ...
+    grant_slot: int = 0  # ... and the slot its numbers begin with
+    plan_bps: tuple[float, ...] = ()
+    plan_slot: int = 0
+    rate_bps: float = UNLIMITED
+    ceiling_bps: float = UNLIMITED
+    # What was promised and sent in the current slot, for the bandwidth estimate.
+    slot_sent_bytes: float = 0.0
+    slot_promised_bits_ns: float = 0.0
+    slot_busy_ns: int = 0
+    observed_ns: int = 0
+
+    @property
+    def id(self) -> FlowId:
+        return self.spec.flow
+
+    @property
+    def remaining_bytes(self) -> float:
+        return max(0.0, self.spec.size_bytes - self.sent_bytes)
+
+    @property
+    def volume_bytes(self) -> float:
+        """F_i without the plan."""
+        return self.iteration * self.spec.size_bytes + self.sent_bytes
+
+
+@dataclass(slots=True)
+class Job:
+    progress: JobProgress
+    flows: list[Flow] = field(default_factory=list)
+
+    @property
+    def size_bytes(self) -> float:
+        """What this host sends in one iteration."""
+        return sum(flow.spec.size_bytes for flow in self.flows)
+
+    @property
+    def remaining_share(self) -> float:
+        size = self.size_bytes
+        return sum(flow.remaining_bytes for flow in self.flows) / size if size else 0.0
+
+
+class HostAgent:
+    def __init__(
+        self, name: str, topology: Topology, clock: SlotClock, policy: Policy, switch: str | None
+    ) -> None:
+        self.name = name
+        self.clock = clock
+        self.policy = policy
+        self.jobs: dict[str, Job] = {}
+        self.flows: dict[FlowId, Flow] = {}
+        self.nic = next(link for link in topology.links.values() if link.source == name)
+        self.nic_bps = self.nic.capacity_bps
+        self.rtt_ns = 0  # of the last report that was answered
+        self._topology = topology
+        self._switch = switch
+        self._local = SwitchAgent(
+            name, Domain({self.nic.name: self.nic_bps}, {self.nic.name: name}, frozenset()), clock, policy.arbiter
+        )
+        self._isolated = switch is None
+        self._reported_ns = 0
+        self._heard_ns = 0
+        self._awaiting = False
+        self._tick_ns = clock.epoch_ns
+        self._effects: list[Effect] = []
+
+    # ---- The two methods of a state machine ----
+
+    def next_deadline(self) -> int | None:
+        """When to be called with Tick; None while there is nothing to send."""
+        if not self.policy.paced or not any(flow.live for flow in self.flows.values()):
+            return None
+        local_ns = self._local.next_deadline() if self._isolated else None
+        return min(
+            deadline
+            for deadline in (self._tick_ns, self.policy.next_deadline(self), local_ns)
+            if deadline is not None
+        )
+
+    def handle(self, event: HostEvent, now_ns: int) -> list[Effect]:
+        self._effects = []
+        match event:
+            case Progress():
+                self._progress(event, now_ns)
+            case FlowReady():
+                self._ready(event, now_ns)
+            case FlowDone():
+                self._done(event.flow, now_ns)
+            case IterationEnded():
+                self._iteration_ended(event.job, now_ns)
+            case Feedback():
+                self._feedback(event, now_ns)
+            case Tick():
+                self._tick(now_ns)
+            case JobJoined():
+                self._join(event, now_ns)
+            case JobLeft():
+                self._leave(event.job, now_ns)
+            case SwitchLost():
+                self._isolate(now_ns)
+        return self._effects
+
+    # ---- What the policy may do ----
+
+    def live_flows(self) -> list[Flow]:
+        return [flow for flow in self.flows.values() if flow.live]
+
+    def report(
+        self, flows: Iterable[Flow], now_ns: int, *, plans: bool = False, withdraw: Iterable[Flow] = ()
+    ) -> None:
+        """Send one report with these flows' claims, with or without their plans."""
+        claims = tuple(self._claim(flow, now_ns, plans) for flow in flows)
+        gone = tuple(flow.id for flow in withdraw if flow.claimed)
+        for flow in withdraw:
+            flow.claimed = False
+        if not claims and not gone:
+            return
+        report = Report(self.name, self.clock.index(now_ns), claims, gone)
+        if self._switch is not None:
+            # Also while isolated: its answer is how we learn that it is back.
+            if claims and not self._awaiting:
+                self._reported_ns, self._awaiting = now_ns, True
+            self._effects.append(Send(self._switch, report))
+        if self._isolated:
+            self._answer(self._local.handle(report, now_ns), now_ns)
+
+    def set_rate(self, flow: Flow, rate_bps: float, ceiling_bps: float) -> None:
+        """Enforce, unless it is in force already: a change has a price in the kernel."""
+        if rate_bps != flow.rate_bps or ceiling_bps != flow.ceiling_bps:
+            flow.rate_bps, flow.ceiling_bps = rate_bps, ceiling_bps
+            self._effects.append(SetRate(flow.id, rate_bps, ceiling_bps))
+
+    # ---- Events ----
+
+    def _join(self, event: JobJoined, now_ns: int) -> None:
+        self._leave(event.job, now_ns)  # a job that joins again has been restarted
+        job = self.jobs[event.job] = Job(JobProgress(now_ns))
+        followers = dict(event.followers)
+        for spec in event.flows:
+            path = self._topology.path(spec.flow.source, spec.flow.target, str(spec.flow))
+            estimate = BandwidthEstimate(self.nic_bps)
+            flow = Flow(spec, path, followers.get(spec.flow, ()), estimate)
+            self.flows[spec.flow] = flow
+            job.flows.append(flow)
+        # Until a switch knows better, this host's own NIC is the bottleneck.
+        job.progress.alone_comm_ns = float(transfer_ns(job.size_bytes, self.nic_bps))
+
+    def _leave(self, name: str, now_ns: int) -> None:
+        job = self.jobs.pop(name, None)
+        if job is not None:
+            self.report((), now_ns, withdraw=job.flows)
+            for flow in job.flows:
+                self.set_rate(flow, UNLIMITED, UNLIMITED)
+                del self.flows[flow.id]
+
+    def _ready(self, event: FlowReady, now_ns: int) -> None:
+        flow = self.flows[event.flow]
+        if not any(other.live for other in self.flows.values()):
+            self._tick_ns = self.clock.next_start_ns(now_ns)
+            self._heard_ns = now_ns  # silence counts from here: nobody spoke because nobody asked
+        flow.live, flow.iteration, flow.ready_ns = True, event.iteration, now_ns
+        flow.sent_bytes = flow.counted_bytes = 0.0
+        flow.grant, flow.plan_bps = None, ()
+        self._start_observing(flow, now_ns)
+        self.jobs[flow.id.job].progress.compute_ended(now_ns)
+        self.policy.on_ready(self, flow, now_ns)
+
+    def _done(self, flow_id: FlowId, now_ns: int) -> None:
+        flow = self.flows[flow_id]
+        self._observe(flow, flow.spec.size_bytes, now_ns)
+        self._credit(self.jobs[flow_id.job], now_ns)
+        flow.live = False
+        self.policy.on_done(self, flow, now_ns)
+
+    def _iteration_ended(self, name: str, now_ns: int) -> None:
+        job = self.jobs[name]
+        job.progress.iteration_ended(now_ns, 0.0)
+
+    def _progress(self, event: Progress, now_ns: int) -> None:
+        jobs = set()
+        for flow_id, sent_bytes in event.sent_bytes:
+            flow = self.flows.get(flow_id)
+            if flow is not None and flow.live:
+                self._observe(flow, sent_bytes, now_ns)
+                jobs.add(flow_id.job)
+        for name in sorted(jobs):
+            self._credit(self.jobs[name], now_ns)
+
+    def _feedback(self, feedback: Feedback, now_ns: int) -> None:
+        self._heard_ns = now_ns
+        if self._awaiting:
+            self.rtt_ns = now_ns - self._reported_ns
+            self._awaiting = False
+        if self._isolated and self._switch is not None:
+            self._isolated = False  # the switch is back
+        self._take(feedback, now_ns)
+
+    def _take(self, feedback: Feedback, now_ns: int) -> None:
+        taken = []
+        first_slot = feedback.first_slot
+        for grant in feedback.grants:
+            flow = self.flows.get(grant.flow)
+            if flow is not None and flow.live:
+                flow.grant, flow.grant_slot, flow.asking = grant, first_slot, False
+                progress = self.jobs[grant.flow.job].progress
+                progress.alone_comm_ns = max(float(grant.alone_ns), 1.0)
+                taken.append(flow)
+        if taken:
+            self.policy.on_feedback(self, taken, now_ns)
+
+    def _tick(self, now_ns: int) -> None:
+        if self._isolated and (due := self._local.next_deadline()) is not None and due <= now_ns:
+            self._answer(self._local.handle(Tick(), now_ns), now_ns)
+        if now_ns >= self._tick_ns:
+            self._tick_ns = self.clock.next_start_ns(now_ns)
+            slot = self.clock.index(now_ns)
+            for flow in self.flows.values():
+                if flow.live:
+                    self._close_slot(flow, slot - 1)
+            if not self._isolated and now_ns - self._heard_ns > SILENCE_SLOTS * self.clock.length_ns:
+                self._isolate(now_ns)
+            self.policy.on_slot(self, now_ns)
+        self.policy.on_tick(self, now_ns)
+
+    def _isolate(self, now_ns: int) -> None:
+        """Go on with the NIC's table alone; the reports to the switch go on as well, so that it can return."""
+        if not self._isolated:
+            self._isolated = True
+            for flow in self.live_flows():
+                flow.grant = None
+            self.policy.on_slot(self, now_ns)
+
+    def _answer(self, effects: Iterable[Effect], now_ns: int) -> None:
+        """The local table's answers, which need no wire."""
+        for effect in effects:
+            if isinstance(effect, Send) and isinstance(effect.message, Feedback):
+                self._take(effect.message, now_ns)
+
+    # ---- Books ----
+
+    def _claim(self, flow: Flow, now_ns: int, plans: bool) -> Claim:
+        flow.claimed = flow.asking = True
+        slot = self.clock.index(now_ns)
+        planned_bps = flow.plan_bps[slot - flow.plan_slot] if plans and self._plan_covers(flow, slot) else 0.0
+        return Claim(
+            flow=flow.id,
+            path=flow.path,
+            size_bytes=flow.spec.size_bytes,
+            bid=self.policy.bid(self, flow, now_ns),
+            limit_bps=flow.bandwidth.value(slot),
+            sent_bytes=flow.volume_bytes,
+            planned_bytes=min(flow.remaining_bytes, planned_bps * self.clock.remaining_ns(now_ns) / 8e9),
+            preds=flow.spec.preds,
+            followers=flow.followers,
+            plan_bps=flow.plan_bps if plans else (),
+        )
+
+    def _plan_covers(self, flow: Flow, slot: int) -> bool:
+        return 0 <= slot - flow.plan_slot < len(flow.plan_bps)
+
+    def _credit(self, job: Job, now_ns: int) -> None:
+        fresh = 0.0
+        for flow in job.flows:
+            fresh += flow.sent_bytes - flow.counted_bytes
+            flow.counted_bytes = flow.sent_bytes
+        job.progress.advance(now_ns, fresh / job.size_bytes)
+
+    def _start_observing(self, flow: Flow, now_ns: int) -> None:
+        flow.observed_ns = now_ns
+        flow.slot_sent_bytes = flow.slot_promised_bits_ns = 0.0
+        flow.slot_busy_ns = 0
+
+    def _observe(self, flow: Flow, sent_bytes: float, now_ns: int) -> None:
+        elapsed_ns = now_ns - flow.observed_ns
+        flow.observed_ns = now_ns
+        flow.slot_busy_ns += elapsed_ns
+        flow.slot_sent_bytes += sent_bytes - flow.sent_bytes
+        promised_bps = min(flow.rate_bps, self.nic_bps)
+        flow.slot_promised_bits_ns += promised_bps * elapsed_ns
+        flow.sent_bytes = sent_bytes
+
+    def _close_slot(self, flow: Flow, slot: int) -> None:
+        """Sample B_i: what was promised and not delivered says something about the network, nothing else does."""
+        if flow.slot_busy_ns > 0:
+            promised_bps = flow.slot_promised_bits_ns / flow.slot_busy_ns
+            flow.bandwidth.observe(slot, flow.slot_sent_bytes, flow.slot_busy_ns, promised_bps)
+        flow.slot_sent_bytes = flow.slot_promised_bits_ns = 0.0
+        flow.slot_busy_ns = 0

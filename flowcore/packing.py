@@ -1,0 +1,99 @@
+"""Who sends now, when jobs cross several links: the max-weight packing of links.
+
+Job j moves all its flows at one rate x_j (a ring or a PS round is as fast as its slowest flow), so with c_jl
+flows on link l it uses c_jl·x_j of it. Measured against its own best, y_j = x_j / (what it reaches alone),
+
+    maximise  Σ_j w_j·y_j      subject to   Σ_j A_lj·y_j ≤ 1  for every link l,     0 ≤ y_j ≤ limit_j
+
+with A_lj = c_jl·x_j^alone/u_l, so that max_l A_lj = 1. The dual prices λ_l ≥ 0 of the links obey complementary
+slackness, as the paper's do (§IV-B): a job sends only if its weight pays for its links, w_j ≥ Σ_l λ_l·A_lj.
+
+On one link this is strict priority by weight. On several it is not, and that is the point: a job that holds two
+links against one rival on each must be worth both rivals together, and three jobs that pairwise share a link get
+half of it each, a total of 3/2, where any order of the three serves 1. Strict orders were measured and rejected:
+see docs/design.md, "Why a packing".
+
+The problems are small (the jobs that share links right now), so a dense simplex on Python lists is both exact
+and faster than building arrays: about 30 µs for 4 jobs on 8 links. Ties are broken by position, so
+the result depends on nothing but the input.
+"""
+
+from collections.abc import Sequence
+
+_EPS = 1e-12
+
+
+def max_weight(
+    weights: Sequence[float], rows: Sequence[Sequence[float]], limits: Sequence[float]
+) -> list[float]:
+    """Maximise weights·y under rows·y ≤ 1 and 0 ≤ y ≤ limits. Weights are positive; every limit is in (0, 1]."""
+    count = len(weights)
+    constraints = _undominated(rows)
+    right = [1.0] * len(constraints)
+    for job, limit in enumerate(limits):
+        # Below 1 the limit is not implied by the job's own bottleneck, whose coefficient is 1.
+        if limit < 1.0:
+            constraints.append([1.0 if other == job else 0.0 for other in range(count)])
+            right.append(limit)
+    return _simplex(weights, constraints, right)
+
+
+def _undominated(rows: Sequence[Sequence[float]]) -> list[list[float]]:
+    """Drop links that some other link makes redundant; the two directions of a ring are always such a pair."""
+    distinct = list(dict.fromkeys(tuple(row) for row in rows))
+    return [
+        list(row)
+        for row in distinct
+        if not any(
+            other is not row and all(a <= b for a, b in zip(row, other, strict=True)) for other in distinct
+        )
+    ]
+
+
+def _simplex(weights: Sequence[float], rows: list[list[float]], right: list[float]) -> list[float]:
+    """Primal simplex from the origin, which is feasible because nothing on the right is negative."""
+    jobs, links = len(weights), len(rows)
+    tableau = [
+        row + [1.0 if slack == index else 0.0 for slack in range(links)] + [right[index]]
+        for index, row in enumerate(rows)
+    ]
+    reduced = [-weight for weight in weights] + [0.0] * (links + 1)
+    basis = list(range(jobs, jobs + links))
+    # Dantzig's rule needs about as many pivots as there are links; Bland's, which cannot cycle, takes over if
+    # degenerate pivots should ever make it turn in circles.
+    patience = 4 * (jobs + links)
+    for pivots in range(8 * patience):
+        candidates = reduced[:-1]
+        if pivots < patience:
+            least = min(candidates)
+            if least >= -_EPS:
+                break
+            entering = candidates.index(least)
+        else:
+            entering = next((index for index, cost in enumerate(candidates) if cost < -_EPS), -1)
+            if entering < 0:
+                break
+        leaving, best_ratio = -1, float("inf")
+        for index, row in enumerate(tableau):
+            if row[entering] > _EPS:
+                ratio = row[-1] / row[entering]
+                if ratio < best_ratio - _EPS or (
+                    ratio <= best_ratio + _EPS and leaving >= 0 and basis[index] < basis[leaving]
+                ):
+                    leaving, best_ratio = index, ratio
+        if leaving < 0:
+            raise ArithmeticError("unbounded: a job with weight crosses no link")
+        pivot = tableau[leaving]
+        scale = 1.0 / pivot[entering]
+        tableau[leaving] = pivot = [value * scale for value in pivot]
+        for index, row in enumerate(tableau):
+            if index != leaving and (factor := row[entering]) != 0.0:
+                tableau[index] = [value - factor * base for value, base in zip(row, pivot, strict=True)]
+        factor = reduced[entering]
+        reduced = [value - factor * base for value, base in zip(reduced, pivot, strict=True)]
+        basis[leaving] = entering
+    solution = [0.0] * jobs
+    for row, variable in zip(tableau, basis, strict=True):
+        if variable < jobs:
+            solution[variable] = max(0.0, row[-1])
+    return solution

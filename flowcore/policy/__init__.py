@@ -1,0 +1,13 @@
+"""Flow policies, by the name people type. All of them run in the same two agents."""
+
+from flowcore.policy.base import Policy
+from flowcore.policy.fair import Fair
+from flowcore.policy.mlcc import Mlcc
+from flowcore.policy.order import Fifo, Srpt
+from flowcore.policy.paceline import Paceline
+
+POLICIES: dict[str, type[Policy]] = {
+    policy.name: policy for policy in (Fair, Fifo, Srpt, Mlcc, Paceline)
+}
+
+__all__ = ["POLICIES", "Policy"]

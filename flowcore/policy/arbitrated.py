@@ -1,0 +1,97 @@
+"""Policies whose current slot is divided by the switch: the host bids, the switch arbitrates, the host enforces.
+
+A flow reports the moment it is ready, not at the next slot, and starts at once: guaranteed nothing, allowed the
+line rate, as the paper lets the first packets go (§IV-C). One round trip later its grant arrives:
+
+    rate     = share                     guaranteed; the shares on a link never exceed it
+    ceiling  = max(ceiling, floor)       borrowing: what is left over is never left unused
+
+The plan for the K slots is Algorithm 1 over what the path has left, with the share as the current slot's room. The
+switch enters or refuses it; a refused plan is made anew from the answer, which carries the current loads.
+
+Hand-over. A flow that will be through within one round trip withdraws its claim at once, so that its successor's
+grant arrives as its last byte leaves rather than a round trip later. Should the prediction fail, the flow is still
+live at the next slot and claims again.
+"""
+
+from typing import TYPE_CHECKING
+
+from flowcore.allocator import allocate
+from flowcore.dependency import excess_bytes
+from flowcore.policy.base import Policy
+from flowcore.units import transfer_ns
+
+if TYPE_CHECKING:
+    from flowcore.host import Flow, HostAgent
+
+# Below 1 Mbit/s HTB and pacing build up a debt that outlives the limit (first byte 150–300 ms late).
+FLOOR_BPS = 1e6
+
+
+class Arbitrated(Policy):
+    def on_ready(self, host: "HostAgent", flow: "Flow", now_ns: int) -> None:
+        host.set_rate(flow, FLOOR_BPS, host.nic_bps)
+        host.report([flow], now_ns)
+
+    def on_done(self, host: "HostAgent", flow: "Flow", now_ns: int) -> None:
+        host.report((), now_ns, withdraw=[flow])
+
+    def on_slot(self, host: "HostAgent", now_ns: int) -> None:
+        flows = [flow for flow in host.live_flows() if flow.claimed or not _almost_through(host, flow, now_ns)]
+        for flow in flows:
+            self._plan(host, flow, now_ns)
+        host.report(flows, now_ns, plans=True)
+
+    def on_feedback(self, host: "HostAgent", flows: "list[Flow]", now_ns: int) -> None:
+        refused = []
+        for flow in flows:
+            grant = flow.grant
+            assert grant is not None
+            # Bytes that have not reached this host cannot be forwarded: do not hold bandwidth for them.
+            waiting = excess_bytes(flow.volume_bytes, grant.pred_bytes, flow.spec.window_bytes) > 0.0
+            share_bps = 0.0 if waiting else grant.share_bps
+            host.set_rate(flow, max(share_bps, FLOOR_BPS), max(grant.ceiling_bps, FLOOR_BPS))
+            if flow.plan_bps and not grant.accepted:
+                self._plan(host, flow, now_ns)
+                refused.append(flow)
+        host.report(refused, now_ns, plans=True)
+
+    def _plan(self, host: "HostAgent", flow: "Flow", now_ns: int) -> None:
+        """Algorithm 1 from now on; the first slot is what is left of the current one, at the arbiter's share."""
+        grant = flow.grant
+        if grant is None:
+            flow.plan_bps = ()
+            return
+        clock = host.clock
+        flow.plan_slot = clock.index(now_ns)
+        # The grant may be older than this slot: shift it, and know nothing about the slots it did not cover.
+        shift = max(0, flow.plan_slot - flow.grant_slot)
+        available = grant.available_bps[shift:]
+        load = grant.load[shift:]
+        bytes_per_bps = clock.length_ns / 8e9
+        room = [grant.share_bps * clock.remaining_ns(now_ns) / 8e9]
+        room += [min(rate_bps, host.nic_bps) * bytes_per_bps for rate_bps in available[1:]]
+        schedule = allocate(flow.remaining_bytes, room, load[: len(room)])
+        flow.plan_bps = (grant.share_bps, *(volume / bytes_per_bps for volume in schedule.volume_bytes[1:]))
+
+    # ---- Hand-over ----
+
+    def next_deadline(self, host: "HostAgent") -> int | None:
+        releases = (_release_ns(host, flow) for flow in host.flows.values() if flow.live and flow.claimed)
+        return min((release_ns for release_ns in releases if release_ns is not None), default=None)
+
+    def on_tick(self, host: "HostAgent", now_ns: int) -> None:
+        leaving = [flow for flow in host.live_flows() if flow.claimed and _almost_through(host, flow, now_ns)]
+        host.report((), now_ns, withdraw=leaving)
+
+
+def _release_ns(host: "HostAgent", flow: "Flow") -> int | None:
+    """When to withdraw: one round trip before the last byte leaves at the granted rate."""
+    if flow.grant is None or flow.grant.share_bps <= 0.0:
+        return None
+    return flow.observed_ns + transfer_ns(flow.remaining_bytes, flow.grant.share_bps) - host.rtt_ns
+
+
+def _almost_through(host: "HostAgent", flow: "Flow", now_ns: int) -> bool:
+    release_ns = _release_ns(host, flow)
+    return release_ns is not None and release_ns <= now_ns

@@ -1,0 +1,69 @@
+"""How fast a job has been going lately, compared with having the cluster to itself.
+
+A job makes progress in *alone seconds*: computing for a second is one, sending the share q of an iteration's bytes
+is q·v, with v the time the whole exchange takes alone. Its pace p(t) is alone seconds per second, in [0, 1]. The
+slowdown people see, elapsed time ÷ iterations × T⁰, is 1 ÷ the mean pace, so we keep that mean:
+
+    P(t) = (1/τ) ∫ e^{−(t−u)/τ} p(u) du           ŝ(t) = 1 / P(t) ≥ 1            T⁰ = c + v,  τ = 6·T⁰
+
+The memory τ trades two errors: a short one forgets that a job was favoured an iteration ago and lets it collide
+again with the same neighbour; a long one pays back old debts to a job that long runs well (and starts slowly:
+it takes τ to notice). Between 4 and 8 iterations the mean slowdown differs by less than 0.3 % (docs/design.md).
+"""
+
+import math
+
+MEMORY_ITERATIONS = 6.0
+
+# Weight of the newest iteration in the learned compute time: jitter averages out, a new batch size is learned in
+# a handful of iterations.
+COMPUTE_GAIN = 0.25
+
+
+class JobProgress:
+    """The pace of one job as one host sees it. Times are nanoseconds of the caller's clock."""
+
+    __slots__ = ("_pace", "_started_ns", "_updated_ns", "alone_comm_ns", "compute_ns", "communicating")
+
+    def __init__(self, now_ns: int) -> None:
+        self.compute_ns = 0.0  # c, learned
+        self.alone_comm_ns = 0.0  # v, told by the switch
+        self.communicating = False
+        self._started_ns = self._updated_ns = now_ns
+        self._pace = 1.0  # P: innocent until measured
+
+    @property
+    def alone_ns(self) -> float:
+        """T⁰"""
+        return self.compute_ns + self.alone_comm_ns
+
+    @property
+    def slowdown(self) -> float:
+        """ŝ, as of the last call of `advance`."""
+        return 1.0 / self._pace
+
+    def advance(self, now_ns: int, sent_share: float) -> None:
+        """Time has passed; since the last call this host sent `sent_share` of the iteration's bytes."""
+        elapsed_ns = now_ns - self._updated_ns
+        if elapsed_ns <= 0 or self.alone_ns <= 0.0:
+            return
+        self._updated_ns = now_ns
+        pace = sent_share * self.alone_comm_ns / elapsed_ns if self.communicating else 1.0
+        kept = math.exp(-elapsed_ns / (MEMORY_ITERATIONS * self.alone_ns))
+        # A floor under P: after a long stall the bid is large already, and 1/P must stay finite.
+        self._pace = min(1.0, max(1e-3, kept * self._pace + (1.0 - kept) * min(pace, 1.0)))
+
+    def compute_ended(self, now_ns: int) -> None:
+        """The first bytes of this iteration are waiting."""
+        if self.communicating:
+            return
+        self.advance(now_ns, 0.0)
+        measured_ns = float(now_ns - self._started_ns)
+        gain = COMPUTE_GAIN if self.compute_ns else 1.0
+        self.compute_ns += gain * (measured_ns - self.compute_ns)
+        self.communicating = True
+
+    def iteration_ended(self, now_ns: int, sent_share: float) -> None:
+        self.advance(now_ns, sent_share)
+        self.communicating = False
+        self._started_ns = now_ns

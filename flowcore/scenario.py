@@ -1,0 +1,421 @@
+"""A scenario file, version 1: a cluster and its jobs, from TOML text to frozen dataclasses.
+
+Law: a scenario that parsed is valid; text that is not a valid scenario raises ScenarioError and nothing else,
+and its message is one line: file, key, what was found, what was expected.
+
+The format is described by tables, `{key: Field(reader, default)}`. A reader turns a Value (what was found at
+a key) into what it stands for, or raises that value's `wrong(expected)`. What one field cannot know (a ring
+needs two workers, a name is taken) is checked once its table is read.
+"""
+
+import math
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from flowcore.slots import SlotClock
+from flowcore.topology import Topology, clos, star, tree
+from flowcore.units import ns_from_ms, ns_from_s
+
+# A thousand jobs take about 200 kB. The command refuses a larger file before parsing, so that a wrong path (a
+# checkpoint, a device) costs a message and not minutes of parsing.
+MAX_SCENARIO_BYTES = 1_000_000
+
+# A hundred times the papers' cluster. Building is linear in it: a slip of a digit should not eat the memory.
+MAX_HOSTS = 100_000
+
+# No quantity is larger in its own unit: 30 years in s, a petabyte in MB, an exabit per second in Gbit/s.
+# As nanoseconds it is 10^18, which still fits the signed 64 bits of a kernel or protobuf field.
+LARGEST = 1e9
+
+# A finer burst pattern is a constant load at this time scale, and zero would never let time pass.
+MIN_BURST_PERIOD_S = 1e-3
+
+MIN_SLOT_MS = 1e-3  # in 1 µs a 10 Gbit/s link sends one packet; a shorter slot means nothing
+MAX_SLOT_MS = 10_000.0  # longer than any iteration worth pacing
+MIN_GBPS = 1e-6  # 1 kbit/s: less is a slip of the unit, and near zero transfer times overflow
+
+DEFAULT_SLOT_MS = 60.0  # the paper's t̂
+DEFAULT_HORIZON = 10  # the paper's K
+
+
+class Pattern(StrEnum):
+    ALLREDUCE = "allreduce"
+    PS = "ps"
+
+
+@dataclass(frozen=True, slots=True)
+class SlotsSpec:
+    length_ms: float = DEFAULT_SLOT_MS
+    horizon: int = DEFAULT_HORIZON
+
+    def clock(self, epoch_ns: int = 0) -> SlotClock:
+        return SlotClock(ns_from_ms(self.length_ms), self.horizon, epoch_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    name: str  # unique in the scenario
+    pattern: Pattern
+    workers: tuple[str, ...]  # hosts, in ring order
+    servers: tuple[str, ...]  # hosts; empty for all-reduce; a server may also be a worker
+    model_mb: float
+    compute_s: float  # mean compute time of one iteration
+    iterations: int | None  # None: until the scenario's duration
+    start_s: float
+    jitter: float  # standard deviation of the compute time / its mean
+
+
+@dataclass(frozen=True, slots=True)
+class CrossTraffic:
+    """Bursts we do not control, from one host to another."""
+
+    source: str
+    target: str
+    every_s: float
+    lasts_s: tuple[float, float]  # shortest and longest burst
+    gbps: float
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    name: str
+    seed: int
+    duration_s: float | None  # None: until every job has done its iterations
+    slots: SlotsSpec
+    topology: Topology
+    jobs: tuple[JobSpec, ...]
+    cross_traffic: tuple[CrossTraffic, ...]
+
+
+class ScenarioError(ValueError):
+    """The file is wrong; str() says where and why in one printable line."""
+
+    def __init__(self, source: str, key: str, found: str, expected: str) -> None:
+        super().__init__(source, key, found, expected)
+        self.source, self.key, self.found, self.expected = source, key, found, expected
+
+    def __str__(self) -> str:
+        line = f"{self.source}: {self.key}: found {self.found}, expected {self.expected}"
+        # The file chose some of these characters; a newline or a terminal escape must not come through.
+        return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in line)
+
+
+def parse_scenario(text: str, source: str) -> Scenario:
+    """The scenario written in `text`; `source` names the file in errors."""
+    try:
+        root = Value(source, "", tomllib.loads(text))
+    except (ValueError, RecursionError) as error:  # ValueError: also an integer of over 4300 digits
+        raise ScenarioError(source, "the file", f"no TOML ({error})", "a scenario in TOML") from None
+    _version(root.at("version"))  # before the other keys: another version may have others
+    top = _read(root, _TOP)
+    jobs = _list_of(_job(top["topology"]), "[[job]] tables")(top["job"])
+    if not jobs:
+        raise top["job"].wrong("at least one job")
+    _refuse_repeats((table.at("name") for table in top["job"].items()), "a name no other job has")
+    for number, job in enumerate(jobs):
+        if job.iterations is None and top["duration_s"] is None:
+            raise root.at("duration_s").wrong(f"a duration, because job[{number}] has no iterations")
+    bursts = _list_of(_cross_traffic(top["topology"]), "[[cross_traffic]] tables")
+    return Scenario(
+        name=top["name"],
+        seed=top["seed"],
+        duration_s=top["duration_s"],
+        slots=top["slots"],
+        topology=top["topology"],
+        jobs=jobs,
+        cross_traffic=() if top["cross_traffic"].missing else bursts(top["cross_traffic"]),
+    )
+
+
+# ---- Values, fields and readers ----
+
+T = TypeVar("T")
+_MISSING = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What stands at a key of a file, or that nothing does."""
+
+    source: str
+    key: str  # such as job[1].workers[0]; empty for the whole file
+    found: object
+
+    @property
+    def missing(self) -> bool:
+        return self.found is _MISSING
+
+    def wrong(self, expected: str) -> ScenarioError:
+        return ScenarioError(self.source, self.key or "the file", _shown(self.found), expected)
+
+    def table(self) -> dict[str, object]:
+        if not isinstance(self.found, dict):
+            raise self.wrong(f"a table of keys for {self.key}")
+        return self.found
+
+    def at(self, key: str) -> "Value":
+        """The value at a key of this table."""
+        return Value(self.source, f"{self.key}.{key}" if self.key else key, self.table().get(key, _MISSING))
+
+    def items(self) -> "list[Value]":
+        """The values of this list; what is not a list has none."""
+        found = self.found if isinstance(self.found, list) else []
+        return [Value(self.source, f"{self.key}[{number}]", item) for number, item in enumerate(found)]
+
+
+Reader = Callable[[Value], T]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """How to read the value at a key; without a default the key is required."""
+
+    reader: Reader[object]
+    default: object = _MISSING
+
+    def read(self, value: Value) -> object:
+        if value.missing and self.default is not _MISSING:
+            return self.default
+        return self.reader(value)
+
+
+def _read(table: Value, fields: Mapping[str, Field]) -> dict[str, Any]:
+    """Every field of a table. Unknown keys are refused first: a slip of the pen leaves a key missing too."""
+    for key in table.table():
+        if key not in fields:
+            near = get_close_matches(key[:_SHOWN_CHARS], fields, n=1)
+            known = f"{near[0]!r}, the nearest known key" if near else f"one of {', '.join(fields)}"
+            where = table.at(key[:_SHOWN_CHARS]).key
+            raise ScenarioError(table.source, where, "an unknown key", known)
+    return {key: field.read(table.at(key)) for key, field in fields.items()}
+
+
+_SHOWN_CHARS = 40
+
+
+def _shown(found: object) -> str:
+    """One short phrase for anything TOML can hold."""
+    match found:
+        case dict():
+            return "a table"
+        case list():
+            return f"a list of {len(found)}"
+        case bool():
+            return str(found).lower()
+        case int() if abs(found) > 10**_SHOWN_CHARS:
+            return "a huge integer"  # hexadecimal may be of any length, and repr() refuses over 4300 digits
+        case _ if found is _MISSING:
+            return "nothing"
+    shown = repr(found)
+    return shown if len(shown) <= _SHOWN_CHARS else shown[: _SHOWN_CHARS - 1] + "…"
+
+
+def _number(expected: str, holds: Callable[[float], bool]) -> Reader[float]:
+    """An integer or a float, never a bool. NaN fails every comparison, so `holds` needs no case for it."""
+
+    def read(value: Value) -> float:
+        # Compared before conversion: an integer too large for a float must fail, not overflow.
+        if isinstance(value.found, int | float) and not isinstance(value.found, bool) and holds(value.found):
+            return float(value.found)
+        raise value.wrong(expected)
+
+    return read
+
+
+def _number_from(least: float, most: float) -> Reader[float]:
+    return _number(f"a number from {least:g} to {most:g}", lambda number: least <= number <= most)
+
+
+def _integer(least: int, most: int) -> Reader[int]:
+    def read(value: Value) -> int:
+        if type(value.found) is int and least <= value.found <= most:
+            return value.found
+        raise value.wrong(f"a whole number from {least} to {most}")
+
+    return read
+
+
+def _one_of(*names: str) -> Reader[str]:
+    def read(value: Value) -> str:
+        if isinstance(value.found, str) and value.found in names:
+            return value.found
+        raise value.wrong(" or ".join(f'"{name}"' for name in names))
+
+    return read
+
+
+def _list_of(
+    reader: Reader[T], what: str, *, exactly: int | None = None, distinct: bool = False
+) -> Reader[tuple[T, ...]]:
+    def read(value: Value) -> tuple[T, ...]:
+        items = value.items()
+        if not isinstance(value.found, list) or exactly not in (None, len(items)):
+            raise value.wrong(f"a list of {what}" if exactly is None else f"a list of {exactly} {what}")
+        read_items = tuple(reader(item) for item in items)
+        if distinct:
+            _refuse_repeats(items, f"{what} that differ")
+        return read_items
+
+    return read
+
+
+def _refuse_repeats(values: Iterable[Value], expected: str) -> None:
+    seen: set[object] = set()
+    for value in values:
+        if value.found in seen:
+            raise value.wrong(expected)
+        seen.add(value.found)
+
+
+def _name(value: Value) -> str:
+    """Names end up in tables, file names and terminals, so they are short and printable."""
+    found = value.found
+    if isinstance(found, str) and found.strip() and found.isprintable() and len(found) <= 100:
+        return found
+    raise value.wrong("a name of 1 to 100 printable characters")
+
+
+_POSITIVE = _number(f"a number above 0, at most {LARGEST:g}", lambda number: 0 < number <= LARGEST)
+_NOT_NEGATIVE = _number_from(0, LARGEST)
+_GBPS = _number_from(MIN_GBPS, LARGEST)
+_FRACTION = _number("a number from 0 to below 1", lambda number: 0 <= number < 1)
+
+# ---- The tables of version 1 ----
+
+
+def _version(value: Value) -> None:
+    if type(value.found) is not int or value.found != 1:  # `true` and 1.0 equal 1 too
+        raise value.wrong("1, the only version there is")
+
+
+def _slots(value: Value) -> SlotsSpec:
+    fields = {
+        "length_ms": Field(_number_from(MIN_SLOT_MS, MAX_SLOT_MS), DEFAULT_SLOT_MS),
+        "horizon": Field(_integer(1, 1000), DEFAULT_HORIZON),
+    }
+    return SlotsSpec(**_read(value, fields))
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    build: Callable[..., Topology]  # takes the fields by name
+    fields: Mapping[str, Field]
+    products: Mapping[str, tuple[str, ...]]  # what there may be MAX_HOSTS of: which fields multiply to it
+
+
+_SIZE = Field(_integer(1, MAX_HOSTS))
+
+_KINDS = {
+    "star": _Kind(star, {"hosts": _SIZE, "link_gbps": Field(_GBPS)}, {}),
+    "tree": _Kind(
+        tree,
+        {
+            "servers_per_tor": _SIZE,
+            "tors_per_edge": _SIZE,
+            "edges": _SIZE,
+            "link_gbps": Field(_list_of(_GBPS, "rates: host–ToR, ToR–edge, edge–aggregation", exactly=3)),
+        },
+        {"hosts": ("servers_per_tor", "tors_per_edge", "edges")},
+    ),
+    "clos": _Kind(
+        clos,
+        {
+            "servers_per_tor": _SIZE,
+            "tors": _SIZE,
+            "spines": _SIZE,
+            "link_gbps": Field(_list_of(_GBPS, "rates: host–ToR, ToR–spine", exactly=2)),
+        },
+        {"hosts": ("servers_per_tor", "tors"), "cables between ToRs and spines": ("tors", "spines")},
+    ),
+}
+
+
+def _topology(value: Value) -> Topology:
+    choose = _one_of(*_KINDS)
+    kind = _KINDS[choose(value.at("kind"))]
+    arguments = _read(value, {"kind": Field(choose), **kind.fields})
+    del arguments["kind"]
+    for what, factors in kind.products.items():
+        count = math.prod(arguments[factor] for factor in factors)
+        if count > MAX_HOSTS:
+            found = f"{' × '.join(factors)} = {count}"
+            raise ScenarioError(value.source, value.key, found, f"at most {MAX_HOSTS} {what}")
+    return kind.build(**arguments)
+
+
+def _host(topology: Topology) -> Reader[str]:
+    def read(value: Value) -> str:
+        if isinstance(value.found, str) and value.found in topology.switch_of:
+            return value.found
+        raise value.wrong(f"a host of the topology, {topology.hosts[0]} to {topology.hosts[-1]}")
+
+    return read
+
+
+def _job(topology: Topology) -> Reader[JobSpec]:
+    hosts = _list_of(_host(topology), "hosts", distinct=True)
+    fields = {
+        "name": Field(_name),
+        "pattern": Field(lambda value: Pattern(_one_of(*Pattern)(value))),
+        "workers": Field(hosts),
+        "servers": Field(hosts, ()),
+        "model_mb": Field(_POSITIVE),
+        "compute_s": Field(_NOT_NEGATIVE),
+        "iterations": Field(_integer(1, int(LARGEST)), None),
+        "start_s": Field(_NOT_NEGATIVE, 0.0),
+        "jitter": Field(_FRACTION, 0.0),
+    }
+
+    def read(value: Value) -> JobSpec:
+        job = JobSpec(**_read(value, fields))
+        ring = job.pattern is Pattern.ALLREDUCE
+        if len(job.workers) < (2 if ring else 1):
+            raise value.at("workers").wrong("two or more hosts for a ring" if ring else "one or more hosts")
+        if ring and job.servers:
+            raise value.at("servers").wrong("no servers: only a ps job has them")
+        if not ring and not job.servers:
+            raise value.at("servers").wrong("one or more hosts for a ps job")
+        within_one_host = len({*job.workers, *job.servers}) == 1
+        if within_one_host and ns_from_s(job.compute_s) == 0:  # an iteration must take time
+            raise value.at("compute_s").wrong("at least 1e-09 for a job within one host")
+        return job
+
+    return read
+
+
+def _cross_traffic(topology: Topology) -> Reader[CrossTraffic]:
+    fields = {
+        "from": Field(_host(topology)),
+        "to": Field(_host(topology)),
+        "every_s": Field(_number_from(MIN_BURST_PERIOD_S, LARGEST)),
+        "lasts_s": Field(_list_of(_POSITIVE, "durations: shortest, longest", exactly=2)),
+        "gbps": Field(_GBPS),
+    }
+
+    def read(value: Value) -> CrossTraffic:
+        burst = _read(value, fields)
+        if burst["from"] == burst["to"]:
+            raise value.at("to").wrong('another host than "from"')
+        shortest_s, longest_s = burst["lasts_s"]
+        if shortest_s > longest_s:
+            raise value.at("lasts_s").wrong(f"the shorter first, not {shortest_s:g} before {longest_s:g}")
+        return CrossTraffic(burst["from"], burst["to"], burst["every_s"], burst["lasts_s"], burst["gbps"])
+
+    return read
+
+
+_TOP = {
+    "version": Field(_version),
+    "name": Field(_name),
+    "seed": Field(_integer(0, 2**63 - 1), 1),
+    "duration_s": Field(_POSITIVE, None),
+    "slots": Field(_slots, SlotsSpec()),
+    "topology": Field(_topology),
+    # These two name hosts, so they are read once the topology is known.
+    "job": Field(lambda value: value),
+    "cross_traffic": Field(lambda value: value),
+}

@@ -1,0 +1,1 @@
+"""The simulator: drives flowcore's agents over a fluid network, faster than real time."""
