@@ -9,9 +9,6 @@ import sys
 import time
 from pathlib import Path
 
-from rich.console import Console
-from rich.live import Live
-
 from nccl_shim.jobs_view import as_json, as_table
 from nccl_shim.launcher import observed_environment
 from nccl_shim.reader import Reader
@@ -120,6 +117,8 @@ def jobs(args: argparse.Namespace) -> int:
         if not views:
             print(f"no observed jobs in {reader.directory}; start one with: paceline run -- COMMAND")
         else:
+            from rich.console import Console  # here: `run` must start jobs where only torch is installed
+
             Console().print(as_table(views))
         for name, why in reader.refused.items():
             print(f"paceline: {reader.directory / name} is not believed: {why}", file=sys.stderr)
@@ -136,6 +135,8 @@ def _poll_for(reader: Reader, seconds: float) -> list:
 
 
 def _watch(reader: Reader, interval_s: float) -> int:
+    from rich.live import Live
+
     try:
         with Live(as_table(reader.poll()), auto_refresh=False, screen=False) as live:
             while True:

@@ -1,13 +1,14 @@
 """Processes of all jobs as rows: for people a table, for programs one object. Law: pure; reads no file."""
 
 from collections.abc import Sequence
-from typing import Any
-
-from rich.table import Table
+from typing import TYPE_CHECKING, Any
 
 from nccl_shim.layout import Kind
 from nccl_shim.reader import ProcessView
 from nccl_shim.snapshot import ProcessSnapshot
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 def as_json(views: Sequence[ProcessView], refused: dict[str, str]) -> dict[str, Any]:
@@ -56,8 +57,10 @@ def peers(snapshot: ProcessSnapshot) -> list[dict[str, Any]]:
     return [{"peer": peer if peer >= 0 else None, **sums} for peer, sums in sorted(by_peer.items())]
 
 
-def as_table(views: Sequence[ProcessView]) -> Table:
+def as_table(views: Sequence[ProcessView]) -> "Table":
     """The table that people see; fits 80 columns while names are short."""
+    from rich.table import Table  # here: rows and JSON work without it
+
     table = Table(box=None, padding=(0, 2, 0, 0))
     for name in ("job", "rank", "peer", "iter", "waiting", "sent", "per iter", "time", "age"):
         left = name in ("job", "peer")

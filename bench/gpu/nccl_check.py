@@ -79,13 +79,14 @@ def timed_run(args: argparse.Namespace, observed: bool) -> dict[str, Any]:
         marks: dict[int, dict[int, Any]] = {rank: {} for rank in RANKS}
         last: dict[int, ProcessView] = {}
         with job(args.backend, observed, Path(name), "--iterations", str(args.iterations)) as processes:
-            until = time.monotonic() + 240
-            while any(p.poll() is None for p in processes) and time.monotonic() < until:
+            until, running = time.monotonic() + 240, True
+            while running:  # once more after the end: the last mark counts too
+                running = any(p.poll() is None for p in processes) and time.monotonic() < until
                 for view in reader.poll():
                     last[view.snapshot.global_rank] = view
                     if view.snapshot.mark is not None:
                         marks[view.snapshot.global_rank][view.snapshot.mark.iteration] = view.snapshot.mark
-                time.sleep(0.004)
+                time.sleep(0.02)  # rarely enough not to be the load that is measured
             if any(p.poll() != 0 for p in processes):
                 raise RuntimeError(f"the job ended with {[p.poll() for p in processes]}")
             printed = json.loads(processes[0].stdout.read().strip().splitlines()[-1])

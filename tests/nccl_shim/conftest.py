@@ -1,6 +1,5 @@
 """Fixtures: a directory for segments, the built library, and writers of both kinds."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -8,6 +7,7 @@ import pytest
 from nccl_shim import build, clibrary, writer
 from nccl_shim.identity import Identity
 from nccl_shim.python_writer import PythonWriter
+from tests.nccl_shim.ranks import child_env
 
 
 @pytest.fixture(scope="session")
@@ -24,28 +24,6 @@ def library(library_path: Path):
 @pytest.fixture
 def shm_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("shm")
-
-
-def child_env(library_path: Path, shm_dir: Path) -> dict[str, str]:
-    """The environment for a child process that counts: ours, less what would give it another identity."""
-    foreign = (
-        "PACELINE_",
-        "SLURM_",
-        "TORCHELASTIC_",
-        "OMPI_",
-        "PMI_",
-        "NCCL_",
-        "RANK",
-        "WORLD_SIZE",
-        "LOCAL_RANK",
-    )
-    env = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
-    return env | {
-        "PACELINE_SHM_DIR": str(shm_dir),
-        "PACELINE_SHIM_LIBRARY": str(library_path),
-        "PYTHONPATH": str(Path(__file__).parents[2]),
-        "OMP_NUM_THREADS": "1",
-    }
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Starts a two-rank job as a person would, watches it as the daemon would, and gives back what both saw."""
 
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -23,6 +24,28 @@ class Run:
     errors: list[str]
     marks: dict[int, dict[int, IterationMark]]  # rank → iteration → mark, as polled while it ran
     views: dict[int, ProcessView]  # rank → the last view
+
+
+def child_env(library_path: Path, shm_dir: Path) -> dict[str, str]:
+    """The environment for a child process that counts: ours, less what would give it another identity."""
+    foreign = (
+        "PACELINE_",
+        "SLURM_",
+        "TORCHELASTIC_",
+        "OMPI_",
+        "PMI_",
+        "NCCL_",
+        "RANK",
+        "WORLD_SIZE",
+        "LOCAL_RANK",
+    )
+    env = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
+    return env | {
+        "PACELINE_SHM_DIR": str(shm_dir),
+        "PACELINE_SHIM_LIBRARY": str(library_path),
+        "PYTHONPATH": str(Path(__file__).parents[2]),
+        "OMP_NUM_THREADS": "1",
+    }
 
 
 def free_port() -> int:

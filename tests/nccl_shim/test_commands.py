@@ -77,6 +77,15 @@ def test_run_becomes_the_command(clean_env: dict) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (7, "j\n", "")
 
 
+def test_run_needs_nothing_but_python(clean_env: dict, tmp_path: Path) -> None:
+    for package in ("rich", "numpy"):
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").write_text("raise ImportError('not on this machine')\n")
+    env = clean_env | {"PYTHONPATH": f"{tmp_path}:{clean_env['PYTHONPATH']}"}
+    assert call(env, "run", "--", "sh", "-c", "exit 5").returncode == 5
+    assert json.loads(call(env, "jobs", "--json").stdout)["processes"] == []
+
+
 def test_run_reaps_what_ended_jobs_left(clean_env: dict, shm_dir: Path) -> None:
     count = "from nccl_shim.writer import process_writer; process_writer()"
     subprocess.run([sys.executable, "-c", count], env=clean_env, check=True)

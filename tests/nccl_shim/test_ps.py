@@ -9,8 +9,7 @@ import pytest
 from nccl_shim.cycle import CallCycle
 from nccl_shim.layout import Kind, Role
 from nccl_shim.reader import Reader
-from tests.nccl_shim.conftest import child_env
-from tests.nccl_shim.ranks import run_ranks
+from tests.nccl_shim.ranks import child_env, run_ranks
 
 FIVE_LINES = """
 from nccl_shim import ps

@@ -1,12 +1,15 @@
 """Real gloo jobs, started by the launcher, watched from outside."""
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from nccl_shim.layout import Kind, ring_wire_bytes
-from tests.nccl_shim.conftest import child_env
-from tests.nccl_shim.ranks import Run, run_ranks
+from nccl_shim.reader import Reader
+from tests.nccl_shim.ranks import SCRIPTS, Run, child_env, free_port, run_ranks
 
 pytest.importorskip("torch", reason="the torch extra is not installed")
 
@@ -76,6 +79,30 @@ def test_fsdp_and_point_to_point_are_counted(library_path: Path, tmp_path: Path)
     kinds = {flow.kind: flow for flow in run.views[0].snapshot.flows}
     assert kinds[Kind.SEND].enqueued_bytes == 200 and kinds[Kind.SEND].peer == 1
     assert next(f for f in run.views[1].snapshot.flows if f.kind is Kind.RECV).rx_bytes == 200
+
+
+def test_torchrun_and_a_python_without_the_c_library(library_path: Path, tmp_path: Path) -> None:
+    env = child_env(library_path, tmp_path) | {
+        "PACELINE_SHIM_LIBRARY": "/nonexistent.so",
+        "GLOO_SOCKET_IFNAME": "lo",
+    }
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--rdzv-id=night-run"]
+    torchrun += [f"--master-port={free_port()}", str(SCRIPTS / "fsdp_train.py")]
+    launch = [sys.executable, "-m", "nccl_shim", "run", "--"]
+    done = subprocess.run(
+        [*launch, *torchrun], env=env, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("pure Python") == 2, "one line a rank, none from torchrun itself"
+    with Reader(tmp_path) as reader:
+        views = reader.poll()
+    assert [(v.snapshot.job, v.snapshot.global_rank, v.snapshot.world_size) for v in views] == [
+        ("night-run", 0, 2),
+        ("night-run", 1, 2),
+    ]
+    share = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))["bytes"] // 2
+    assert all(view.snapshot.mark.last_enqueued_bytes == 2 * share for view in views)
+    assert all(view.snapshot.finished and not view.snapshot.native_writer for view in views)
 
 
 def test_wire_bytes_of_a_ring() -> None:
