@@ -105,6 +105,23 @@ def test_torchrun_and_a_python_without_the_c_library(library_path: Path, tmp_pat
     assert all(view.snapshot.finished and not view.snapshot.native_writer for view in views)
 
 
+@pytest.mark.parametrize("backend", ["gloo", "nccl"])
+def test_an_iteration_ends_once_whatever_the_model_does(backend: str, clean_env: dict) -> None:
+    script = str(SCRIPTS / "boundary_cases.py")
+    done = subprocess.run(
+        [sys.executable, script, backend],
+        env=clean_env,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert "paceline" not in done.stderr
+    # The pass that failed did not end; those after it do.
+    once_each = dict.fromkeys(("plain", "dict", "object", "no_sync", "unused", "checkpoint"), 3)
+    assert json.loads(done.stdout) == once_each | {"fails": 2}
+
+
 def test_wire_bytes_of_a_ring() -> None:
     assert ring_wire_bytes("AllReduce", 1000, 4) == 1500
     assert ring_wire_bytes("AllGather", 1000, 4) == ring_wire_bytes("ReduceScatter", 1000, 4) == 3000
