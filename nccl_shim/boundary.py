@@ -11,16 +11,22 @@ import torch
 _NOT_IN_BACKWARD = -1
 
 
-class IterationBoundary:
-    """Calls `mark` once at the end of each backward pass in which `communicated` was called."""
+def in_backward() -> bool:
+    """Whether the calling thread is inside a backward pass."""
+    return torch._C._current_graph_task_id() != _NOT_IN_BACKWARD
 
-    def __init__(self, mark: Callable[[], object]) -> None:
-        self._mark = mark
+
+class IterationBoundary:
+    """Calls `mark` once at the end of each backward pass in which `communicated` was called, and `settle`
+    after that, when DDP has waited for its buckets."""
+
+    def __init__(self, mark: Callable[[], object], settle: Callable[[], object]) -> None:
+        self._mark, self._settle = mark, settle
         self._armed = False
 
     def communicated(self) -> None:
         """Call at each collective, from any place."""
-        if torch._C._current_graph_task_id() == _NOT_IN_BACKWARD:
+        if not in_backward():
             # Between passes: a pass that raised never came to its end and must not silence all later ones.
             self._armed = False
         elif not self._armed:
@@ -31,3 +37,5 @@ class IterationBoundary:
     def _end(self) -> None:
         self._armed = False
         self._mark()
+        # DDP queued its own wait when its last bucket was ready, so what is queued now runs after it.
+        torch.autograd.Variable._execution_engine.queue_callback(self._settle)
