@@ -22,20 +22,23 @@ class IterationBoundary:
 
     def __init__(self, mark: Callable[[], object], settle: Callable[[], object]) -> None:
         self._mark, self._settle = mark, settle
-        self._armed = False
+        self.armed = False
+
+    def between_passes(self) -> None:
+        """Call outside passes: one that raised never came to its end and must not silence later ones."""
+        self.armed = False
 
     def communicated(self) -> None:
         """Call at each collective, from any place."""
         if not in_backward():
-            # Between passes: a pass that raised never came to its end and must not silence all later ones.
-            self._armed = False
-        elif not self._armed:
+            self.between_passes()
+        elif not self.armed:
             # Armed until the outermost pass ends: re-entrant checkpointing nests passes inside it.
-            self._armed = True
+            self.armed = True
             torch.autograd.Variable._execution_engine.queue_callback(self._end)
 
     def _end(self) -> None:
-        self._armed = False
+        self.armed = False
         self._mark()
         # DDP queued its own wait when its last bucket was ready, so what is queued now runs after it.
         torch.autograd.Variable._execution_engine.queue_callback(self._settle)

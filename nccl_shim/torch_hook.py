@@ -9,12 +9,14 @@ taken from the backward pass.
 
 import functools
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import distributed as ddp_module
 
+from nccl_shim.boundary import in_backward
 from nccl_shim.torch_count import OPERATIONS, TorchCounter, counted, is_nccl
 from nccl_shim.writer import warn_once
 
@@ -24,9 +26,13 @@ _installed: TorchCounter | None = None
 class ForwardingGroup(dist.ProcessGroup):
     """The user's group as the reducer sees it; its methods are Python, so they are counted on the way."""
 
-    def __init__(self, inner: dist.ProcessGroup) -> None:
+    def __init__(
+        self, inner: dist.ProcessGroup, counter: TorchCounter, allreduce: Callable[..., Any]
+    ) -> None:
         super().__init__(inner.rank(), inner.size())
-        self._inner = inner
+        self._inner, self._size = inner, inner.size()
+        self._allreduce, self._count = allreduce, counter.count_bucket
+        self._record = counter.bucket_record(inner)
         # The same backends underneath: whatever is not forwarded below works as on the original.
         for device in inner._device_types:
             backend = inner._get_backend(device)
@@ -34,8 +40,10 @@ class ForwardingGroup(dist.ProcessGroup):
             self._set_default_backend(kind)
             self._register_backend(device, kind, backend)
 
-    def allreduce(self, *args: Any) -> Any:
-        return self._inner.allreduce(*args)
+    def allreduce(self, tensors: Any, *options: Any) -> Any:
+        work = self._allreduce(self._inner, tensors, *options)
+        self._count(self._record, self._size, tensors)
+        return work
 
     def allreduce_coalesced(self, *args: Any) -> Any:
         return self._inner.allreduce_coalesced(*args)
@@ -54,9 +62,10 @@ def install() -> None:
         return
     try:
         counter = _installed = TorchCounter()
+        allreduce = dist.ProcessGroup.allreduce
         _patch_process_group(counter)
         _patch_broadcast(counter)
-        _patch_ddp(counter)
+        _patch_ddp(counter, allreduce)
     except Exception as error:
         warn_once(f"this torch cannot be observed: {error!r}; training is not affected")
 
@@ -81,7 +90,7 @@ def _patch_broadcast(counter: TorchCounter) -> None:
     dist._broadcast_coalesced = _broadcast_coalesced
 
 
-def _patch_ddp(counter: TorchCounter) -> None:
+def _patch_ddp(counter: TorchCounter, allreduce: Callable[..., Any]) -> None:
     ddp = ddp_module.DistributedDataParallel
     original_init, original_forward = ddp._ddp_init_helper, ddp.forward
     # The reducer must not outlive the Python side of its group.
@@ -90,7 +99,7 @@ def _patch_ddp(counter: TorchCounter) -> None:
     @functools.wraps(original_init)
     def _ddp_init_helper(self: Any, *args: Any, **kwargs: Any) -> Any:
         real = self.process_group
-        forwarding = _forwarding_group(self, real)
+        forwarding = _forwarding_group(self, real, counter, allreduce)
         if forwarding is None:
             return original_init(self, *args, **kwargs)
         try:
@@ -110,17 +119,22 @@ def _patch_ddp(counter: TorchCounter) -> None:
     @functools.wraps(original_forward)
     def forward(self: Any, *inputs: Any, **kwargs: Any) -> Any:
         output = original_forward(self, *inputs, **kwargs)
-        if self not in groups and torch.is_grad_enabled() and self.require_backward_grad_sync:
-            _watch_backward(counter, output)
+        if torch.is_grad_enabled() and self.require_backward_grad_sync:
+            if not in_backward():
+                counter.boundary.between_passes()
+            if self not in groups:
+                _watch_backward(counter, output)
         return output
 
     ddp._ddp_init_helper, ddp.forward = _ddp_init_helper, forward
 
 
-def _forwarding_group(module: Any, real: dist.ProcessGroup) -> ForwardingGroup | None:
+def _forwarding_group(
+    module: Any, real: dist.ProcessGroup, counter: TorchCounter, allreduce: Callable[..., Any]
+) -> ForwardingGroup | None:
     try:
         device = next(p.device for p in module.module.parameters() if p.requires_grad)
-        return None if is_nccl(real, device) else ForwardingGroup(real)
+        return None if is_nccl(real, device) else ForwardingGroup(real, counter, allreduce)
     except Exception as error:
         warn_once(f"DDP's buckets are not counted: {error!r}")
         return None
@@ -129,7 +143,6 @@ def _forwarding_group(module: Any, real: dist.ProcessGroup) -> ForwardingGroup |
 def _watch_backward(counter: TorchCounter, output: Any) -> None:
     """Ends an iteration with the backward pass of `output`, for collectives that Python does not see."""
     try:
-        counter.boundary.communicated()  # outside a pass: clears what a failed one left
         tensor = _first_with_grad(output)
         if tensor is not None:
             tensor.register_hook(lambda _grad: counter.boundary.communicated())
