@@ -83,8 +83,8 @@ class TorchCounter:
         """The same for one of DDP's buckets, in as little Python as possible; never raises.
 
         It runs between two streams of megabytes through the caches, where every line of code is a cold one:
-        the general way above was measured to cost 150 µs of CPU a bucket there, this one 40. DDP waits for its
-        buckets before the pass ends, so they are counted as sent then, and no completion is looked at.
+        the general way above was measured to cost 150 µs of CPU a bucket there, this one 40. DDP waits for
+        its buckets before the pass ends, so they are counted as sent then; no completion is looked at.
         """
         try:
             size_bytes = 0
