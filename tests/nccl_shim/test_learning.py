@@ -94,3 +94,12 @@ def test_waiting_follows_what_nccl_really_sends() -> None:
 
 def test_a_rank_whose_neighbour_is_local_never_waits() -> None:
     assert waiting_after_each_half(0.0) == (0, 0)
+
+
+def test_a_ratio_learned_in_mid_flight_is_put_right_when_the_flight_ends() -> None:
+    doubled = learn(marks([1000] * 8, tx_ratio=2.0)).learned
+    estimate = WaitingEstimate()
+    assert estimate.update(1000, 1000, 500, True, None) == 500
+    estimate.update(1000, 1000, 500, True, doubled)  # in truth 1500 of 2000 are still under way
+    assert estimate.update(1000, 1000, 2000, True, doubled) == 0
+    assert estimate.update(2000, 2000, 2000, True, doubled) == 2000
