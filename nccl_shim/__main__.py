@@ -1,0 +1,17 @@
+"""`python -m nccl_shim run|jobs …`: the two commands without the rest of Paceline."""
+
+import argparse
+import sys
+
+from nccl_shim import commands
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m nccl_shim", description=__doc__)
+    commands.add_parser(parser.add_subparsers(dest="name", required=True, metavar="COMMAND"))
+    args = parser.parse_args()
+    return args.run(args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

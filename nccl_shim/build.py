@@ -1,0 +1,68 @@
+"""Compiles the C library. Law: one command, no build system, the same flags for pip, tests and bare machines.
+
+`pip install .` calls this through setup.py; `python -m nccl_shim.build [OUTPUT]` does it by hand.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+PACKAGE = Path(__file__).parent
+SOURCES = tuple(
+    PACKAGE / "csrc" / name for name in ("core.c", "segment.c", "identity.c", "chain.c", "plugin.c")
+)
+LIBRARY_NAME = "libpaceline_shim.so"
+# nodelete: NCCL closes its plugin while proxy threads may still be inside it.
+FLAGS = ("-std=c11", "-O2", "-g", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-pthread")
+LINK_FLAGS = ("-shared", "-Wl,-z,nodelete", "-ldl")
+
+
+class NoCompiler(Exception):
+    """There is no C compiler, or it refused our source."""
+
+
+def compiler() -> str | None:
+    """The C compiler's path, or None."""
+    return next(
+        (
+            found
+            for name in (os.environ.get("CC"), "cc", "gcc", "clang")
+            if name and (found := shutil.which(name))
+        ),
+        None,
+    )
+
+
+def run_compiler(arguments: Sequence[str]) -> None:
+    """Runs the compiler; raises NoCompiler with its last words."""
+    cc = compiler()
+    if cc is None:
+        raise NoCompiler("no C compiler found")
+    done = subprocess.run([cc, *arguments], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise NoCompiler(done.stderr.strip() or f"{cc} failed")
+
+
+def build(output: Path, extra_flags: Sequence[str] = ()) -> Path:
+    """Builds the library at `output`, atomically, so that a running job keeps the old one."""
+    temporary = output.with_suffix(f".{os.getpid()}")
+    run_compiler([*FLAGS, *extra_flags, *map(str, SOURCES), "-o", str(temporary), *LINK_FLAGS])
+    temporary.replace(output)
+    return output
+
+
+def main() -> int:
+    output = Path(sys.argv[1]) if len(sys.argv) > 1 else PACKAGE / LIBRARY_NAME
+    try:
+        print(build(output))
+    except (NoCompiler, OSError) as error:
+        print(f"paceline: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,151 @@
+"""`paceline run` and `paceline jobs`. Law: parse, call, print; what they do is in launcher and reader."""
+
+import argparse
+import json
+import os
+import shutil
+import socket
+import sys
+import time
+from pathlib import Path
+
+from nccl_shim.jobs_view import as_json, as_table
+from nccl_shim.launcher import observed_environment
+from nccl_shim.reader import Reader
+
+RUN_EXAMPLE = """example:
+  paceline run --job bert -- torchrun --nproc-per-node 8 train.py --epochs 3
+
+The command replaces this process: its output, signals and exit status are its own."""
+JOBS_EXAMPLE = """example:
+  paceline jobs --watch
+  paceline jobs --json | jq '.processes[] | {job, rank, waiting_bytes}'"""
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Registers both commands."""
+    add_run_parser(subparsers)
+    add_jobs_parser(subparsers)
+
+
+def add_run_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = subparsers.add_parser(
+        "run",
+        help="start a training job so that its traffic can be seen",
+        description="Starts a training command with Paceline's counters inside; the script is not changed.",
+        epilog=RUN_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--job", metavar="NAME", help="the job's name (default: Slurm's, Kubernetes', torchrun's)"
+    )
+    parser.add_argument(
+        "--pattern", choices=("allreduce", "ps"), help="how the job communicates (default: seen)"
+    )
+    parser.add_argument("--role", choices=("worker", "server"), help="this host's part in a PS job")
+    parser.add_argument(
+        "--shm-dir", type=Path, metavar="DIR", help="where counters go (default: /dev/shm/paceline)"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print the environment as one object; start nothing"
+    )
+    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="what to start")
+    parser.set_defaults(run=run)
+
+
+def add_jobs_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = subparsers.add_parser(
+        "jobs",
+        help="what the jobs on this host are sending",
+        description="Shows every process of every observed job: its iteration, bytes waiting and sent.",
+        epilog=JOBS_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--shm-dir", type=Path, metavar="DIR", help="where counters are (default: /dev/shm/paceline)"
+    )
+    parser.add_argument("--watch", action="store_true", help="keep the table up to date until interrupted")
+    parser.add_argument("--interval", type=float, default=0.5, metavar="S", help="seconds between updates")
+    parser.add_argument("--reap", action="store_true", help="remove the counters of ended processes")
+    parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
+    parser.set_defaults(run=jobs)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Becomes the job's command; returns only if it cannot."""
+    command = args.command[1:] if args.command[:1] == ["--"] else args.command
+    if not command:
+        return _wrong("run: no command; write it after --, as in: paceline run -- torchrun train.py")
+    if args.job is not None and not args.job.strip():
+        return _wrong("run: --job is empty")
+    added = observed_environment(
+        os.environ, command, socket.gethostname(), args.job, args.pattern, args.role, args.shm_dir
+    )
+    if args.json:
+        print(json.dumps({"command": command, "environment": added}))
+        return 0
+    program = shutil.which(command[0])
+    if program is None:
+        return _wrong(f"run: {command[0]}: not found, or not executable")
+    with Reader(Path(added["PACELINE_SHM_DIR"])) as reader:
+        reader.reap()  # so that files do not pile up where no daemon runs
+    sys.stdout.flush()
+    sys.stderr.flush()
+    try:
+        os.execve(program, command, {**os.environ, **added})
+    except OSError as error:
+        return _wrong(f"run: {command[0]}: {error.strerror}")
+
+
+def jobs(args: argparse.Namespace) -> int:
+    """Prints what the reader sees; with --watch, until interrupted."""
+    if args.interval <= 0:
+        return _wrong(f"jobs: --interval is {args.interval}, expected more than 0")
+    if args.watch and args.json:
+        return _wrong("jobs: --watch and --json exclude each other")
+    with Reader(args.shm_dir) as reader:
+        if args.reap:
+            reader.reap()
+        if args.watch:
+            return _watch(reader, args.interval)
+        views = reader.poll()
+        if any(view.alive for view in views) and not args.json:
+            views = _poll_for(reader, seconds=0.3)  # a moment's look lets the rhythm be learned
+        if args.json:
+            print(json.dumps(as_json(views, reader.refused)))
+            return 0
+        if not views:
+            print(f"no observed jobs in {reader.directory}; start one with: paceline run -- COMMAND")
+        else:
+            from rich.console import Console  # here: `run` must start jobs where only torch is installed
+
+            Console().print(as_table(views))
+        for name, why in reader.refused.items():
+            print(f"paceline: {reader.directory / name} is not believed: {why}", file=sys.stderr)
+    return 0
+
+
+def _poll_for(reader: Reader, seconds: float) -> list:
+    until = time.monotonic() + seconds
+    views = reader.poll()
+    while time.monotonic() < until:
+        time.sleep(0.02)
+        views = reader.poll()
+    return views
+
+
+def _watch(reader: Reader, interval_s: float) -> int:
+    from rich.live import Live
+
+    try:
+        with Live(as_table(reader.poll()), auto_refresh=False, screen=False) as live:
+            while True:
+                # Poll faster than people look, so that no iteration is missed in learning.
+                live.update(as_table(_poll_for(reader, interval_s)), refresh=True)
+    except KeyboardInterrupt:
+        return 0
+
+
+def _wrong(message: str) -> int:
+    print(f"paceline {message}", file=sys.stderr)
+    return 2

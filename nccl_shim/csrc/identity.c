@@ -1,0 +1,60 @@
+/*
+ * Who this process is, from the environment. Law: the launcher's word first, then the framework's, then the
+ * cluster's; nccl_shim/identity.py reads the same names in the same order and a test compares the two.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core.h"
+
+static const char *const RANK_NAMES[] = {"PACELINE_RANK", "RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK",
+                                         "SLURM_PROCID", "JOB_COMPLETION_INDEX", NULL};
+static const char *const WORLD_NAMES[] = {"PACELINE_WORLD_SIZE", "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE",
+                                          "PMI_SIZE", "SLURM_NTASKS", NULL};
+static const char *const LOCAL_NAMES[] = {"PACELINE_LOCAL_RANK", "LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK",
+                                          "SLURM_LOCALID", NULL};
+
+static int32_t integer_of(const char *const *names, int32_t otherwise) {
+    for (; *names; names++) {
+        const char *text = getenv(*names);
+        if (!text || text[0] < '0' || text[0] > '9')
+            continue;
+        char *end;
+        errno = 0;
+        long value = strtol(text, &end, 10);
+        if (*end == '\0' && errno == 0 && value <= INT32_MAX)
+            return (int32_t)value;
+    }
+    return otherwise;
+}
+
+static const char *text_of(const char *name) {
+    const char *text = getenv(name);
+    return text && text[0] ? text : NULL;
+}
+
+void pls_identity_from_env(struct pls_identity *identity) {
+    memset(identity, 0, sizeof *identity);
+    identity->global_rank = integer_of(RANK_NAMES, -1);
+    identity->world_size = integer_of(WORLD_NAMES, 0);
+    identity->local_rank = integer_of(LOCAL_NAMES, -1);
+    const char *role = text_of("PACELINE_ROLE");
+    identity->role = role && strcmp(role, "server") == 0 ? PLS_SERVER : PLS_WORKER;
+
+    const char *dir = text_of("PACELINE_SHM_DIR");
+    snprintf(identity->dir, sizeof identity->dir, "%s", dir ? dir : "/dev/shm/paceline");
+
+    const char *job = text_of("PACELINE_JOB");
+    const char *slurm = text_of("SLURM_JOB_ID");
+    const char *elastic = text_of("TORCHELASTIC_RUN_ID");
+    if (job)
+        snprintf(identity->job, sizeof identity->job, "%s", job);
+    else if (slurm)
+        snprintf(identity->job, sizeof identity->job, "slurm-%s", slurm);
+    else if (elastic && strcmp(elastic, "none") != 0)
+        snprintf(identity->job, sizeof identity->job, "%s", elastic);
+    else
+        snprintf(identity->job, sizeof identity->job, "pid-%d", (int)pls_pid());
+}

@@ -1,0 +1,42 @@
+"""Runs a function after a module was imported. Law: imports nothing early, and an import that fails, fails as
+it would have without us.
+"""
+
+import importlib.abc
+import importlib.machinery
+import sys
+from collections.abc import Callable, Sequence
+from types import ModuleType
+
+
+class AfterImport(importlib.abc.MetaPathFinder):
+    """A finder that finds nothing itself: it adds a last step to the loading of the modules it waits for."""
+
+    def __init__(self, actions: dict[str, Callable[[], None]]) -> None:
+        self._actions = dict(actions)
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        action = self._actions.pop(fullname, None)
+        if action is None:
+            return None
+        for finder in sys.meta_path:
+            spec = finder.find_spec(fullname, path, target) if finder is not self else None
+            if spec is not None:
+                _append_step(spec, action)
+                return spec
+        return None
+
+
+def _append_step(spec: importlib.machinery.ModuleSpec, action: Callable[[], None]) -> None:
+    loader = spec.loader
+    if not hasattr(loader, "exec_module"):
+        return
+    exec_module = loader.exec_module
+
+    def exec_then_act(module: ModuleType) -> None:
+        exec_module(module)
+        action()
+
+    loader.exec_module = exec_then_act  # type: ignore[method-assign]

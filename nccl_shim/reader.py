@@ -1,0 +1,139 @@
+"""The daemon's view of every job on its host. Law: `poll` reports what is true now and changes nothing.
+
+with Reader() as reader:
+    for process in reader.poll():
+        process.snapshot.job, process.waiting_bytes, process.learned
+    reader.reap()
+"""
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from nccl_shim.identity import identity_from_env
+from nccl_shim.layout import FILE_SUFFIX, Kind
+from nccl_shim.learning import IterationLearner, Learned, WaitingEstimate
+from nccl_shim.segment_file import SegmentFile
+from nccl_shim.snapshot import IterationMark, NotASegment, ProcessSnapshot
+
+
+@dataclass(frozen=True)
+class ProcessView:
+    """A process, what it does now and what it is known to do."""
+
+    snapshot: ProcessSnapshot
+    host_pid: int | None  # None: dead, or in a pid namespace we cannot see
+    alive: bool
+    age_ns: int  # since its last event
+    waiting_bytes: int  # enqueued and not yet sent
+    iteration_enqueued_bytes: int  # in the current iteration
+    iteration_sent_bytes: int  # in the current iteration
+    learned: Learned | None
+
+
+class _Tracked:
+    """A file and what was learned from it."""
+
+    def __init__(self, path: Path) -> None:
+        self.file = SegmentFile(path)
+        self._learner = IterationLearner()
+        self._waiting = WaitingEstimate()
+        self._mark: IterationMark | None = None
+
+    def view(self, now_ns: int) -> ProcessView:
+        snapshot = self.file.read()
+        if snapshot.mark is not None:
+            self._mark = snapshot.mark
+            self._learner.observe(snapshot.mark)
+        mark = self._mark  # while a writer is off the CPU inside its tuple, the one before holds
+        learned = self._learner.learned
+        measured = any(flow.kind is Kind.PROXY for flow in snapshot.flows)
+        enqueued_bytes, tx_bytes = snapshot.enqueued_bytes, snapshot.tx_bytes
+        return ProcessView(
+            snapshot=snapshot,
+            host_pid=self.file.host_pid,
+            alive=self.file.is_alive(),
+            age_ns=max(0, now_ns - snapshot.heartbeat_ns),
+            waiting_bytes=self._waiting.update(
+                enqueued_bytes, snapshot.expected_tx_bytes, tx_bytes, measured, learned
+            ),
+            iteration_enqueued_bytes=enqueued_bytes - (mark.enqueued_at_start if mark else 0),
+            iteration_sent_bytes=tx_bytes - (mark.tx_at_start if mark else 0),
+            learned=learned,
+        )
+
+
+class Reader:
+    """Keeps files open and their rhythm learned from poll to poll."""
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self.directory = directory or identity_from_env().directory
+        self.refused: dict[str, str] = {}  # file name → why it is not believed
+        self._tracked: dict[str, _Tracked] = {}
+
+    def poll(self, now_ns: int | None = None) -> list[ProcessView]:
+        """Every process with a believable file, dead ones included until reaped; by job, rank and pid."""
+        now_ns = time.monotonic_ns() if now_ns is None else now_ns
+        self._follow_directory()
+        views = []
+        for name, tracked in list(self._tracked.items()):
+            try:
+                views.append(tracked.view(now_ns))
+            except (NotASegment, OSError) as error:
+                self._drop(name)
+                self.refused[name] = str(error)
+        return sorted(views, key=lambda v: (v.snapshot.job, v.snapshot.global_rank, v.snapshot.pid))
+
+    def reap(self) -> list[str]:
+        """Removes the files of dead processes; returns their names. Poll first if the last counts matter."""
+        self._follow_directory()
+        reaped = []
+        for name, tracked in list(self._tracked.items()):
+            if tracked.file.is_alive():
+                continue
+            try:
+                (self.directory / name).unlink(missing_ok=True)
+            except OSError as error:
+                self.refused[name] = f"cannot remove: {error}"
+            else:
+                reaped.append(name)
+            self._drop(name)
+        return reaped
+
+    def request_events(self, pid: int, mask: int) -> bool:
+        """Asks the NCCL plugin of `pid` (as its file names it) for these events; False if it has no file."""
+        found = [t for t in self._tracked.values() if t.file.read().pid == pid]
+        for tracked in found:
+            tracked.file.request_events(mask)
+        return bool(found)
+
+    def close(self) -> None:
+        for name in list(self._tracked):
+            self._drop(name)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def _follow_directory(self) -> None:
+        try:
+            with os.scandir(self.directory) as entries:
+                names = {entry.name for entry in entries if entry.name.endswith(FILE_SUFFIX)}
+        except OSError:
+            names = set()
+        for gone in self._tracked.keys() - names:
+            self._drop(gone)
+        self.refused = {name: why for name, why in self.refused.items() if name in names}
+        for name in sorted(names - self._tracked.keys()):
+            try:
+                self._tracked[name] = _Tracked(self.directory / name)
+                self.refused.pop(name, None)
+            except (NotASegment, OSError) as error:
+                self.refused[name] = str(error)
+
+    def _drop(self, name: str) -> None:
+        self._tracked.pop(name).file.close()

@@ -1,0 +1,208 @@
+"""`run` and `jobs` as a person types them."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from nccl_shim.identity import Identity
+from nccl_shim.launcher import INJECT, job_name, observed_environment
+from nccl_shim.layout import Kind, Source
+from nccl_shim.python_writer import PythonWriter
+
+COMMAND = [sys.executable, "-m", "nccl_shim"]
+
+
+def call(env: dict, *arguments: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [*COMMAND, *arguments], env=env, capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+@pytest.mark.parametrize(
+    ("env", "command", "hostname", "name"),
+    [
+        ({"SLURM_JOB_ID": "7"}, ["torchrun", "t.py"], "h", "slurm-7"),
+        ({"PACELINE_JOB": "mine", "SLURM_JOB_ID": "7"}, ["t"], "h", "mine"),
+        ({"KUBERNETES_SERVICE_HOST": "x"}, ["t"], "bert-large-worker-12", "bert-large"),
+        ({"KUBERNETES_SERVICE_HOST": "x"}, ["t"], "bert-master-0", "bert"),
+        ({"KUBERNETES_SERVICE_HOST": "x"}, ["t"], "resnet-3-x7k2p", "resnet"),
+        ({"KUBERNETES_SERVICE_HOST": "x"}, ["t"], "resnet-3", "resnet"),
+        ({"KUBERNETES_SERVICE_HOST": "x"}, ["t"], "lonely", "lonely"),
+        ({}, ["torchrun", "--rdzv-id=run5", "train.py"], "h", "run5"),
+        ({}, ["torchrun", "--rdzv_id", "run6", "train.py"], "h", "run6"),
+        ({}, ["torchrun", "--nproc-per-node", "2", "/a/train.py"], "h", f"train-{os.getpid()}"),
+        ({}, ["/usr/bin/mpirun"], "h", f"mpirun-{os.getpid()}"),
+    ],
+)
+def test_the_job_is_named_by_whoever_runs_the_cluster(
+    env: dict, command: list, hostname: str, name: str
+) -> None:
+    assert job_name(env, command, hostname) == name
+
+
+def test_environment(library_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PACELINE_SHIM_LIBRARY", str(library_path))
+    own = {"PYTHONPATH": "/a:/b", "NCCL_PROFILER_PLUGIN": "inspector", "PACELINE_SHM_DIR": "/shm"}
+    added = observed_environment(own, ["t"], "job-ps-0", job="j", pattern="ps")
+    assert added == {
+        "PACELINE_JOB": "j",
+        "PACELINE_SHM_DIR": "/shm",
+        "PACELINE_PATTERN": "ps",
+        "PACELINE_ROLE": "server",
+        "PYTHONPATH": f"{INJECT}:/a:/b",
+        "NCCL_PROFILER_PLUGIN": str(library_path),
+        "NCCL_SHIM_CHAIN": "inspector",
+    }
+    again = observed_environment(own | added, ["t"], "h", job="j")
+    assert again["PYTHONPATH"] == added["PYTHONPATH"], "running twice changes nothing"
+    assert "NCCL_SHIM_CHAIN" not in again, "ours is not chained behind ours"
+    assert "NCCL_SHIM_CHAIN" not in observed_environment({"NCCL_PROFILER_PLUGIN": "none"}, ["t"], "h")
+
+
+def test_without_a_library_nccl_keeps_its_own_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PACELINE_SHIM_LIBRARY", "/nonexistent.so")
+    added = observed_environment({"NCCL_PROFILER_PLUGIN": "inspector"}, ["t"], "h")
+    assert "NCCL_PROFILER_PLUGIN" not in added and "NCCL_SHIM_CHAIN" not in added
+
+
+def test_run_becomes_the_command(clean_env: dict) -> None:
+    done = call(clean_env, "run", "--job", "j", "--", "sh", "-c", "echo $PACELINE_JOB; exit 7")
+    assert (done.returncode, done.stdout, done.stderr) == (7, "j\n", "")
+
+
+def test_run_needs_nothing_but_python(clean_env: dict, tmp_path: Path) -> None:
+    for package in ("rich", "numpy"):
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").write_text("raise ImportError('not on this machine')\n")
+    env = clean_env | {"PYTHONPATH": f"{tmp_path}:{clean_env['PYTHONPATH']}"}
+    assert call(env, "run", "--", "sh", "-c", "exit 5").returncode == 5
+    assert json.loads(call(env, "jobs", "--json").stdout)["processes"] == []
+
+
+def test_run_reaps_what_ended_jobs_left(clean_env: dict, shm_dir: Path) -> None:
+    count = "from nccl_shim.writer import process_writer; process_writer()"
+    subprocess.run([sys.executable, "-c", count], env=clean_env, check=True)
+    assert len(list(shm_dir.iterdir())) == 1
+    call(clean_env, "run", "--", "true")
+    assert list(shm_dir.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["run"], "no command"),
+        (["run", "--job", " ", "--", "true"], "--job is empty"),
+        (["run", "--", "no-such-program"], "no-such-program: not found"),
+        (["jobs", "--interval", "0"], "--interval is 0.0"),
+        (["jobs", "--watch", "--json"], "exclude"),
+    ],
+)
+def test_wrong_use_is_one_line_and_status_2(clean_env: dict, arguments: list, line: str) -> None:
+    done = call(clean_env, *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert line in done.stderr and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["run", "jobs"])
+def test_help_has_an_example(clean_env: dict, name: str) -> None:
+    done = call(clean_env, name, "--help")
+    assert done.returncode == 0 and f"example:\n  paceline {name}" in done.stdout
+
+
+def test_the_users_own_sitecustomize_still_runs(clean_env: dict, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("print('theirs')\n")
+    env = clean_env | {"PYTHONPATH": f"{tmp_path}:{clean_env['PYTHONPATH']}"}
+    done = call(
+        env, "run", "--", sys.executable, "-c", "import sys; print('nccl_shim.torch_hook' in sys.modules)"
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "theirs\ntheirs\nFalse\n", "")
+
+
+def test_a_job_in_another_environment_finds_the_package(clean_env: dict) -> None:
+    # -P and no PYTHONPATH but ours: as in a virtual environment without Paceline.
+    added = json.loads(
+        call(clean_env | {"PYTHONPATH": clean_env["PYTHONPATH"]}, "run", "--json", "--", "t").stdout
+    )
+    env = clean_env | added["environment"] | {"PYTHONPATH": str(INJECT)}
+    show = "import nccl_shim, sys; print(nccl_shim.__file__, 'AfterImport' in repr(sys.meta_path))"
+    done = subprocess.run(
+        [sys.executable, "-c", show], env=env, cwd="/", capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == [str(INJECT.parent / "__init__.py"), "True"]
+
+
+@pytest.fixture
+def a_job(shm_dir: Path) -> PythonWriter:
+    writer = PythonWriter(Identity("bert", shm_dir, 1, 4))
+    record = writer.find(Kind.PUSH, Source.PS, 0, 1, 4, 3)
+    for _ in range(4):
+        writer.enqueue(record, 25_000_000, 25_000_000)
+        writer.transmit(record, 25_000_000, 0)
+        writer.mark_iteration()
+    writer.enqueue(record, 3_000, 3_000)
+    return writer
+
+
+def test_jobs_json(clean_env: dict, a_job: PythonWriter) -> None:
+    done = call(clean_env, "jobs", "--json")
+    [row] = json.loads(done.stdout)["processes"]
+    expected = {
+        "job": "bert",
+        "rank": 1,
+        "world_size": 4,
+        "role": "worker",
+        "pid": os.getpid(),
+        "alive": True,
+        "iteration": 4,
+        "waiting_bytes": 3000,
+        "sent_bytes": 0,
+        "enqueued_bytes": 3000,
+        "learned_iteration_bytes": 25_000_000,
+        "sources": ["ps"],
+        "peers": [{"peer": 3, "enqueued_bytes": 100_003_000, "sent_bytes": 100_000_000, "received_bytes": 0}],
+    }
+    assert {name: row[name] for name in expected} == expected
+    assert done.stdout.count("\n") == 1 and done.stderr == ""
+
+
+def test_jobs_table(clean_env: dict, a_job: PythonWriter) -> None:
+    done = call(clean_env | {"COLUMNS": "80"}, "jobs")
+    header, row = done.stdout.splitlines()
+    assert header.split() == ["job", "rank", "peer", "iter", "waiting", "sent", "per", "iter", "time", "age"]
+    assert row.split()[:8] == ["bert", "1/4", "3", "4", "3.0", "kB", "0", "B"]
+    assert "25.0 MB" in row
+
+
+def test_jobs_with_nothing_to_show_says_what_to_do(clean_env: dict, shm_dir: Path) -> None:
+    done = call(clean_env, "jobs")
+    assert done.returncode == 0 and "paceline run" in done.stdout
+
+
+def test_jobs_names_files_it_does_not_believe(clean_env: dict, shm_dir: Path) -> None:
+    (shm_dir / "x.pls").write_text("?")
+    done = call(clean_env, "jobs")
+    assert done.returncode == 0 and "x.pls is not believed" in done.stderr
+
+
+def test_watch_keeps_up_until_interrupted(clean_env: dict, a_job: PythonWriter) -> None:
+    ours, theirs = pty.openpty()
+    child = subprocess.Popen([*COMMAND, "jobs", "--watch", "--interval", "0.1"], env=clean_env, stdout=theirs)
+    os.close(theirs)
+    seen = b""
+    until = time.monotonic() + 20
+    while b"    5  " not in seen and time.monotonic() < until:
+        seen += os.read(ours, 65536)
+        if b"bert" in seen and a_job is not None:
+            a_job.mark_iteration()
+            a_job = None
+    child.send_signal(signal.SIGINT)
+    assert child.wait(timeout=10) == 0
+    os.close(ours)
+    assert b"    5  " in seen, "the new iteration appeared"

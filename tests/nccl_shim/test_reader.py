@@ -1,0 +1,203 @@
+"""The reader believes only what it has checked, and removes only what is dead."""
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nccl_shim import layout, liveness
+from nccl_shim.identity import Identity
+from nccl_shim.layout import Header, Kind, Source
+from nccl_shim.python_writer import PythonWriter
+from nccl_shim.reader import Reader
+
+COUNT_AND_WAIT = """
+import sys
+from nccl_shim.layout import Kind, Source
+from nccl_shim.writer import process_writer
+w = process_writer()
+w.enqueue(w.find(Kind.PUSH, Source.PS, 0, 0, 2, 1), 5, 5)
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+def patch(file: Path, field: str, value: bytes) -> None:
+    with file.open("r+b") as opened:
+        opened.seek(getattr(Header, field).offset)
+        opened.write(value)
+
+
+@pytest.fixture
+def file(shm_dir: Path) -> Path:
+    """A sound file of this very process."""
+    PythonWriter(Identity("j", shm_dir))
+    [path] = shm_dir.iterdir()
+    return path
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "why"),
+    [
+        ("magic", bytes(8), "magic"),
+        ("version", (2).to_bytes(4, "little"), "layout version 2"),
+        ("record_bytes", (64).to_bytes(4, "little"), "sizes"),
+        ("uid", (12345).to_bytes(4, "little"), "claims uid 12345"),
+    ],
+)
+def test_a_wrong_header_is_refused(file: Path, field: str, value: bytes, why: str) -> None:
+    patch(file, field, value)
+    with Reader(file.parent) as reader:
+        assert reader.poll() == []
+        assert why in reader.refused[file.name]
+
+
+def test_a_file_open_to_others_is_refused(file: Path) -> None:
+    file.chmod(0o644)
+    with Reader(file.parent) as reader:
+        assert reader.poll() == []
+        assert "lets others in" in reader.refused[file.name]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give a file away")
+def test_a_user_cannot_speak_for_anothers_process(file: Path) -> None:
+    os.chown(file, 65534, 65534)
+    patch(file, "uid", (65534).to_bytes(4, "little"))
+    with Reader(file.parent) as reader:
+        assert reader.poll() == []
+        assert "belongs to uid 0" in reader.refused[file.name]
+
+
+def test_links_fifos_and_fragments_are_refused(shm_dir: Path, tmp_path: Path) -> None:
+    PythonWriter(Identity("j", tmp_path / "elsewhere"))
+    [sound] = (tmp_path / "elsewhere").iterdir()
+    (shm_dir / "link.pls").symlink_to(sound)
+    os.mkfifo(shm_dir / "fifo.pls", 0o600)
+    (shm_dir / "short.pls").touch(0o600)
+    (shm_dir / "other").touch()
+    with Reader(shm_dir) as reader:
+        assert reader.poll() == []
+        assert set(reader.refused) == {"link.pls", "fifo.pls", "short.pls"}
+
+
+def test_a_file_cut_under_the_reader_is_dropped_not_fatal(file: Path) -> None:
+    with Reader(file.parent) as reader:
+        assert len(reader.poll()) == 1
+        os.truncate(file, 100)
+        assert reader.poll() == []
+        assert "shorter" in reader.refused[file.name]
+
+
+def test_a_hostile_record_count_reads_no_further_than_the_file(file: Path) -> None:
+    with Reader(file.parent) as reader:
+        reader.poll()
+        patch(file, "records_claimed", b"\xff\xff\xff\xff")
+        assert len(reader.poll()[0].snapshot.flows) <= layout.RECORD_COUNT
+
+
+def test_a_mark_torn_by_a_dead_writer_is_reported_as_unknown(file: Path) -> None:
+    patch(file, "iteration", (1).to_bytes(8, "little"))
+    with Reader(file.parent) as reader:
+        [view] = reader.poll()
+    assert view.snapshot.mark is None and view.learned is None
+
+
+def test_a_mark_being_written_leaves_the_one_before_in_force(shm_dir: Path) -> None:
+    writer = PythonWriter(Identity("j", shm_dir))
+    [file] = shm_dir.iterdir()
+    writer.enqueue(writer.find(Kind.PUSH, Source.PS, 0, 0, 2, 1), 500, 500)
+    writer.mark_iteration()
+    with Reader(shm_dir) as reader:
+        reader.poll()
+        patch(file, "iteration", (3).to_bytes(8, "little"))
+        [view] = reader.poll()
+    assert view.snapshot.mark is None and view.iteration_enqueued_bytes == 0
+
+
+def test_a_killed_writer_is_seen_dead_and_reaped(clean_env: dict, shm_dir: Path) -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-c", COUNT_AND_WAIT],
+        env=clean_env,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with child, Reader(shm_dir) as reader:
+        assert child.stdout.readline() == "ready\n"
+        assert [view.alive for view in reader.poll()] == [True]
+        assert reader.reap() == []
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        [view] = reader.poll()
+        assert (view.alive, view.snapshot.finished, view.snapshot.enqueued_bytes) == (False, False, 5)
+        assert reader.reap() == [file_name(view)]
+        assert list(shm_dir.iterdir()) == [] and reader.poll() == []
+
+
+def file_name(view) -> str:
+    return f"{view.snapshot.pid}-{view.snapshot.pid_start_ticks}-0.pls"
+
+
+def test_a_reused_pid_does_not_keep_a_file(file: Path) -> None:
+    patch(file, "pid_start_ticks", (1).to_bytes(8, "little"))
+    with Reader(file.parent) as reader:
+        assert [view.alive for view in reader.poll()] == [False]
+        assert reader.reap() == [file.name]
+
+
+def test_in_another_pid_namespace_the_lock_tells_life(shm_dir: Path) -> None:
+    writer = PythonWriter(Identity("j", shm_dir))
+    [file] = shm_dir.iterdir()
+    patch(file, "pid_namespace", (99).to_bytes(8, "little"))
+    with Reader(shm_dir) as reader:
+        assert [(view.alive, view.host_pid) for view in reader.poll()] == [(True, None)]
+        assert reader.reap() == []
+        fcntl.flock(writer._file, fcntl.LOCK_UN)  # what the end of the writer does
+        assert reader.reap() == [file.name]
+
+
+def test_a_container_is_seen_and_named_from_outside(clean_env: dict, shm_dir: Path) -> None:
+    command = ["unshare", "-Urpf", "--mount-proc", sys.executable, "-c", COUNT_AND_WAIT]
+    if subprocess.run(
+        ["unshare", "-Urpf", "--mount-proc", "true"], capture_output=True, check=False
+    ).returncode:
+        pytest.skip("no pid namespaces here")
+    child = subprocess.Popen(command, env=clean_env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    with child, Reader(shm_dir) as reader:
+        assert child.stdout.readline() == "ready\n"
+        [view] = reader.poll()
+        assert (view.snapshot.pid, view.alive) == (1, True)
+        assert view.host_pid not in (None, 1)
+        assert liveness.start_ticks(view.host_pid) == view.snapshot.pid_start_ticks
+        child.stdin.close()
+        child.wait()
+        assert reader.reap() == [file_name(view)]
+
+
+def test_the_daemon_can_ask_for_fewer_events(file: Path) -> None:
+    with Reader(file.parent) as reader:
+        reader.poll()
+        assert reader.request_events(os.getpid(), 0x6)
+        assert reader.poll()[0].snapshot.event_mask_request == 6
+        assert not reader.request_events(1, 0x6)
+
+
+def test_processes_come_in_order_of_job_and_rank(shm_dir: Path) -> None:
+    for job, rank in (("b", 1), ("a", 2), ("b", 0)):
+        writer = PythonWriter(Identity(job, shm_dir, rank, 3))
+        writer.enqueue(writer.find(Kind.PUSH, Source.PS, 0, rank, 3, 1), 5, 5)
+    with Reader(shm_dir) as reader:
+        assert [(v.snapshot.job, v.snapshot.global_rank) for v in reader.poll()] == [
+            ("a", 2),
+            ("b", 0),
+            ("b", 1),
+        ]
+
+
+def test_a_directory_that_is_not_there_is_empty(shm_dir: Path) -> None:
+    with Reader(shm_dir / "none") as reader:
+        assert reader.poll() == [] and reader.reap() == []
