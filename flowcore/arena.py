@@ -6,6 +6,9 @@ the lowest switch whose subtree contains every link of the group. So a switch se
 scope and escalates the others, whole, to its parent, which does the same with what its children send up. The top
 has everything in scope. A rack whose jobs stay inside it never needs more than its ToR.
 
+Flows from elsewhere that end below a switch pass its links without being its to divide. It knows them from the load
+table and lets them count when groups are formed: a job that meets one of them has a group that reaches beyond.
+
 Where a node has several parents (a ToR below the spines) the first one is the meeting place: this is about who
 decides, not about where packets go.
 
@@ -17,7 +20,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from flowcore.arbitrate import Arbiter, Contender, groups
-from flowcore.messages import Claim, Share
+from flowcore.messages import Bid, Claim, Share
 from flowcore.patterns import FlowId
 from flowcore.table import LEASE_SLOTS
 
@@ -40,9 +43,21 @@ class Arena:
         self._claims: dict[FlowId, Claim] = {}
         self._heard: dict[FlowId, int] = {}
         self._escalated: set[FlowId] = set()
+        self._passing: dict[FlowId, tuple[str, ...]] = {}  # paths of flows that contend elsewhere
 
-    def __len__(self) -> int:
-        return len(self._claims)
+    @property
+    def empty(self) -> bool:
+        return not self._claims
+
+    def passes(self, flow: FlowId, path: tuple[str, ...]) -> bool:
+        """A flow from elsewhere crosses a link here; True if that is news to the groups."""
+        if flow in self._passing or all(link in self._scope_bps for link in path):
+            return False  # within the scope it will come up as a contender by itself
+        self._passing[flow] = path
+        return True
+
+    def passed(self, flow: FlowId) -> bool:
+        return self._passing.pop(flow, None) is not None
 
     def put(self, claims: Iterable[Claim], slot: int) -> bool:
         """Enter or renew; True if there is a new contender."""
@@ -71,6 +86,11 @@ class Arena:
         for flow in self._claims:
             flows_of.setdefault(flow.job, []).append(flow)
         contenders = [self._contender(job, flows) for job, flows in sorted(flows_of.items())]
+        contenders += [
+            Contender(flow.job, Bid(0.0), dict.fromkeys(path, 1))
+            for flow, path in self._passing.items()
+            if flow not in self._claims
+        ]
         shares: dict[FlowId, Share] = {}
         escalate: list[Claim] = []
         for group in groups(contenders):
@@ -78,7 +98,8 @@ class Arena:
             if all(link in self._scope_bps for member in members for link in member.flows_on):
                 shares |= self._divide(members, flows_of)
             else:
-                escalate += (self._claims[flow] for member in members for flow in flows_of[member.job])
+                jobs = dict.fromkeys(member.job for member in members if member.job in flows_of)
+                escalate += (self._claims[flow] for job in jobs for flow in flows_of[job])
         above = {claim.flow for claim in escalate}
         # Until the parent has spoken, what held before goes on.
         shares |= {flow: self.shares[flow] for flow in above if flow in self.shares}

@@ -63,6 +63,7 @@ class Flow:
     ready_ns: int = 0
     live: bool = False  # has bytes waiting
     claimed: bool = False  # the switch knows it
+    released_ns: int = 0  # when its claim was withdrawn because it was almost through
     replanned_slot: int = -1  # when it last made a refused plan anew ...
     tries: int = 0  # ... and how often in that slot
     grant: Grant | None = None  # the last answer in this iteration ...
@@ -331,6 +332,12 @@ class HostAgent:
     def _plan_covers(self, flow: Flow, slot: int) -> bool:
         return 0 <= slot - flow.plan_slot < len(flow.plan_bps)
 
+    def _waits_for_preds(self, flow: Flow) -> bool:
+        if flow.grant is None:
+            return False
+        allowed_bytes = flow.grant.pred_bytes + flow.spec.window_bytes
+        return flow.volume_bytes >= allowed_bytes - 1e-6 * flow.spec.size_bytes
+
     def _credit(self, job: Job, now_ns: int) -> None:
         fresh = 0.0
         for flow in job.flows:
@@ -353,8 +360,9 @@ class HostAgent:
         flow.sent_bytes = sent_bytes
 
     def _close_slot(self, flow: Flow, slot: int) -> None:
-        """Sample B_i: what was promised and not delivered says something about the network, nothing else does."""
-        if flow.slot_busy_ns > 0:
+        """Sample B_i. A flow that had to wait for its preds shows how fast they are, not the network (as BBR leaves
+        out samples during which the application had nothing to send)."""
+        if flow.slot_busy_ns > 0 and not self._waits_for_preds(flow):
             promised_bps = flow.slot_promised_bits_ns / flow.slot_busy_ns
             flow.bandwidth.observe(slot, flow.slot_sent_bytes, flow.slot_busy_ns, promised_bps)
         flow.slot_sent_bytes = flow.slot_promised_bits_ns = 0.0

@@ -17,7 +17,7 @@ by the next report of each host.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from flowcore.arbitrate import Arbiter
 from flowcore.arena import Arena
@@ -61,6 +61,7 @@ class Domain:
     hosts: frozenset[str]  # whose ToR it is
     scope_bps: Mapping[str, float]  # capacity of every link at or below it: what it may arbitrate
     parent: str | None  # who arbitrates beyond that
+    sees_arrivals: bool = True  # a flow's preds end where it begins, so its ToR knows them; a NIC does not
 
     @classmethod
     def of(cls, switch: str, topology: Topology) -> "Domain":
@@ -89,7 +90,7 @@ class Domain:
     def of_nic(cls, nic: Link) -> "Domain":
         """A host on its own: nothing but its uplink."""
         capacity = {nic.name: nic.capacity_bps}
-        return cls(capacity, {nic.name: nic.source}, frozenset(), capacity, None)
+        return cls(capacity, {nic.name: nic.source}, frozenset(), capacity, None, sees_arrivals=False)
 
 
 class _JobSizes:
@@ -137,7 +138,8 @@ class SwitchAgent:
         self._accepted: dict[FlowId, bool] = {}
         self._volume: dict[FlowId, float] = {}  # F with this slot's plan
         self._jobs: dict[str, _JobSizes] = {}
-        self._remote: dict[FlowId, dict[str, Grant]] = {}  # grants of other switches on the flow's path
+        # Grants of other switches on the flow's path, with the slot their numbers begin with.
+        self._remote: dict[FlowId, dict[str, tuple[int, Grant]]] = {}
         self._awaited: dict[FlowId, _Awaited] = {}
         self._settle_ns = clock.epoch_ns
         self._idle = True
@@ -167,6 +169,8 @@ class SwitchAgent:
         self._arm(now_ns)
         for flow in self.table.expire(slot):
             self._forget(flow)
+            if self.arena is not None:
+                self._unsettled |= self.arena.passed(flow)
         for job in [job for job, sizes in self._jobs.items() if slot - sizes.heard_slot > JOB_MEMORY_SLOTS]:
             del self._jobs[job]
             for flow in [flow for flow in self._volume if flow.job == job]:
@@ -177,7 +181,7 @@ class SwitchAgent:
         effects = self._answer(overdue, slot)
         if self.arena is not None and (self.arena.expire(slot) or self._unsettled):
             effects += self._settle(slot)
-        self._idle = not self._claims and not self._jobs and not self.arena
+        self._idle = not self._claims and not self._jobs and (self.arena is None or self.arena.empty)
         return effects
 
     def _arm(self, now_ns: int) -> None:
@@ -194,9 +198,15 @@ class SwitchAgent:
             self._volume[flow] = volume_bytes
         for claim in report.claims:
             self._enter(claim, report, slot)
-        if self.arena is not None and report.sender in self._contending_peers:
-            effects += self._compete(report.claims, [flow for flow, _ in report.withdrawn], slot)
-            self._await_verdict(report, slot)
+        if self.arena is not None:
+            if report.sender in self._contending_peers:
+                effects += self._compete(report.claims, [flow for flow, _ in report.withdrawn], slot)
+                self._await_verdict(report, slot)
+            else:
+                news = [self.arena.passes(claim.flow, claim.path) for claim in report.claims]
+                news += [self.arena.passed(flow) for flow, _ in report.withdrawn]
+                if any(news):
+                    effects += self._settle(slot)
         return effects + self._answer({claim.flow for claim in report.claims}, slot, report.number)
 
     @property
@@ -247,7 +257,8 @@ class SwitchAgent:
     def _grant(self, flow: FlowId, slot: int) -> Grant:
         claim = self._claims[flow]
         available, load = self.table.view(flow, slot)
-        share = self.arena.shares.get(flow, Share(flow, 0.0, 0.0)) if self.arena else Share(flow, 0.0, 0.0)
+        share = (self.arena.shares if self.arena is not None else {}).get(flow, Share(flow, 0.0, 0.0))
+        unheard = 0.0 if self._domain.sees_arrivals else UNLIMITED
         own = Grant(
             flow=flow,
             accepted=self._accepted.get(flow, True),
@@ -256,10 +267,10 @@ class SwitchAgent:
             available_bps=available,
             load=load,
             alone_ns=self._jobs[flow.job].alone_ns,
-            pred_bytes=min((self._volume.get(pred, 0.0) for pred in claim.preds), default=UNLIMITED),
+            pred_bytes=min((self._volume.get(pred, unheard) for pred in claim.preds), default=UNLIMITED),
             follower_bytes=max((self._volume.get(after, 0.0) for after in claim.followers), default=0.0),
         )
-        return _merged(own, self._remote.get(flow, {}).values())
+        return _merged(own, [_shifted(grant, slot - first) for first, grant in self._remote.get(flow, {}).values()])
 
     # ---- Federation of tables ----
 
@@ -302,7 +313,7 @@ class SwitchAgent:
         answers = NO_ANSWER
         known = [grant for grant in feedback.grants if grant.flow in self._claims]
         for grant in known:
-            self._remote.setdefault(grant.flow, {})[feedback.sender] = grant
+            self._remote.setdefault(grant.flow, {})[feedback.sender] = (feedback.first_slot, grant)
             answers = max(answers, self._heard_from(feedback.sender, grant.flow, feedback.answers))
         return self._answer({grant.flow for grant in known}, slot, answers)
 
@@ -366,6 +377,18 @@ class SwitchAgent:
             Send(child, Verdict(self.name, tuple(shares))) for child, shares in below.items()
         ]
         return verdicts + self._answer(own, slot, answers)
+
+
+def _shifted(grant: Grant, slots: int) -> Grant:
+    """The grant as seen some slots later; about slots it did not reach it says nothing."""
+    if slots <= 0:
+        return grant
+    beyond = min(slots, len(grant.load))
+    return replace(
+        grant,
+        available_bps=grant.available_bps[slots:] + (UNLIMITED,) * beyond,
+        load=grant.load[slots:] + (0.0,) * beyond,
+    )
 
 
 def _merged(own: Grant, others: Iterable[Grant]) -> Grant:

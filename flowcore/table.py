@@ -23,6 +23,10 @@ LEASE_SLOTS = 3
 # Sums of floats may exceed the capacity by rounding without anybody planning too much.
 SLACK = 1.0 + 1e-9
 
+# And a sum whose parts have all been taken out again may leave this much, which must not make an empty slot look
+# dearer than another.
+DUST_BPS = 1e-3
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -93,7 +97,8 @@ class LoadTable:
             load_bps = self._load_bps[link]
             for slot, rate_bps in enumerate(old.rates_bps, old.first_slot):
                 if rate_bps and slot in load_bps:
-                    load_bps[slot] -= rate_bps
+                    left_bps = load_bps[slot] - rate_bps
+                    load_bps[slot] = left_bps if left_bps > DUST_BPS else 0.0
             for slot, rate_bps in enumerate(plan.rates_bps, plan.first_slot):
                 if rate_bps:
                     load_bps[slot] = load_bps.get(slot, 0.0) + rate_bps

@@ -69,7 +69,7 @@ def run(
     simulation.run(ticker)
     jobs = tuple(_job_result(job, alone_s[name], simulation.now_ns) for name, job in simulation.jobs.items())
     planned = [
-        max(switch.table.peak_ratio, switch.arena.peak_ratio if switch.arena else 0.0)
+        max(switch.table.peak_ratio, switch.arena.peak_ratio if switch.arena is not None else 0.0)
         for switch in simulation.switches.values()
     ]
     return RunResult(

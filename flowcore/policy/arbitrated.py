@@ -41,7 +41,13 @@ class Arbitrated(Policy):
         host.report((), now_ns, withdraw=[flow])
 
     def on_slot(self, host: "HostAgent", now_ns: int) -> None:
-        flows = [flow for flow in host.live_flows() if flow.claimed or not _almost_through(host, flow, now_ns)]
+        flows = []
+        for flow in host.live_flows():
+            if not flow.claimed:
+                if now_ns - flow.released_ns < host.rtt_ns:
+                    continue  # as predicted, it is about to end
+                flow.grant = None  # it was not: begin anew
+            flows.append(flow)
         for flow in flows:
             self._plan(host, flow, now_ns)
         host.report(flows, now_ns, plans=True)
@@ -87,6 +93,8 @@ class Arbitrated(Policy):
 
     def on_tick(self, host: "HostAgent", now_ns: int) -> None:
         leaving = [flow for flow in host.live_flows() if flow.claimed and _almost_through(host, flow, now_ns)]
+        for flow in leaving:
+            flow.released_ns = now_ns
         host.report((), now_ns, withdraw=leaving)
 
 
