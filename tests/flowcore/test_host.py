@@ -510,3 +510,16 @@ def test_a_job_that_waits_bids_more() -> None:
         bids.append(host.reports()[-1][1].claims[0].bid.urgency)
     assert bids == sorted(bids)
     assert bids[-1] > 1.5 * bids[0]
+
+
+def test_claims_again_after_a_failed_hand_over_while_the_switch_talks_about_another_flow() -> None:
+    host = Host()
+    stalled, other = host.join(ring("a", "h0", "h1"), ring("b", "h0", "h2"))
+    end_ns = run_to_the_hand_over(host, stalled)
+    host.until(end_ns - MS)
+    assert host.withdrawals_of(stalled)
+    host.sends_bps = 0.0
+    host.ready(other, end_ns)
+    for slot in range(4, 20):
+        host.answer(grant(other, 1e8), at_ns=slot * SLOT_NS + RTT_NS)
+    assert host.claims_of(stalled, since_ns=end_ns)

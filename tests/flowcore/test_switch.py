@@ -480,3 +480,31 @@ def test_memory_is_bounded_while_jobs_come_and_go(policy: str) -> None:
         sizes.append(sum(held(switch) for switch in fabric.switches.values()))
     settled = 2 * JOB_MEMORY_SLOTS // 50
     assert max(sizes[settled:]) <= max(sizes[:settled]) * 1.1
+
+
+# ---- Links where flows of several racks meet ----
+
+
+@pytest.mark.parametrize("role", [Role.RING, Role.PUSH])
+def test_a_flow_from_elsewhere_counts_when_its_last_link_is_divided(role: Role) -> None:
+    """h5->h4 stays inside tor2, h0->h4 comes from another edge: tor2 alone would give its link away twice."""
+    fabric = Fabric(TREE, "fifo")
+    near, far = flow("near", "h5", "h4", role), flow("far", "h0", "h4", role)
+    grants = fabric.report("h5", claim(TREE, near, urgency=9.0))
+    grants |= fabric.report("h0", claim(TREE, far, urgency=1.0))
+    assert (grants[near].share_bps, grants[far].share_bps) == (GBPS, 0.0)
+
+
+def test_a_silent_switch_is_answered_for_with_what_it_last_said_about_those_slots() -> None:
+    fabric = Fabric(TREE, "mlcc")
+    fabric.report("h5", claim(TREE, flow("z", "h5", "h4"), (8e8, 0.0, 0.0)))  # loads slot 0 only
+    assert fabric.report("h0", claim(TREE, FAR))[FAR].available_bps[0] == 2e8
+    tor, now_ns = fabric.switches["tor0"], 2 * SLOT_NS
+    tor.handle(Report(sender="h0", number=next(numbers), first_slot=2, claims=(claim(TREE, FAR),)), now_ns)
+    answers = [
+        effect.message
+        for half_slots in range(1, 8)
+        for effect in tor.handle(Tick(), now_ns + half_slots * SLOT_NS // 2)
+        if effect.to == "h0"
+    ]
+    assert answers[-1].grants[0].available_bps[0] == GBPS

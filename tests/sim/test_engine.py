@@ -208,3 +208,21 @@ def test_a_job_that_is_through_leaves_nothing_behind() -> None:
     assert all(job.finished for job in simulation.jobs.values())
     assert not simulation.network.channels
     assert not any(agent.flows or agent.jobs for agent in simulation.hosts.values())
+
+
+def test_mlcc_works_without_a_switch() -> None:
+    """A NIC's table does not see what arrives; not knowing a pred must not look like a pred that never moves."""
+    job = JobSpec("a", Pattern.ALLREDUCE, ("h0", "h1"), (), 25.0, 0.2, None, 0.0, 0.0)
+    result = run(Scenario("cloud", 1, 12.0, SlotsSpec(), star(2, 1.0), (job,), ()), "mlcc", local=True)
+    assert result.jobs[0].iterations > 15
+
+
+def test_borrowing_does_not_push_aside_what_other_hosts_were_given() -> None:
+    """h1 sends for both jobs into the rack of h3; its borrower must not halve what h5 was promised there."""
+    jobs = (
+        JobSpec("ps", Pattern.PS, ("h5", "h1"), ("h3",), 36.6, 0.402, None, 0.0, 0.03),
+        JobSpec("ring", Pattern.ALLREDUCE, ("h1", "h2", "h4"), (), 14.9, 0.024, None, 0.0, 0.03),
+    )
+    scenario = Scenario("two racks", 1, 15.0, SlotsSpec(), tree(2, 2, 2, (1.0, 1.0, 2.0)), jobs, ())
+    fair, ours = run(scenario, "fair"), run(scenario, "paceline")
+    assert ours.mean_slowdown < 1.02 * fair.mean_slowdown
