@@ -3,19 +3,30 @@
 Law: a scenario that parsed is valid; text that is not a valid scenario raises ScenarioError and nothing else,
 and its message is one line: file, key, what was found, what was expected.
 
-The format is described by tables, `{key: Field(reader, default)}`. A reader turns a Value (what was found at
-a key) into what it stands for, or raises that value's `wrong(expected)`. What one field cannot know (a ring
-needs two workers, a name is taken) is checked once its table is read.
+The tables below describe the format (see fields.py). What one field cannot know (a ring needs two workers, a name
+is taken) is checked once its table is read.
 """
 
 import math
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from enum import StrEnum
-from typing import Any, TypeVar
 
+from flowcore.fields import (
+    Field,
+    InputError,
+    Reader,
+    Value,
+    integer,
+    list_of,
+    number_from,
+    number_that,
+    one_of,
+    printable_name,
+    read_table,
+    refuse_repeats,
+)
 from flowcore.slots import SlotClock
 from flowcore.topology import Topology, clos, star, tree
 from flowcore.units import ns_from_ms, ns_from_s
@@ -91,17 +102,7 @@ class Scenario:
     cross_traffic: tuple[CrossTraffic, ...]
 
 
-class ScenarioError(ValueError):
-    """The file is wrong; str() says where and why in one printable line."""
-
-    def __init__(self, source: str, key: str, found: str, expected: str) -> None:
-        super().__init__(source, key, found, expected)
-        self.source, self.key, self.found, self.expected = source, key, found, expected
-
-    def __str__(self) -> str:
-        line = f"{self.source}: {self.key}: found {self.found}, expected {self.expected}"
-        # The file chose some of these characters; a newline or a terminal escape must not come through.
-        return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in line)
+ScenarioError = InputError  # the file is wrong; str() says where and why in one printable line
 
 
 def parse_scenario(text: str, source: str) -> Scenario:
@@ -111,18 +112,18 @@ def parse_scenario(text: str, source: str) -> Scenario:
     except (ValueError, RecursionError) as error:  # ValueError: also an integer of over 4300 digits
         raise ScenarioError(source, "the file", f"no TOML ({error})", "a scenario in TOML") from None
     _version(root.at("version"))  # before the other keys: another version may have others
-    top = _read(root, _TOP)
-    jobs = _list_of(_job(top["topology"]), "[[job]] tables")(top["job"])
+    top = read_table(root, _TOP)
+    jobs = list_of(_job(top["topology"]), "[[job]] tables")(top["job"])
     if not jobs:
         raise top["job"].wrong("at least one job")
-    _refuse_repeats((table.at("name") for table in top["job"].items()), "a name no other job has")
+    refuse_repeats((table.at("name") for table in top["job"].items()), "a name no other job has")
     for number, job in enumerate(jobs):
         if job.iterations is None and top["duration_s"] is None:
             raise root.at("duration_s").wrong(f"a duration, because job[{number}] has no iterations")
         if top["duration_s"] is not None and job.start_s >= top["duration_s"]:
             start = top["job"].items()[number].at("start_s")
             raise start.wrong(f"a start before duration_s, {top['duration_s']:g}")
-    bursts = _list_of(_cross_traffic(top["topology"]), "[[cross_traffic]] tables")
+    bursts = list_of(_cross_traffic(top["topology"]), "[[cross_traffic]] tables")
     return Scenario(
         name=top["name"],
         seed=top["seed"],
@@ -134,158 +135,10 @@ def parse_scenario(text: str, source: str) -> Scenario:
     )
 
 
-# ---- Values, fields and readers ----
-
-T = TypeVar("T")
-_MISSING = object()
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """What stands at a key of a file, or that nothing does."""
-
-    source: str
-    key: str  # such as job[1].workers[0]; empty for the whole file
-    found: object
-
-    @property
-    def missing(self) -> bool:
-        return self.found is _MISSING
-
-    def wrong(self, expected: str) -> ScenarioError:
-        return ScenarioError(self.source, self.key or "the file", _shown(self.found), expected)
-
-    def table(self) -> dict[str, object]:
-        if not isinstance(self.found, dict):
-            raise self.wrong(f"a table of keys for {self.key}")
-        return self.found
-
-    def at(self, key: str) -> "Value":
-        """The value at a key of this table."""
-        return Value(self.source, f"{self.key}.{key}" if self.key else key, self.table().get(key, _MISSING))
-
-    def items(self) -> "list[Value]":
-        """The values of this list; what is not a list has none."""
-        found = self.found if isinstance(self.found, list) else []
-        return [Value(self.source, f"{self.key}[{number}]", item) for number, item in enumerate(found)]
-
-
-Reader = Callable[[Value], T]
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """How to read the value at a key; without a default the key is required."""
-
-    reader: Reader[object]
-    default: object = _MISSING
-
-    def read(self, value: Value) -> object:
-        if value.missing and self.default is not _MISSING:
-            return self.default
-        return self.reader(value)
-
-
-def _read(table: Value, fields: Mapping[str, Field]) -> dict[str, Any]:
-    """Every field of a table. Unknown keys are refused first: a slip of the pen leaves a key missing too."""
-    for key in table.table():
-        if key not in fields:
-            near = get_close_matches(key[:_SHOWN_CHARS], fields, n=1)
-            known = f"{near[0]!r}, the nearest known key" if near else f"one of {', '.join(fields)}"
-            where = table.at(key[:_SHOWN_CHARS]).key
-            raise ScenarioError(table.source, where, "an unknown key", known)
-    return {key: field.read(table.at(key)) for key, field in fields.items()}
-
-
-_SHOWN_CHARS = 40
-
-
-def _shown(found: object) -> str:
-    """One short phrase for anything TOML can hold."""
-    match found:
-        case dict():
-            return "a table"
-        case list():
-            return f"a list of {len(found)}"
-        case bool():
-            return str(found).lower()
-        case int() if abs(found) > 10**_SHOWN_CHARS:
-            return "a huge integer"  # hexadecimal may be of any length, and repr() refuses over 4300 digits
-        case _ if found is _MISSING:
-            return "nothing"
-    shown = repr(found)
-    return shown if len(shown) <= _SHOWN_CHARS else shown[: _SHOWN_CHARS - 1] + "…"
-
-
-def _number(expected: str, holds: Callable[[float], bool]) -> Reader[float]:
-    """An integer or a float, never a bool. NaN fails every comparison, so `holds` needs no case for it."""
-
-    def read(value: Value) -> float:
-        # Compared before conversion: an integer too large for a float must fail, not overflow.
-        if isinstance(value.found, int | float) and not isinstance(value.found, bool) and holds(value.found):
-            return float(value.found)
-        raise value.wrong(expected)
-
-    return read
-
-
-def _number_from(least: float, most: float) -> Reader[float]:
-    return _number(f"a number from {least:g} to {most:g}", lambda number: least <= number <= most)
-
-
-def _integer(least: int, most: int) -> Reader[int]:
-    def read(value: Value) -> int:
-        if type(value.found) is int and least <= value.found <= most:
-            return value.found
-        raise value.wrong(f"a whole number from {least} to {most}")
-
-    return read
-
-
-def _one_of(*names: str) -> Reader[str]:
-    def read(value: Value) -> str:
-        if isinstance(value.found, str) and value.found in names:
-            return value.found
-        raise value.wrong(" or ".join(f'"{name}"' for name in names))
-
-    return read
-
-
-def _list_of(
-    reader: Reader[T], what: str, *, exactly: int | None = None, distinct: bool = False
-) -> Reader[tuple[T, ...]]:
-    def read(value: Value) -> tuple[T, ...]:
-        items = value.items()
-        if not isinstance(value.found, list) or exactly not in (None, len(items)):
-            raise value.wrong(f"a list of {what}" if exactly is None else f"a list of {exactly} {what}")
-        read_items = tuple(reader(item) for item in items)
-        if distinct:
-            _refuse_repeats(items, f"{what} that differ")
-        return read_items
-
-    return read
-
-
-def _refuse_repeats(values: Iterable[Value], expected: str) -> None:
-    seen: set[object] = set()
-    for value in values:
-        if value.found in seen:
-            raise value.wrong(expected)
-        seen.add(value.found)
-
-
-def _name(value: Value) -> str:
-    """Names end up in tables, file names and terminals, so they are short and printable."""
-    found = value.found
-    if isinstance(found, str) and found.strip() and found.isprintable() and len(found) <= 100:
-        return found
-    raise value.wrong("a name of 1 to 100 printable characters")
-
-
-_POSITIVE = _number(f"a number above 0, at most {LARGEST:g}", lambda number: 0 < number <= LARGEST)
-_NOT_NEGATIVE = _number_from(0, LARGEST)
-_GBPS = _number_from(MIN_GBPS, LARGEST)
-_FRACTION = _number("a number from 0 to below 1", lambda number: 0 <= number < 1)
+_POSITIVE = number_that(f"a number above 0, at most {LARGEST:g}", lambda number: 0 < number <= LARGEST)
+_NOT_NEGATIVE = number_from(0, LARGEST)
+_GBPS = number_from(MIN_GBPS, LARGEST)
+_FRACTION = number_that("a number from 0 to below 1", lambda number: 0 <= number < 1)
 
 # ---- The tables of version 1 ----
 
@@ -297,10 +150,10 @@ def _version(value: Value) -> None:
 
 def _slots(value: Value) -> SlotsSpec:
     fields = {
-        "length_ms": Field(_number_from(MIN_SLOT_MS, MAX_SLOT_MS), DEFAULT_SLOT_MS),
-        "horizon": Field(_integer(1, 1000), DEFAULT_HORIZON),
+        "length_ms": Field(number_from(MIN_SLOT_MS, MAX_SLOT_MS), DEFAULT_SLOT_MS),
+        "horizon": Field(integer(1, 1000), DEFAULT_HORIZON),
     }
-    return SlotsSpec(**_read(value, fields))
+    return SlotsSpec(**read_table(value, fields))
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,7 +163,7 @@ class _Kind:
     products: Mapping[str, tuple[str, ...]]  # what there may be MAX_HOSTS of: which fields multiply to it
 
 
-_SIZE = Field(_integer(1, MAX_HOSTS))
+_SIZE = Field(integer(1, MAX_HOSTS))
 
 _KINDS = {
     "star": _Kind(star, {"hosts": _SIZE, "link_gbps": Field(_GBPS)}, {}),
@@ -320,7 +173,7 @@ _KINDS = {
             "servers_per_tor": _SIZE,
             "tors_per_edge": _SIZE,
             "edges": _SIZE,
-            "link_gbps": Field(_list_of(_GBPS, "rates: host–ToR, ToR–edge, edge–aggregation", exactly=3)),
+            "link_gbps": Field(list_of(_GBPS, "rates: host–ToR, ToR–edge, edge–aggregation", exactly=3)),
         },
         {"hosts": ("servers_per_tor", "tors_per_edge", "edges")},
     ),
@@ -330,7 +183,7 @@ _KINDS = {
             "servers_per_tor": _SIZE,
             "tors": _SIZE,
             "spines": _SIZE,
-            "link_gbps": Field(_list_of(_GBPS, "rates: host–ToR, ToR–spine", exactly=2)),
+            "link_gbps": Field(list_of(_GBPS, "rates: host–ToR, ToR–spine", exactly=2)),
         },
         {"hosts": ("servers_per_tor", "tors"), "cables between ToRs and spines": ("tors", "spines")},
     ),
@@ -338,9 +191,9 @@ _KINDS = {
 
 
 def _topology(value: Value) -> Topology:
-    choose = _one_of(*_KINDS)
+    choose = one_of(*_KINDS)
     kind = _KINDS[choose(value.at("kind"))]
-    arguments = _read(value, {"kind": Field(choose), **kind.fields})
+    arguments = read_table(value, {"kind": Field(choose), **kind.fields})
     del arguments["kind"]
     for what, factors in kind.products.items():
         count = math.prod(arguments[factor] for factor in factors)
@@ -360,21 +213,21 @@ def _host(topology: Topology) -> Reader[str]:
 
 
 def _job(topology: Topology) -> Reader[JobSpec]:
-    hosts = _list_of(_host(topology), "hosts", distinct=True)
+    hosts = list_of(_host(topology), "hosts", distinct=True)
     fields = {
-        "name": Field(_name),
-        "pattern": Field(lambda value: Pattern(_one_of(*Pattern)(value))),
+        "name": Field(printable_name),
+        "pattern": Field(lambda value: Pattern(one_of(*Pattern)(value))),
         "workers": Field(hosts),
         "servers": Field(hosts, ()),
         "model_mb": Field(_POSITIVE),
         "compute_s": Field(_NOT_NEGATIVE),
-        "iterations": Field(_integer(1, int(LARGEST)), None),
+        "iterations": Field(integer(1, int(LARGEST)), None),
         "start_s": Field(_NOT_NEGATIVE, 0.0),
         "jitter": Field(_FRACTION, 0.0),
     }
 
     def read(value: Value) -> JobSpec:
-        job = JobSpec(**_read(value, fields))
+        job = JobSpec(**read_table(value, fields))
         ring = job.pattern is Pattern.ALLREDUCE
         if len(job.workers) < (2 if ring else 1):
             raise value.at("workers").wrong("two or more hosts for a ring" if ring else "one or more hosts")
@@ -394,13 +247,13 @@ def _cross_traffic(topology: Topology) -> Reader[CrossTraffic]:
     fields = {
         "from": Field(_host(topology)),
         "to": Field(_host(topology)),
-        "every_s": Field(_number_from(MIN_BURST_PERIOD_S, LARGEST)),
-        "lasts_s": Field(_list_of(_POSITIVE, "durations: shortest, longest", exactly=2)),
+        "every_s": Field(number_from(MIN_BURST_PERIOD_S, LARGEST)),
+        "lasts_s": Field(list_of(_POSITIVE, "durations: shortest, longest", exactly=2)),
         "gbps": Field(_GBPS),
     }
 
     def read(value: Value) -> CrossTraffic:
-        burst = _read(value, fields)
+        burst = read_table(value, fields)
         if burst["from"] == burst["to"]:
             raise value.at("to").wrong('another host than "from"')
         shortest_s, longest_s = burst["lasts_s"]
@@ -413,8 +266,8 @@ def _cross_traffic(topology: Topology) -> Reader[CrossTraffic]:
 
 _TOP = {
     "version": Field(_version),
-    "name": Field(_name),
-    "seed": Field(_integer(0, 2**63 - 1), 1),
+    "name": Field(printable_name),
+    "seed": Field(integer(0, 2**63 - 1), 1),
     "duration_s": Field(_POSITIVE, None),
     "slots": Field(_slots, SlotsSpec()),
     "topology": Field(_topology),
