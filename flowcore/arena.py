@@ -80,8 +80,11 @@ class Arena:
             self.shares.pop(flow, None)
         return gone
 
-    def expire(self, slot: int) -> bool:
-        return self.remove([flow for flow, heard in self._heard.items() if slot - heard > LEASE_SLOTS])
+    def expire(self, slot: int) -> list[FlowId]:
+        """Drop the claims whose lease has run out, and say which."""
+        silent = [flow for flow, heard in self._heard.items() if slot - heard > LEASE_SLOTS]
+        self.remove(silent)
+        return silent
 
     def settle(self) -> Settlement:
         """Divide the links anew among the groups in scope; name those that are not."""

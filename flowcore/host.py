@@ -15,6 +15,7 @@ the table of this host's NIC and nothing else: the same code with one link.
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from flowcore.domain import Domain
 from flowcore.estimate import BandwidthEstimate
 from flowcore.messages import (
     Claim,
@@ -39,7 +40,7 @@ from flowcore.patterns import FlowId, FlowSpec
 from flowcore.policy.base import Policy
 from flowcore.progress import JobProgress
 from flowcore.slots import SlotClock
-from flowcore.switch import Domain, SwitchAgent
+from flowcore.switch import SwitchAgent
 from flowcore.topology import Topology
 from flowcore.units import transfer_ns
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 
 from flowcore.arbitrate import Arbiter
 from flowcore.arena import Arena
+from flowcore.domain import Domain
 from flowcore.messages import (
     NO_ANSWER,
     Claim,
@@ -39,7 +40,6 @@ from flowcore.messages import (
 from flowcore.patterns import FlowId
 from flowcore.slots import SlotClock
 from flowcore.table import LoadTable, Plan
-from flowcore.topology import Link, Topology
 from flowcore.units import transfer_ns
 
 # Bids grow while jobs wait. Settling them twice a slot costs little and was measured to be as good as always.
@@ -50,47 +50,6 @@ SETTLES_PER_SLOT = 2
 JOB_MEMORY_SLOTS = 1000
 
 UNLIMITED = float("inf")
-
-
-@dataclass(frozen=True, slots=True)
-class Domain:
-    """What a switch is responsible for."""
-
-    table_bps: Mapping[str, float]  # capacity of the links it keeps a table of
-    keeper: Mapping[str, str]  # who keeps each link's table
-    hosts: frozenset[str]  # whose ToR it is
-    scope_bps: Mapping[str, float]  # capacity of every link at or below it: what it may arbitrate
-    parent: str | None  # who arbitrates beyond that
-    sees_arrivals: bool = True  # a flow's preds end where it begins, so its ToR knows them; a NIC does not
-
-    @classmethod
-    def of(cls, switch: str, topology: Topology) -> "Domain":
-        below = {switch}
-        for node in reversed([*topology.hosts, *topology.switches]):  # parents come after their children
-            if topology.parents.get(node, ("",))[0] in below:
-                below.add(node)
-        links = topology.links.values()
-        parent = topology.parents.get(switch, (None,))[0]
-        keeper = {link.name: topology.switch_of.get(link.source, link.source) for link in links}
-        # With several tops (spines) the one that arbitrates has all links in scope, the others' too.
-        top = parent is None
-        return cls(
-            {link.name: link.capacity_bps for link in links if keeper[link.name] == switch},
-            keeper,
-            frozenset(host for host, tor in topology.switch_of.items() if tor == switch),
-            {
-                link.name: link.capacity_bps
-                for link in links
-                if top or (link.source in below and link.target in below)
-            },
-            parent,
-        )
-
-    @classmethod
-    def of_nic(cls, nic: Link) -> "Domain":
-        """A host on its own: nothing but its uplink."""
-        capacity = {nic.name: nic.capacity_bps}
-        return cls(capacity, {nic.name: nic.source}, frozenset(), capacity, None, sees_arrivals=False)
 
 
 class _JobSizes:
@@ -179,8 +138,12 @@ class SwitchAgent:
         for flow in overdue:
             del self._awaited[flow]
         effects = self._answer(overdue, slot)
-        if self.arena is not None and (self.arena.expire(slot) or self._unsettled):
-            effects += self._settle(slot)
+        if self.arena is not None:
+            for flow in self.arena.expire(slot):
+                self._child_of.pop(flow, None)
+                self._unsettled = True
+            if self._unsettled:
+                effects += self._settle(slot)
         self._idle = not self._claims and not self._jobs and (self.arena is None or self.arena.empty)
         return effects
 

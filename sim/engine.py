@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import perf_counter_ns
 
+from flowcore.domain import Domain
 from flowcore.host import HostAgent
 from flowcore.messages import (
     Effect,
@@ -34,7 +35,7 @@ from flowcore.messages import (
 from flowcore.patterns import FlowId, FlowSpec, Role
 from flowcore.policy import POLICIES
 from flowcore.scenario import CrossTraffic, Scenario
-from flowcore.switch import Domain, SwitchAgent
+from flowcore.switch import SwitchAgent
 from flowcore.units import bps_from_gbps, ns_from_ms, ns_from_s
 from sim.jobs import TrainingJob, Worker
 from sim.network import FluidNetwork

@@ -4,13 +4,14 @@ from pathlib import Path
 
 import pytest
 
+from flowcore.domain import Domain
 from flowcore.host import HostAgent
 from flowcore.journal import Agent, Entry, JournalError, decode, encode, replay
 from flowcore.messages import IterationEnded, JobJoined, Progress, SetRate, Tick
 from flowcore.patterns import FlowId, FlowSpec, Role
 from flowcore.policy import POLICIES
 from flowcore.scenario import Scenario, parse_scenario
-from flowcore.switch import Domain, SwitchAgent
+from flowcore.switch import SwitchAgent
 from sim.engine import Simulation
 
 # A tree, so that switches talk to each other; both patterns, so that every kind of message is in the journal.

@@ -13,6 +13,7 @@ import pytest
 
 from flowcore.allocator import allocate
 from flowcore.dependency import increased_bps
+from flowcore.domain import Domain
 from flowcore.estimate import BandwidthEstimate
 from flowcore.host import HostAgent
 from flowcore.messages import (
@@ -35,7 +36,7 @@ from flowcore.patterns import FlowId, Role, flows_of, followers
 from flowcore.policy import POLICIES
 from flowcore.scenario import JobSpec, Pattern, Scenario, SlotsSpec
 from flowcore.slots import SlotClock
-from flowcore.switch import Domain, SwitchAgent
+from flowcore.switch import SwitchAgent
 from flowcore.table import LoadTable, Plan
 from flowcore.topology import star
 from sim.engine import Simulation

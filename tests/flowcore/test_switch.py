@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flowcore.domain import Domain
 from flowcore.messages import (
     Bid,
     Claim,
@@ -23,7 +24,7 @@ from flowcore.messages import (
 from flowcore.patterns import FlowId, Role
 from flowcore.policy import POLICIES
 from flowcore.slots import SlotClock
-from flowcore.switch import JOB_MEMORY_SLOTS, Domain, SwitchAgent
+from flowcore.switch import JOB_MEMORY_SLOTS, SwitchAgent
 from flowcore.table import LEASE_SLOTS
 from flowcore.topology import Topology, clos, star, tree
 
