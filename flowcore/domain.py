@@ -4,7 +4,7 @@ A link's table is kept by the switch that sends into it; a host's uplink by its 
 the lowest switch with all their links in its scope, the subtree below it (arena.py).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from flowcore.topology import Link, Topology
@@ -22,30 +22,45 @@ class Domain:
     sees_arrivals: bool = True  # a flow's preds end where it begins, so its ToR knows them; a NIC does not
 
     @classmethod
-    def of(cls, switch: str, topology: Topology) -> "Domain":
-        below = {switch}
-        for node in reversed([*topology.hosts, *topology.switches]):  # parents come after their children
-            if topology.parents.get(node, ("",))[0] in below:
-                below.add(node)
-        links = topology.links.values()
-        parent = topology.parents.get(switch, (None,))[0]
-        keeper = {link.name: topology.switch_of.get(link.source, link.source) for link in links}
-        # With several tops (spines) the one that arbitrates has all links in scope, the others' too.
-        top = parent is None
-        return cls(
-            {link.name: link.capacity_bps for link in links if keeper[link.name] == switch},
-            keeper,
-            frozenset(host for host, tor in topology.switch_of.items() if tor == switch),
-            {
-                link.name: link.capacity_bps
-                for link in links
-                if top or (link.source in below and link.target in below)
-            },
-            parent,
-        )
-
-    @classmethod
     def of_nic(cls, nic: Link) -> "Domain":
         """A host on its own: nothing but its uplink."""
         capacity = {nic.name: nic.capacity_bps}
         return cls(capacity, {nic.name: nic.source}, frozenset(), capacity, None, sees_arrivals=False)
+
+
+def domains(topology: Topology) -> dict[str, Domain]:
+    """Every switch's responsibility; one pass over the links."""
+    keeper = {link.name: topology.switch_of.get(link.source, link.source) for link in topology.links.values()}
+    tables: dict[str, dict[str, float]] = {switch: {} for switch in topology.switches}
+    scopes: dict[str, dict[str, float]] = {switch: {} for switch in topology.switches}
+    hosts: dict[str, set[str]] = {switch: set() for switch in topology.switches}
+    tops = [switch for switch in topology.switches if switch not in topology.parents]
+    for link in topology.links.values():
+        tables[keeper[link.name]][link.name] = link.capacity_bps
+        # With several tops (spines) the first one arbitrates, and has the others' links in scope too.
+        above = set(_above(link.source, topology))
+        both = [node for node in _above(link.target, topology) if node in above]
+        for switch in dict.fromkeys([*both, *tops]):
+            scopes[switch][link.name] = link.capacity_bps
+    for host, tor in topology.switch_of.items():
+        hosts[tor].add(host)
+    return {
+        switch: Domain(
+            tables[switch],
+            keeper,
+            frozenset(hosts[switch]),
+            scopes[switch],
+            topology.parents.get(switch, (None,))[0],
+        )
+        for switch in topology.switches
+    }
+
+
+def _above(node: str, topology: Topology) -> Iterator[str]:
+    """The switches at and above a node, by each one's first parent."""
+    while True:
+        if node not in topology.switch_of:
+            yield node
+        if node not in topology.parents:
+            return
+        node = topology.parents[node][0]

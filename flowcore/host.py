@@ -12,7 +12,7 @@ Without a switch (public cloud, §VI-H, or a switch silent for SILENCE_SLOTS) it
 the table of this host's NIC and nothing else: the same code with one link.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from flowcore.domain import Domain
@@ -41,7 +41,7 @@ from flowcore.policy.base import Policy
 from flowcore.progress import JobProgress
 from flowcore.slots import SlotClock
 from flowcore.switch import SwitchAgent
-from flowcore.topology import Topology
+from flowcore.topology import Topology, link_name
 from flowcore.units import transfer_ns
 
 # As long as the switch keeps a lease: by then it has forgotten us as well.
@@ -123,18 +123,21 @@ class HostAgent:
         self.policy = policy
         self.jobs: dict[str, Job] = {}
         self.flows: dict[FlowId, Flow] = {}
-        self.nic = next(link for link in topology.links.values() if link.source == name)
+        self.nic = topology.links[link_name(name, topology.switch_of[name])]
         self.nic_bps = self.nic.capacity_bps
         self.rtt_ns = 0  # from a new claim to its grant, which may have been decided several switches up
         self._topology = topology
         self._switch = switch
-        self._local = SwitchAgent(name, Domain.of_nic(self.nic), clock, policy.arbiter)
-        self._isolated = switch is None
+        self.local = self._nic_agent()  # what answers when no switch does
+        self.isolated = switch is None
         self._number = 0
         self._asked_ns: dict[int, int] = {}  # when the last report with a new claim left, by its number
         self._heard_ns = 0
         self._tick_ns = clock.epoch_ns
         self._effects: list[Effect] = []
+
+    def _nic_agent(self) -> SwitchAgent:
+        return SwitchAgent(self.name, Domain.of_nic(self.nic), self.clock, self.policy.arbiter)
 
     # ---- The two methods of a state machine ----
 
@@ -142,7 +145,7 @@ class HostAgent:
         """When to be called with Tick; None while there is nothing to send."""
         if not self.policy.paced or not any(flow.live for flow in self.flows.values()):
             return None
-        local_ns = self._local.next_deadline() if self._isolated else None
+        local_ns = self.local.next_deadline() if self.isolated else None
         return min(
             deadline
             for deadline in (self._tick_ns, self.policy.next_deadline(self), local_ns)
@@ -169,7 +172,8 @@ class HostAgent:
             case JobLeft():
                 self._leave(event.job, now_ns)
             case SwitchLost():
-                self._isolate(now_ns)
+                self._isolate()
+                self.policy.on_slot(self, now_ns)
         return self._effects
 
     # ---- What the policy may do ----
@@ -178,7 +182,7 @@ class HostAgent:
         return [flow for flow in self.flows.values() if flow.live]
 
     def report(
-        self, flows: Iterable[Flow], now_ns: int, *, plans: bool = False, withdraw: Iterable[Flow] = ()
+        self, flows: Iterable[Flow], now_ns: int, *, plans: bool = False, withdraw: Sequence[Flow] = ()
     ) -> None:
         """Send one report with these flows' claims, with or without their plans."""
         flows = tuple(flows)
@@ -196,9 +200,9 @@ class HostAgent:
             if any(claim.flow in newcomers for claim in claims):
                 self._asked_ns = {self._number: now_ns}
             self._effects.append(Send(self._switch, report))
-        if self._isolated:
+        if self.isolated:
             nic_only = tuple(replace(claim, path=(self.nic.name,)) for claim in claims)
-            self._answer(self._local.handle(replace(report, claims=nic_only), now_ns), now_ns)
+            self._answer(self.local.handle(replace(report, claims=nic_only), now_ns), now_ns)
 
     def set_rate(self, flow: Flow, rate_bps: float, ceiling_bps: float) -> None:
         """Enforce, unless it is in force already: a change has a price in the kernel."""
@@ -230,7 +234,9 @@ class HostAgent:
                 del self.flows[flow.id]
 
     def _ready(self, event: FlowReady, now_ns: int) -> None:
-        flow = self.flows[event.flow]
+        flow = self.flows.get(event.flow)
+        if flow is None:
+            return  # its job has left
         if not any(other.live for other in self.flows.values()):
             self._tick_ns = self.clock.next_start_ns(now_ns)
             self._heard_ns = now_ns  # silence counts from here: nobody spoke because nobody asked
@@ -242,15 +248,18 @@ class HostAgent:
         self.policy.on_ready(self, flow, now_ns)
 
     def _done(self, flow_id: FlowId, now_ns: int) -> None:
-        flow = self.flows[flow_id]
+        flow = self.flows.get(flow_id)
+        if flow is None or not flow.live:
+            return
         self._observe(flow, flow.spec.size_bytes, now_ns)
         self._credit(self.jobs[flow_id.job], now_ns)
         flow.live = False
         self.policy.on_done(self, flow, now_ns)
 
     def _iteration_ended(self, name: str, now_ns: int) -> None:
-        job = self.jobs[name]
-        job.progress.iteration_ended(now_ns, 0.0)
+        job = self.jobs.get(name)
+        if job is not None:
+            job.progress.iteration_ended(now_ns, 0.0)
 
     def _progress(self, event: Progress, now_ns: int) -> None:
         jobs = set()
@@ -267,8 +276,8 @@ class HostAgent:
         asked_ns = self._asked_ns.pop(feedback.answers, None)
         if asked_ns is not None:
             self.rtt_ns = now_ns - asked_ns
-        if self._isolated and self._switch is not None:
-            self._isolated = False  # the switch is back
+        if self.isolated and self._switch is not None:
+            self.isolated = False  # the switch is back
         self._take(feedback, now_ns)
 
     def _take(self, feedback: Feedback, now_ns: int) -> None:
@@ -285,26 +294,26 @@ class HostAgent:
             self.policy.on_feedback(self, taken, now_ns)
 
     def _tick(self, now_ns: int) -> None:
-        if self._isolated and (due := self._local.next_deadline()) is not None and due <= now_ns:
-            self._answer(self._local.handle(Tick(), now_ns), now_ns)
+        if self.isolated and (due := self.local.next_deadline()) is not None and due <= now_ns:
+            self._answer(self.local.handle(Tick(), now_ns), now_ns)
         if now_ns >= self._tick_ns:
             self._tick_ns = self.clock.next_start_ns(now_ns)
             slot = self.clock.index(now_ns)
             for flow in self.flows.values():
                 if flow.live:
                     self._close_slot(flow, slot - 1)
-            if not self._isolated and now_ns - self._heard_ns > SILENCE_SLOTS * self.clock.length_ns:
-                self._isolate(now_ns)
+            if not self.isolated and now_ns - self._heard_ns > SILENCE_SLOTS * self.clock.length_ns:
+                self._isolate()
             self.policy.on_slot(self, now_ns)
         self.policy.on_tick(self, now_ns)
 
-    def _isolate(self, now_ns: int) -> None:
+    def _isolate(self) -> None:
         """Go on with the NIC's table alone; the reports to the switch go on as well, so that it can return."""
-        if not self._isolated:
-            self._isolated = True
+        if not self.isolated:
+            self.isolated = True
+            self.local = self._nic_agent()
             for flow in self.live_flows():
                 flow.grant = None
-            self.policy.on_slot(self, now_ns)
 
     def _answer(self, effects: Iterable[Effect], now_ns: int) -> None:
         """The local table's answers, which need no wire."""
@@ -325,8 +334,9 @@ class HostAgent:
             bid=self.policy.bid(self, flow, now_ns),
             sent_bytes=flow.volume_bytes,
             planned_bytes=min(flow.remaining_bytes, planned_bps * self.clock.remaining_ns(now_ns) / 8e9),
-            preds=flow.spec.preds,
-            followers=flow.followers,
+            # Flows within a host are nobody's to claim; they are through as soon as their sender is.
+            preds=tuple(pred for pred in flow.spec.preds if not pred.local),
+            followers=tuple(after for after in flow.followers if not after.local),
             plan_bps=flow.plan_bps if plans else (),
         )
 

@@ -28,6 +28,7 @@ class Role(StrEnum):
     RING = "ring"
     PUSH = "push"  # worker to server: the paper's aggregation flow
     PULL = "pull"  # server to worker: the paper's broadcast flow
+    OTHER = "other"  # no job's: traffic nobody controls
 
 
 class FlowId(NamedTuple):

@@ -45,7 +45,8 @@ LARGEST = 1e9
 # A finer burst pattern is a constant load at this time scale, and zero would never let time pass.
 MIN_BURST_PERIOD_S = 1e-3
 
-MIN_SLOT_MS = 1e-3  # in 1 µs a 10 Gbit/s link sends one packet; a shorter slot means nothing
+MIN_SLOT_MS = 1.0  # shorter than a control message takes; nothing could be agreed on
+MIN_DURATION_S = 1e-3
 MAX_SLOT_MS = 10_000.0  # longer than any iteration worth pacing
 MIN_GBPS = 1e-6  # 1 kbit/s: less is a slip of the unit, and near zero transfer times overflow
 
@@ -268,7 +269,7 @@ _TOP = {
     "version": Field(_version),
     "name": Field(printable_name),
     "seed": Field(integer(0, 2**63 - 1), 1),
-    "duration_s": Field(_POSITIVE, None),
+    "duration_s": Field(number_from(MIN_DURATION_S, LARGEST), None),
     "slots": Field(_slots, SlotsSpec()),
     "topology": Field(_topology),
     # These two name hosts, so they are read once the topology is known.

@@ -51,6 +51,10 @@ JOB_MEMORY_SLOTS = 1000
 
 UNLIMITED = float("inf")
 
+# In place of a switch's name, among what an answer waits for: the parent's decision. The parent's table answers too,
+# and is not the same.
+VERDICT = "verdict"
+
 
 class _JobSizes:
     """What one iteration of a job puts on the links of this switch."""
@@ -77,11 +81,11 @@ class _JobSizes:
 
 @dataclass(slots=True)
 class _Awaited:
-    """A forwarded claim, and the switches that have not answered it yet."""
+    """A claim that others have to answer first: the switches it was forwarded to, or VERDICT."""
 
     number: int
     slot: int
-    switches: set[str]
+    missing: set[str]
 
 
 class SwitchAgent:
@@ -158,7 +162,8 @@ class SwitchAgent:
         effects = self._forward(report, slot)
         for flow, volume_bytes in report.withdrawn:
             self._forget(flow)
-            self._volume[flow] = volume_bytes
+            if flow.job in self._jobs:
+                self._volume[flow] = volume_bytes
         for claim in report.claims:
             self._enter(claim, report, slot)
         if self.arena is not None:
@@ -170,7 +175,7 @@ class SwitchAgent:
                 news += [self.arena.passed(flow) for flow, _ in report.withdrawn]
                 if any(news):
                     effects += self._settle(slot)
-        return effects + self._answer({claim.flow for claim in report.claims}, slot, report.number)
+        return effects + self._answer(reported := {c.flow: report.number for c in report.claims}, slot, reported)
 
     @property
     def _contending_peers(self) -> frozenset[str]:
@@ -198,24 +203,41 @@ class SwitchAgent:
         self._remote.pop(flow, None)
         self._awaited.pop(flow, None)
 
-    def _answer(self, flows: Iterable[FlowId], slot: int, answers: int = NO_ANSWER) -> list[Effect]:
-        """One message per peer with the grants of these flows, unless other switches have yet to speak."""
+    def _answer(
+        self, flows: Iterable[FlowId], slot: int, answers: Mapping[FlowId, int] | None = None
+    ) -> list[Effect]:
+        """One message per peer with the grants of these flows, unless other switches have yet to speak.
+
+        `answers` names the report that a flow's grant completes the answer to.
+        """
         by_peer: dict[str, list[Grant]] = {}
         for flow in sorted(flows):
             if flow in self._claims and flow not in self._awaited:
                 by_peer.setdefault(self._peer_of[flow], []).append(self._grant(flow, slot))
-        return [Send(peer, Feedback(self.name, answers, slot, tuple(grants))) for peer, grants in by_peer.items()]
+        numbers = answers or {}
+        return [
+            Send(
+                peer,
+                Feedback(
+                    self.name,
+                    max(numbers.get(grant.flow, NO_ANSWER) for grant in grants),
+                    slot,
+                    tuple(grants),
+                ),
+            )
+            for peer, grants in by_peer.items()
+        ]
 
-    def _heard_from(self, switch: str, flow: FlowId, number: int | None = None) -> int:
-        """Somebody an answer waited for has spoken; returns the report now answered, if it is complete."""
+    def _heard_from(self, whom: str, flow: FlowId, number: int | None = None) -> dict[FlowId, int]:
+        """Somebody an answer waited for has spoken; names the report if that completes its answer."""
         awaited = self._awaited.get(flow)
         if awaited is None or number not in (None, awaited.number):
-            return NO_ANSWER
-        awaited.switches.discard(switch)
-        if awaited.switches:
-            return NO_ANSWER
+            return {}
+        awaited.missing.discard(whom)
+        if awaited.missing:
+            return {}
         del self._awaited[flow]
-        return awaited.number
+        return {flow: awaited.number}
 
     def _grant(self, flow: FlowId, slot: int) -> Grant:
         claim = self._claims[flow]
@@ -273,11 +295,11 @@ class SwitchAgent:
 
     def _merge(self, feedback: Feedback, slot: int) -> list[Effect]:
         """Another switch answered a forwarded claim, or pushed."""
-        answers = NO_ANSWER
+        answers: dict[FlowId, int] = {}
         known = [grant for grant in feedback.grants if grant.flow in self._claims]
         for grant in known:
             self._remote.setdefault(grant.flow, {})[feedback.sender] = (feedback.first_slot, grant)
-            answers = max(answers, self._heard_from(feedback.sender, grant.flow, feedback.answers))
+            answers |= self._heard_from(feedback.sender, grant.flow, feedback.answers)
         return self._answer({grant.flow for grant in known}, slot, answers)
 
     # ---- Arbitration ----
@@ -312,21 +334,24 @@ class SwitchAgent:
 
     def _await_verdict(self, report: Report, slot: int) -> None:
         """A newcomer that was sent up has no share yet: its host is answered when the parent has decided."""
-        parent = self._domain.parent
         assert self.arena is not None
-        if parent is not None:
+        if self._domain.parent is not None:
             for claim in report.claims:
                 if claim.flow not in self.arena.shares:
                     awaited = self._awaited.setdefault(claim.flow, _Awaited(report.number, slot, set()))
-                    awaited.switches.add(parent)
+                    awaited.missing.add(VERDICT)
 
     def _decided_above(self, verdict: Verdict, slot: int) -> list[Effect]:
         assert self.arena is not None
         changed = self.arena.decided_above(verdict.shares)
-        answers = max((self._heard_from(verdict.sender, flow) for flow in changed), default=NO_ANSWER)
+        answers: dict[FlowId, int] = {}
+        for flow in changed:
+            answers |= self._heard_from(VERDICT, flow)
         return self._tell(changed, slot, answers)
 
-    def _tell(self, changed: Iterable[FlowId], slot: int, answers: int = NO_ANSWER) -> list[Effect]:
+    def _tell(
+        self, changed: Iterable[FlowId], slot: int, answers: Mapping[FlowId, int] | None = None
+    ) -> list[Effect]:
         """New shares: to the child that sent the flow up, or straight to its host."""
         assert self.arena is not None
         own: list[FlowId] = []

@@ -27,6 +27,8 @@ SLACK = 1.0 + 1e-9
 # dearer than another.
 DUST_BPS = 1e-3
 
+UNLIMITED = float("inf")
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -73,7 +75,12 @@ class LoadTable:
         return load_bps - self._plans[without].at(slot) if without in self._plans else load_bps
 
     def enter(self, flow: FlowId, plan: Plan, now_slot: int) -> bool:
-        """Replace the flow's plan if the links can carry it; else change nothing and return False."""
+        """Replace the flow's plan if the links can carry it; else change nothing and return False.
+
+        A plan that makes no sense, from a peer that does not know better, is refused like one that does not fit.
+        """
+        if not self._plausible(plan, now_slot):
+            return False
         peak = self.peak_ratio
         slots = range(max(now_slot, plan.first_slot), plan.first_slot + len(plan.rates_bps))
         old = self._plans.get(flow, NO_PLAN)
@@ -89,6 +96,11 @@ class LoadTable:
         self.peak_ratio = peak
         self._replace(flow, plan)
         return True
+
+    def _plausible(self, plan: Plan, now_slot: int) -> bool:
+        """No negative, infinite or undefined rate, and no slot further from now than a horizon and a late message."""
+        near = abs(plan.first_slot - now_slot) <= self.horizon and len(plan.rates_bps) <= self.horizon
+        return near and all(0.0 <= rate_bps < UNLIMITED for rate_bps in plan.rates_bps)
 
     def _replace(self, flow: FlowId, plan: Plan) -> None:
         """Keep the sums. A slot's sum lives no longer than the horizon, so rounding cannot pile up in it."""
@@ -110,7 +122,7 @@ class LoadTable:
         slots = range(first_slot, first_slot + self.horizon)
         own = self._plans.get(flow, NO_PLAN)
         own_bps = [own.at(slot) for slot in slots]
-        available = [float("inf")] * self.horizon
+        available = [UNLIMITED] * self.horizon
         price = [0.0] * self.horizon
         for link in self._links[flow]:
             capacity_bps, load_of = self.capacity_bps[link], self._load_bps[link]
@@ -139,7 +151,3 @@ class LoadTable:
         for flow in silent:
             self.drop(flow)
         return silent
-
-    def links_of(self, flow: FlowId) -> tuple[str, ...]:
-        """The links of this table that the flow crosses."""
-        return self._links[flow]

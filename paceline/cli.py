@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 
 from flowcore.scenario import ScenarioError
 from nccl_shim import commands as shim_commands
@@ -21,6 +22,8 @@ READER_GONE = 128 + signal.SIGPIPE
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a µ must not fail on an ASCII terminal
     try:
         status = _run(argv)
         sys.stdout.flush()  # a closed pipe shows here, where it can be caught, and not while Python exits

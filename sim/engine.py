@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import perf_counter_ns
 
-from flowcore.domain import Domain
+from flowcore.domain import domains
 from flowcore.host import HostAgent
 from flowcore.messages import (
     Effect,
@@ -82,9 +82,9 @@ class Simulation:
             host: HostAgent(host, topology, clock, chosen, None if local else topology.switch_of[host])
             for host in busy
         }
+        responsible = domains(topology) if chosen.paced else {}
         self.switches = {
-            name: SwitchAgent(name, Domain.of(name, topology), clock, chosen.arbiter)
-            for name in topology.switches
+            name: SwitchAgent(name, domain, clock, chosen.arbiter) for name, domain in responsible.items()
         }
         self._armed: dict[str, int] = {}
         self._heap: list[tuple[int, int, Callable[[], None]]] = []
@@ -158,9 +158,7 @@ class Simulation:
                 self._tell(flow.source, FlowReady(flow, iteration))
 
     def _flow_done(self, flow: FlowId) -> None:
-        job = self.jobs.get(flow.job)
-        if job is None:  # cross traffic
-            return
+        job = self.jobs[flow.job]  # cross traffic ends by the clock, never here
         if not flow.local:
             del self._live_on[flow.source][flow]
             self._tell(flow.source, FlowDone(flow))
@@ -178,10 +176,9 @@ class Simulation:
     # ---- Cross traffic ----
 
     def _cross(self, bursts: CrossTraffic, number: int, draws: random.Random) -> None:
-        flow = FlowId(f"cross traffic {number}", bursts.source, bursts.target, Role.PUSH)
+        flow = FlowId(f"cross traffic {number}", bursts.source, bursts.target, Role.OTHER)
         self.network.add([FlowSpec(flow, float("inf"), (), float("inf"))])
-        rate_bps = bps_from_gbps(bursts.gbps)
-        self.network.limit(flow, rate_bps, rate_bps)  # nobody paces it: it always gets a TCP flow's share
+        self.network.cap(flow, bps_from_gbps(bursts.gbps))
 
         def burst() -> None:
             self.network.start(flow)

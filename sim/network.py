@@ -105,6 +105,14 @@ class FluidNetwork:
         channel.ceiling_bps = ceiling_bps
         self._stale |= flow in self._active
 
+    def cap(self, flow: FlowId, rate_bps: float) -> None:
+        """The flow offers no more than this, and nobody paces it.
+
+        Where a NIC is divided by HTB it goes first: traffic that is not ours is not ours to hold back.
+        """
+        channel = self.channels[flow]
+        channel.ceiling_bps = channel.guaranteed_bps = rate_bps
+
     def advance(self, now_ns: int) -> None:
         elapsed_ns = now_ns - self._now_ns
         self._now_ns = now_ns

@@ -1,4 +1,4 @@
-"""A run's result as the JSON object that `contracts.md` fixes, and as a table."""
+"""A run's result as the JSON object whose keys outside tools rely on, and as a table."""
 
 from statistics import fmean
 

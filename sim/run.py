@@ -1,5 +1,6 @@
-"""One scenario under one policy, and the numbers people compare: `contracts.md` fixes their names."""
+"""One scenario under one policy, and the numbers people compare."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -70,7 +71,7 @@ def run(
     jobs = tuple(_job_result(job, alone_s[name], simulation.now_ns) for name, job in simulation.jobs.items())
     planned = [
         max(switch.table.peak_ratio, switch.arena.peak_ratio if switch.arena is not None else 0.0)
-        for switch in simulation.switches.values()
+        for switch in (*simulation.switches.values(), *(host.local for host in simulation.hosts.values()))
     ]
     return RunResult(
         policy=policy,
@@ -92,6 +93,12 @@ def alone_iterations_s(scenario: Scenario, seed: int) -> dict[str, float]:
         solo = replace(scenario, jobs=(replace(job, start_s=0.0),), cross_traffic=())
         simulation = Simulation(solo, "fair", seed)
         simulation.run()
+        alone = simulation.jobs[job.name]
+        if len(alone.iteration_ends_ns) < FEWEST_ITERATIONS and not alone.finished:
+            # The scenario is too short for it even alone.
+            enough = replace(job, start_s=0.0, iterations=FEWEST_ITERATIONS)
+            simulation = Simulation(replace(solo, jobs=(enough,), duration_s=None), "fair", seed)
+            simulation.run()
         alone_s[job.name] = mean_iteration_s(simulation.jobs[job.name], simulation.now_ns)
     return alone_s
 
@@ -125,7 +132,7 @@ def mean_iteration_s(job: TrainingJob, now_ns: int) -> float:
 def percentile(values: list[float], percent: float) -> float:
     """Nearest rank; 0 of nothing."""
     ordered = sorted(values)
-    return ordered[max(0, -(-len(ordered) * percent // 100).__int__() - 1)] if ordered else 0.0
+    return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)] if ordered else 0.0
 
 
 def _job_result(job: TrainingJob, alone_s: float, now_ns: int) -> JobResult:

@@ -70,9 +70,9 @@ class Arbitrated(Policy):
     def _plan(self, host: "HostAgent", flow: "Flow", now_ns: int) -> None:
         """Algorithm 1 from now on; the first slot is what is left of the current one, at the arbiter's share."""
         grant = flow.grant
-        if grant is None:
-            flow.plan_bps = ()
-            return
+        flow.plan_bps = ()
+        if grant is None or host.clock.index(now_ns) - flow.grant_slot >= len(grant.load):
+            return  # nothing is known about any slot from now on
         clock = host.clock
         flow.plan_slot = clock.index(now_ns)
         # The grant may be older than this slot: shift it, and know nothing about the slots it did not cover.

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from flowcore.domain import Domain
+from flowcore.domain import domains
 from flowcore.host import HostAgent
 from flowcore.journal import Agent, Entry, JournalError, decode, encode, replay
 from flowcore.messages import IterationEnded, JobJoined, Progress, SetRate, Tick
@@ -63,7 +63,7 @@ def fresh_agents(scenario: Scenario, policy: str) -> dict[str, Agent]:
         name: HostAgent(name, topology, clock, chosen, topology.switch_of[name]) for name in topology.hosts
     }
     switches = {
-        name: SwitchAgent(name, Domain.of(name, topology), clock, chosen.arbiter)
+        name: SwitchAgent(name, domains(topology)[name], clock, chosen.arbiter)
         for name in topology.switches
     }
     return hosts | switches

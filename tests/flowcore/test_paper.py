@@ -13,7 +13,7 @@ import pytest
 
 from flowcore.allocator import allocate
 from flowcore.dependency import increased_bps
-from flowcore.domain import Domain
+from flowcore.domain import domains
 from flowcore.estimate import BandwidthEstimate
 from flowcore.host import HostAgent
 from flowcore.messages import (
@@ -78,7 +78,7 @@ def test_iv_a_the_path_load_is_the_sum_of_its_links_in_the_same_slot() -> None:
 
 
 def test_iv_a_an_update_replaces_the_flows_plan() -> None:
-    """§IV-A, algorithms.md: updating a plan replaces the old one, it never adds to it."""
+    """§IV-A: updating a plan replaces the old one, it never adds to it."""
     switch = Switch()
     flow, other = FlowId("a", "h0", "h2", Role.RING), FlowId("b", "h0", "h1", Role.RING)
     for _ in range(3):
@@ -107,7 +107,7 @@ class Switch:
     """One SwitchAgent without arbitration, as the paper's emulated switch."""
 
     def __init__(self) -> None:
-        self.agent = SwitchAgent("sw", Domain.of("sw", STAR), CLOCK, POLICIES["mlcc"].arbiter)
+        self.agent = SwitchAgent("sw", domains(STAR)["sw"], CLOCK, POLICIES["mlcc"].arbiter)
 
     def report(
         self,
@@ -256,7 +256,7 @@ def test_iv_c_in_every_slot_fetch_then_plan_then_adjust_then_update() -> None:
 
 
 def test_iv_c_a_flow_that_becomes_ready_inside_a_slot_waits_for_the_next() -> None:
-    """§IV-C, "At the beginning of a time slot": what algorithms.md calls quantisation."""
+    """§IV-C, "At the beginning of a time slot": quantisation."""
     host = Worker(ring("h0", "h1"))
     effects = host.ready(at_ns=SLOT_NS // 2)
     assert not any(isinstance(effect, Send) for effect in effects)
@@ -414,7 +414,7 @@ def test_vi_h_without_switches_the_hosts_manage_alone(policy: str) -> None:
     assert cloud.mean_slowdown < 1.02 * measured("fair", 2, (0.2, 0.2)).mean_slowdown
 
 
-# ---- What the literal algorithm gets wrong (algorithms.md) ----
+# ---- What the literal algorithm gets wrong, against a fluid model of one link ----
 
 
 @pytest.mark.parametrize(
@@ -422,38 +422,38 @@ def test_vi_h_without_switches_the_hosts_manage_alone(policy: str) -> None:
     [("fair", 1.46), ("fifo", 1.01), ("srpt", 1.01), ("mlcc", 1.20), ("paceline", 1.01)],
 )
 def test_two_equal_jobs_fit_exactly_if_they_take_turns(policy: str, slowdown: float) -> None:
-    """algorithms.md, first row: 2 × (0.2 s compute, 0.2 s communication)."""
+    """First mix: 2 × (0.2 s compute, 0.2 s communication)."""
     assert measured(policy, 2, (0.2, 0.2)).mean_slowdown == pytest.approx(slowdown, abs=0.05)
 
 
 @pytest.mark.parametrize(("policy", "slowdown"), [("fair", 1.22), ("fifo", 1.75), ("srpt", 1.16)])
 def test_a_short_job_beside_a_long_one(policy: str, slowdown: float) -> None:
-    """algorithms.md, second row: (0.15/0.30) + (0.12/0.06)."""
+    """Second mix: (0.15/0.30) + (0.12/0.06)."""
     assert measured(policy, 1, (0.15, 0.3), (0.12, 0.06)).mean_slowdown == pytest.approx(slowdown, abs=0.06)
 
 
 @pytest.mark.parametrize(("policy", "slowdown"), [("fifo", 1.50), ("mlcc", 1.58), ("paceline", 1.50)])
 def test_three_jobs_for_the_time_of_two(policy: str, slowdown: float) -> None:
-    """algorithms.md, third row: 3 × (0.2/0.2); the bound is 1.5."""
+    """Third mix: 3 × (0.2/0.2); the bound is 1.5."""
     assert measured(policy, 3, (0.2, 0.2)).mean_slowdown == pytest.approx(slowdown, abs=0.10)
 
 
 @pytest.mark.parametrize(("policy", "slowdown"), [("fair", 1.39), ("fifo", 2.13), ("srpt", 1.33)])
 def test_a_job_longer_than_the_horizon(policy: str, slowdown: float) -> None:
-    """algorithms.md, fourth row: (0.3/1.0) + (0.2/0.2)."""
+    """Fourth mix: (0.3/1.0) + (0.2/0.2)."""
     assert measured(policy, 1, (0.3, 1.0), (0.2, 0.2)).mean_slowdown == pytest.approx(slowdown, abs=0.06)
 
 
 @pytest.mark.parametrize("mix", [((0.15, 0.3), (0.12, 0.06)), ((0.3, 1.0), (0.2, 0.2))])
 def test_literal_mlcc_is_first_come_first_served_in_disguise(mix: tuple[tuple[float, float], ...]) -> None:
-    """algorithms.md, cause 3: the short job waits behind the long one, and both together lose to TCP."""
+    """First come, first served in disguise: the short job waits behind the long one, and both lose to TCP."""
     literal, fair = measured("mlcc", 1, *mix), measured("fair", 1, *mix)
     assert literal.mean_slowdown > 1.3 * fair.mean_slowdown
     assert literal.jobs[1].slowdown > 2 * literal.jobs[0].slowdown
 
 
 def test_quantisation_costs_what_shorter_slots_win_back() -> None:
-    """algorithms.md, cause 1: a flow that becomes ready inside a slot waits for the next one, even alone."""
+    """Quantisation: a flow that becomes ready inside a slot waits for the next one, even alone."""
     coarse = measured("mlcc", 1, (0.2, 0.2)).mean_slowdown
     fine = measured("mlcc", 1, (0.2, 0.2), slot_ms=30.0).mean_slowdown
     assert coarse == pytest.approx(0.48 / 0.40, abs=0.03)  # whole slots
@@ -466,7 +466,7 @@ def test_quantisation_costs_what_shorter_slots_win_back() -> None:
     [(2, ((0.2, 0.2),)), (1, ((0.15, 0.3), (0.12, 0.06))), (3, ((0.2, 0.2),)), (1, ((0.3, 1.0), (0.2, 0.2)))],
 )
 def test_paceline_repairs_all_four(copies: int, mix: tuple[tuple[float, float], ...]) -> None:
-    """algorithms.md: on every row ours is not worse than TCP, FIFO or the literal algorithm."""
+    """On every mix ours is not worse than TCP, FIFO or the literal algorithm."""
     ours = measured("paceline", copies, *mix).mean_slowdown
     for policy in ("fair", "fifo", "mlcc"):
         assert ours <= measured(policy, copies, *mix).mean_slowdown * 1.02

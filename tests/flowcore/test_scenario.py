@@ -149,7 +149,7 @@ BAD: list[tuple[Place, object, str, str]] = [
     (("seed",), -1, "seed", "found -1"),
     (("sead",), 1, "sead", "expected 'seed'"),
     (("zzz",), 1, "zzz", "expected one of version, name"),
-    (("duration_s",), 0, "duration_s", "above 0"),
+    (("duration_s",), 0, "duration_s", "from 0.001"),
     (("duration_s",), DELETED, "duration_s", "because job[1] has no iterations"),
     (("slots",), 60, "slots", "found 60, expected a table"),
     (("slots", "horizon"), 0, "slots.horizon", "from 1 to 1000"),
@@ -236,7 +236,7 @@ def test_what_is_allowed_on_purpose() -> None:
     parse(changed(("job", 0, "servers"), []))
     parse(changed(("job", 1, "workers"), ["h2"]))  # one worker, its server on the same host
     parse(changed(("cross_traffic",), []))
-    parse(changed(("slots", "length_ms"), 0.5))
+    parse(changed(("slots", "length_ms"), 1.5))
 
 
 def test_an_iteration_must_take_time() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcore.domain import Domain
+from flowcore.domain import domains
 from flowcore.messages import (
     Bid,
     Claim,
@@ -77,7 +77,7 @@ class Fabric:
         self.switches = {name: self.fresh(name) for name in self.topology.switches}
 
     def fresh(self, name: str) -> SwitchAgent:
-        return SwitchAgent(name, Domain.of(name, self.topology), CLOCK, POLICIES[self.policy].arbiter)
+        return SwitchAgent(name, domains(self.topology)[name], CLOCK, POLICIES[self.policy].arbiter)
 
     @property
     def slot(self) -> int:
