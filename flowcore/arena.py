@@ -153,7 +153,7 @@ class Arena:
 
         Where its own host's shares fill the NIC it may also take the place of its neighbours there: HTB serves
         guarantees first, so what it gets is what they do not use. On a NIC with room it would come on top of them,
-        and further on at the expense of other hosts (trees were up to 8 % worse than TCP with it).
+        and further on at the expense of other hosts.
         """
         path = self._claims[flow].path
         nic_full = taken[path[0]] >= NEARLY_ALL * self._scope_bps[path[0]]

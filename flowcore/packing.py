@@ -14,8 +14,7 @@ half of it each, a total of 3/2, where any order of the three serves 1. Strict o
 see docs/design.md, "Why a packing".
 
 The problems are small (the jobs that share links right now), so a dense simplex on Python lists is both exact
-and faster than building arrays: about 30 µs for 4 jobs on 8 links. Ties are broken by position, so
-the result depends on nothing but the input.
+and faster than building arrays. Ties are broken by position, so the result depends on nothing but the input.
 """
 
 from collections.abc import Sequence

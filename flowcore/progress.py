@@ -8,7 +8,7 @@ slowdown people see, elapsed time ÷ iterations × T⁰, is 1 ÷ the mean pace, 
 
 The memory τ trades two errors: a short one forgets that a job was favoured an iteration ago and lets it collide
 again with the same neighbour; a long one pays back old debts to a job that long runs well (and starts slowly:
-it takes τ to notice). Between 4 and 8 iterations the mean slowdown differs by less than 0.3 % (docs/design.md).
+it takes τ to notice). From 4 to 8 iterations makes little difference.
 """
 
 import math

@@ -12,8 +12,7 @@ Where a node has several parents (a ToR below the spines), both sides take the o
 chosen by a hash of the flow's key: ECMP as switches do it, one path per flow, the same in every process and
 on every machine (`hash()` is salted per process and would not be).
 
-Links are full duplex: two directed links per cable, each owned by the node that sends into it. A host owns
-its uplink, a switch all its outgoing links.
+Links are full duplex: two directed links per cable. Whose table a link is in: domain.py.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,11 +36,6 @@ class Link:
     source: str
     target: str
     capacity_bps: float  # u_l
-
-    @property
-    def owner(self) -> str:
-        """The node whose load table holds this link."""
-        return self.source
 
 
 @dataclass(frozen=True)

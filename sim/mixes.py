@@ -110,5 +110,3 @@ def _compute_scale(
 
 def _log_uniform(draws: random.Random, low: float, high: float) -> float:
     return math.exp(draws.uniform(math.log(low), math.log(high)))
-
-

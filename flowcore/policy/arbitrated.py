@@ -23,12 +23,12 @@ from flowcore.units import transfer_ns
 if TYPE_CHECKING:
     from flowcore.host import Flow, HostAgent
 
-# Below 1 Mbit/s HTB and pacing build up a debt that outlives the limit (first byte 150–300 ms late).
+# Below 1 Mbit/s HTB and pacing build up a debt that outlives the limit: the first byte after it is late.
 FLOOR_BPS = 1e6
 
 # A burst of fewer round trips than this is over before turns can be taken: its ceiling stays open, and inside the
-# network TCP shares it out. Measured where the round trip is longest, on trees: with bursts of 55 ms against 12 ms,
-# holding to the ceilings was 4.6 % worse than TCP alone.
+# network TCP shares it out. Found on trees, where the round trip is longest: held to their ceilings, bursts of five
+# round trips did worse than under TCP alone.
 SHORTEST_BURST_RTTS = 8
 
 

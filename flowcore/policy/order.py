@@ -1,4 +1,4 @@
-"""fifo and srpt: strict orders, as baselines. Both beat TCP on some mixes and lose badly on others (README)."""
+"""fifo and srpt: strict orders, as baselines: `paceline sim mixes` shows where they win and how badly they lose."""
 
 from typing import TYPE_CHECKING
 

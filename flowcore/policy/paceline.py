@@ -1,28 +1,29 @@
 """paceline: our policy.
 
-The model, in four lines. Job j computes for c_j, then needs its links for v_j; T⁰_j = c_j + v_j.
+The model, in four lines. Job j computes for c_j, then needs its links for v_j; r_j of that remains.
 
     (1) goal     minimise the mean slowdown  Σ_j s_j,  s_j = 1/P_j,  P_j the job's pace (progress.py)
     (2) value    a second at full pace is worth −∂s/∂P = ŝ_j²: slow jobs first, and more than proportionally
-    (3) index    sending for what remains, r_j, also buys the compute phase behind it, which needs no link:
-                 w_j = ŝ_j² · (1 + κ·c_j/r_j)
-    (4) choice   per switch, the max-weight packing of its links (packing.py), again at every event
+    (3) overlap  a burst that ends sets its job computing, which needs no link; that counts as far as it overlaps
+                 with what the others still have to send:  w_j = ŝ_j² · (1 + κ·min(c_j, Σ_{i≠j} r_i)/r_j)
+    (4) choice   per group of jobs that share links, the max-weight packing (packing.py), again at every event
 
 (1) and (2) are gradient scheduling: serving whoever has the largest derivative of a concave goal, over averages that
 move slowly, converges to the optimum of (1) over all rates that the links can carry, which is the capacity
 bound whenever somebody wants each full link. No target, no learned share and no central solver is needed: the
 average ŝ_j is the only memory, and each host keeps it for its own jobs. It is also why nobody starves: P decays
-while a job waits, so its weight grows without bound.
+while a job waits, and its weight grows.
 
-(3) is the Whittle index of "send until done, then compute" with a discount κ on the part that is not certain: the
-end of an iteration is near only if nothing preempts. κ = 1 was measured worse than κ = 0 (it lets short bursts
-preempt long ones until those starve into their neighbours' turn), 0.08–0.3 equally good.
+(3) makes a short burst slip into a long one: while the long one waits for it, the short job's compute phase
+overlaps with the long one's sending, and the loss is a fraction of what the short job would lose by waiting. Between
+equals it finishes one rather than alternating. Without the bound Σ r_i a long compute phase that nobody waits for
+would count, and long bursts would push short ones aside. κ is flat from 0.3 to 1.
 
 (4) is where several links matter: see packing.py for why an order of jobs, by whatever key, is not enough.
 
-Rejected, with the mean ratio to the bound over the same 40 random mixes on stars, fluid and without control delay
-(this: 1.067): fair 1.110; highest ŝ first 1.091; earliest deadline with the bound's own s* 1.111; the same
-weights as a strict order 1.107; weighted max-min 1.097; forward simulation of every order over 1.5 iterations 1.095.
+Tried and rejected, on random mixes: earliest deadline first with the capacity bound's own slowdowns as targets,
+highest response ratio, weighted max-min shares, and simulating every order of the present bursts forward.
+`paceline sim mixes` shows this policy beside the orders that stayed (order.py).
 """
 
 from collections.abc import Mapping, Sequence

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flowcore.domain import domains
 from flowcore.topology import Topology, UnknownHostError, clos, star, tree
 
 few = st.integers(min_value=1, max_value=4)
@@ -95,14 +96,26 @@ def test_a_path_is_connected_and_free_of_loops(topology: Topology, data: st.Data
 
 
 @given(topologies)
-def test_links_are_full_duplex_and_owned_by_their_sender(topology: Topology) -> None:
+def test_links_are_full_duplex(topology: Topology) -> None:
     for name, link in topology.links.items():
         assert link.name == name == f"{link.source}->{link.target}"
         assert topology.links[f"{link.target}->{link.source}"].capacity_bps == link.capacity_bps
-        assert link.owner == link.source
-    owned = Counter(link.owner for link in topology.links.values())
-    assert all(owned[host] == 1 for host in topology.hosts)  # a host owns its uplink and nothing else
-    assert set(owned) == {*topology.hosts, *topology.switches}
+    sends = Counter(link.source for link in topology.links.values())
+    assert all(sends[host] == 1 for host in topology.hosts)  # a host has its uplink and nothing else
+    assert set(sends) == {*topology.hosts, *topology.switches}
+
+
+@given(topologies)
+def test_every_link_has_one_keeper_and_one_top_sees_them_all(topology: Topology) -> None:
+    responsible = domains(topology)
+    kept = Counter(link for domain in responsible.values() for link in domain.table_bps)
+    assert kept == Counter(topology.links)
+    assert all(host in responsible[tor].hosts for host, tor in topology.switch_of.items())
+    tops = [domain for domain in responsible.values() if domain.parent is None]
+    assert all(domain.scope_bps.keys() == topology.links.keys() for domain in tops)
+    for domain in responsible.values():
+        if domain.parent is not None:  # what a switch may arbitrate, its parent may too
+            assert domain.scope_bps.keys() <= responsible[domain.parent].scope_bps.keys()
 
 
 @given(topologies)
