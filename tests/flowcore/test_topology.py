@@ -109,7 +109,7 @@ def test_links_are_full_duplex(topology: Topology) -> None:
 def test_every_link_has_one_keeper_and_one_top_sees_them_all(topology: Topology) -> None:
     responsible = domains(topology)
     kept = Counter(link for domain in responsible.values() for link in domain.table_bps)
-    assert kept == Counter(topology.links)
+    assert kept == Counter(list(topology.links))
     assert all(host in responsible[tor].hosts for host, tor in topology.switch_of.items())
     tops = [domain for domain in responsible.values() if domain.parent is None]
     assert all(domain.scope_bps.keys() == topology.links.keys() for domain in tops)
