@@ -22,6 +22,8 @@ Invariants: 0 ≤ B ≤ line rate; our own limit never lowers B; a failed probe 
 
 from collections import deque
 
+from flowcore.units import rate_bps
+
 # γ, the gain of BBR's bandwidth probes, for BBR's reason: three slots find a doubled bandwidth (1.25³ ≈ 2),
 # and a slot that probes in vain asks for only a quarter too much, which TCP's own control then holds back.
 PROBE_GAIN = 1.25
@@ -51,17 +53,17 @@ class BandwidthEstimate:
             raise ValueError(f"slot {slot} observed after slot {self._samples[-1][0]}")
         if busy_ns <= 0:
             return
-        rate_bps = sent_bytes * 8e9 / busy_ns
-        if rate_bps >= LIMITED_SHARE * limit_bps:
-            self._probe_bps = self.probe_gain * max(self.value(slot), rate_bps)
+        sent_bps = rate_bps(sent_bytes, busy_ns)
+        if sent_bps >= LIMITED_SHARE * limit_bps:
+            self._probe_bps = self.probe_gain * max(self.value(slot), sent_bps)
         else:
             self._probe_bps = 0.0
-        self._samples.append((slot, rate_bps))
+        self._samples.append((slot, sent_bps))
 
     def value(self, slot: int) -> float:
         """B_i for planning in `slot`, which is not earlier than the last one observed."""
         oldest_slot = slot - self.window_slots
-        recent_bps = [rate_bps for sampled_slot, rate_bps in self._samples if sampled_slot > oldest_slot]
+        recent_bps = [sent_bps for sampled_slot, sent_bps in self._samples if sampled_slot > oldest_slot]
         if not recent_bps:
             return self.line_rate_bps
         return min(self.line_rate_bps, max(self._probe_bps, *recent_bps))

@@ -42,12 +42,10 @@ from flowcore.progress import JobProgress
 from flowcore.slots import SlotClock
 from flowcore.switch import SwitchAgent
 from flowcore.topology import Topology, link_name
-from flowcore.units import transfer_ns
+from flowcore.units import UNLIMITED, transfer_bytes, transfer_ns
 
 # As long as the switch keeps a lease: by then it has forgotten us as well.
 SILENCE_SLOTS = 3
-
-UNLIMITED = float("inf")
 
 
 @dataclass(slots=True)
@@ -333,7 +331,7 @@ class HostAgent:
             size_bytes=flow.spec.size_bytes,
             bid=self.policy.bid(self, flow, now_ns),
             sent_bytes=flow.volume_bytes,
-            planned_bytes=min(flow.remaining_bytes, planned_bps * self.clock.remaining_ns(now_ns) / 8e9),
+            planned_bytes=min(flow.remaining_bytes, transfer_bytes(planned_bps, self.clock.remaining_ns(now_ns))),
             # Flows within a host are nobody's to claim; they are through as soon as their sender is.
             preds=tuple(pred for pred in flow.spec.preds if not pred.local),
             followers=tuple(after for after in flow.followers if not after.local),

@@ -40,7 +40,7 @@ from flowcore.messages import (
 from flowcore.patterns import FlowId
 from flowcore.slots import SlotClock
 from flowcore.table import LoadTable, Plan
-from flowcore.units import transfer_ns
+from flowcore.units import UNLIMITED, transfer_ns
 
 # Bids grow while jobs wait. Settling them twice a slot costs little and was measured to be as good as always.
 SETTLES_PER_SLOT = 2
@@ -48,8 +48,6 @@ SETTLES_PER_SLOT = 2
 # A job's flow sizes are kept between iterations, to know how long its exchange takes alone; after this many slots
 # of silence (a minute at 60 ms) the job is gone.
 JOB_MEMORY_SLOTS = 1000
-
-UNLIMITED = float("inf")
 
 # In place of a switch's name, among what an answer waits for: the parent's decision. The parent's table answers too,
 # and is not the same.

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from flowcore.patterns import FlowId
+from flowcore.units import UNLIMITED
 
 # Three lost reports in a row mean a dead host rather than a late one; at 60 ms slots its bandwidth is free again
 # before the next iteration of anyone.
@@ -26,8 +27,6 @@ SLACK = 1.0 + 1e-9
 # And a sum whose parts have all been taken out again may leave this much, which must not make an empty slot look
 # dearer than another.
 DUST_BPS = 1e-3
-
-UNLIMITED = float("inf")
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,8 @@ BITS_PER_BYTE = 8
 BYTES_PER_MB = 1e6
 BPS_PER_GBPS = 1e9
 
+UNLIMITED = math.inf  # no limit is known or set; of a rate or of a volume
+
 # bytes = bit/s x ns / this
 _BIT_NS_PER_BYTE_S = BITS_PER_BYTE * NS_PER_S
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from flowcore.allocator import allocate
 from flowcore.policy.base import Policy
-from flowcore.units import transfer_ns
+from flowcore.units import rate_bps, transfer_bytes, transfer_ns
 
 if TYPE_CHECKING:
     from flowcore.host import Flow, HostAgent
@@ -79,11 +79,11 @@ class Arbitrated(Policy):
         shift = max(0, flow.plan_slot - flow.grant_slot)
         available = grant.available_bps[shift:]
         load = grant.load[shift:]
-        bytes_per_bps = clock.length_ns / 8e9
-        room = [grant.share_bps * clock.remaining_ns(now_ns) / 8e9]
-        room += [min(rate_bps, host.nic_bps) * bytes_per_bps for rate_bps in available[1:]]
+        room = [transfer_bytes(grant.share_bps, clock.remaining_ns(now_ns))]
+        room += [transfer_bytes(min(free_bps, host.nic_bps), clock.length_ns) for free_bps in available[1:]]
         schedule = allocate(flow.remaining_bytes, room, load[: len(room)])
-        flow.plan_bps = (grant.share_bps, *(volume / bytes_per_bps for volume in schedule.volume_bytes[1:]))
+        later_bps = (rate_bps(volume, clock.length_ns) for volume in schedule.volume_bytes[1:])
+        flow.plan_bps = (grant.share_bps, *later_bps)
 
     # ---- Hand-over ----
 
