@@ -11,11 +11,13 @@ MAY_IMPORT = {
     "flowcore": set(),
     "cluster": {"flowcore"},
     "nccl_shim": set(),
-    "hostd": {"flowcore", "nccl_shim"},
-    "switchd": {"flowcore"},
+    "wire": {"flowcore"},
+    "service": {"flowcore"},
+    "hostd": {"flowcore", "wire", "service", "nccl_shim"},
+    "switchd": {"flowcore", "wire", "service"},
     "sim": {"flowcore", "cluster"},
-    "bench": {"flowcore", "nccl_shim", "sim", "hostd", "switchd"},
-    "paceline": {"flowcore", "cluster", "nccl_shim", "hostd", "switchd", "sim", "bench"},
+    "bench": {"flowcore", "wire", "service", "nccl_shim", "sim", "hostd", "switchd"},
+    "paceline": {"flowcore", "cluster", "wire", "service", "nccl_shim", "hostd", "switchd", "sim", "bench"},
 }
 NOT_IN_THE_CORE = {"asyncio", "logging", "multiprocessing", "os", "random", "select", "signal", "socket"}
 NOT_IN_THE_CORE |= {"subprocess", "threading", "time"}
