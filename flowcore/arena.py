@@ -12,12 +12,15 @@ table and lets them count when groups are formed: a job that meets one of them h
 Where a node has several parents (a ToR below the spines) the first one is the meeting place: this is about who
 decides, not about where packets go.
 
+A switch that has lost its parent settles alone what it would have escalated, over the links it knows: on those
+shares stay within capacity, beyond them TCP has to make do.
+
 Laws: the shares on a link never exceed its capacity (`peak_ratio` keeps the worst); a claim that is not renewed
 within a lease is dropped.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from flowcore.arbitrate import Arbiter, Contender, groups
 from flowcore.messages import Bid, Claim, Share
@@ -86,8 +89,8 @@ class Arena:
         self.remove(silent)
         return silent
 
-    def settle(self) -> Settlement:
-        """Divide the links anew among the groups in scope; name those that are not."""
+    def settle(self, *, alone: bool = False) -> Settlement:
+        """Divide the links anew among the groups in scope, `alone` also among the others; name the others."""
         flows_of: dict[str, list[FlowId]] = {}
         for flow in self._claims:
             flows_of.setdefault(flow.job, []).append(flow)
@@ -106,9 +109,11 @@ class Arena:
             else:
                 jobs = dict.fromkeys(member.job for member in members if member.job in flows_of)
                 escalate += (self._claims[flow] for job in jobs for flow in flows_of[job])
+                if alone:
+                    shares |= self._divide([member for member in members if member.job in jobs], flows_of)
         above = {claim.flow for claim in escalate}
-        # Until the parent has spoken, what held before goes on.
-        shares |= {flow: self.shares[flow] for flow in above if flow in self.shares}
+        if not alone:  # until the parent has spoken, what held before goes on
+            shares |= {flow: self.shares[flow] for flow in above if flow in self.shares}
         changed = frozenset(flow for flow in shares if shares[flow] != self.shares.get(flow))
         recall = tuple(sorted(self._escalated - above))
         self.shares, self._escalated = shares, above
@@ -123,6 +128,12 @@ class Arena:
                 changed.add(share.flow)
         return frozenset(changed)
 
+    def _within(self, flows_on: Mapping[str, int]) -> dict[str, int]:
+        return {link: count for link, count in flows_on.items() if link in self._scope_bps}
+
+    def _links(self, flow: FlowId) -> list[str]:
+        return [link for link in self._claims[flow].path if link in self._scope_bps]
+
     def _contender(self, job: str, flows: Iterable[FlowId]) -> Contender:
         flows_on: dict[str, int] = {}
         for flow in flows:
@@ -132,14 +143,15 @@ class Arena:
         return Contender(job, max(self._claims[flow].bid for flow in flows), flows_on)
 
     def _divide(self, members: list[Contender], flows_of: Mapping[str, list[FlowId]]) -> dict[FlowId, Share]:
-        rates = self._arbiter(members, self._scope_bps)
+        known = [replace(member, flows_on=self._within(member.flows_on)) for member in members]
+        rates = self._arbiter(known, self._scope_bps)
         rate_of = {
             flow: rate for member, rate in zip(members, rates, strict=True) for flow in flows_of[member.job]
         }
         taken: dict[str, float] = {}
         by_host: dict[tuple[str, str], float] = {}
         for flow, rate in rate_of.items():
-            for link in self._claims[flow].path:
+            for link in self._links(flow):
                 taken[link] = taken.get(link, 0.0) + rate
                 by_host[link, flow.source] = by_host.get((link, flow.source), 0.0) + rate
         for link, load_bps in taken.items():
@@ -155,7 +167,7 @@ class Arena:
         guarantees first, so what it gets is what they do not use. On a NIC with room it would come on top of them,
         and further on at the expense of other hosts.
         """
-        path = self._claims[flow].path
+        path = self._links(flow)
         nic_full = taken[path[0]] >= NEARLY_ALL * self._scope_bps[path[0]]
         own = {link: by_host[link, flow.source] if nic_full else rate_bps for link in path}
         return max(rate_bps, min(self._scope_bps[link] - taken[link] + own[link] for link in path))

@@ -34,6 +34,7 @@ from flowcore.messages import (
     SetRate,
     SwitchLost,
     Tick,
+    Welcomed,
     Withdrawal,
 )
 from flowcore.patterns import FlowId, FlowSpec
@@ -131,6 +132,8 @@ class HostAgent:
         self._number = 0
         self._asked_ns: dict[int, int] = {}  # when the last report with a new claim left, by its number
         self._heard_ns = 0
+        self._phase_ns = 0  # when in a slot it reports
+        self._boundary_ns = clock.epoch_ns
         self._tick_ns = clock.epoch_ns
         self._effects: list[Effect] = []
 
@@ -146,7 +149,7 @@ class HostAgent:
         local_ns = self.local.next_deadline() if self.isolated else None
         return min(
             deadline
-            for deadline in (self._tick_ns, self.policy.next_deadline(self), local_ns)
+            for deadline in (self._boundary_ns, self._tick_ns, self.policy.next_deadline(self), local_ns)
             if deadline is not None
         )
 
@@ -169,6 +172,8 @@ class HostAgent:
                 self._join(event, now_ns)
             case JobLeft():
                 self._leave(event.job, now_ns)
+            case Welcomed():
+                self._phase_ns = max(0, min(event.phase_ns, self.clock.length_ns - 1))
             case SwitchLost():
                 self._isolate()
                 self.policy.on_slot(self, now_ns)
@@ -236,7 +241,7 @@ class HostAgent:
         if flow is None:
             return  # its job has left
         if not any(other.live for other in self.flows.values()):
-            self._tick_ns = self.clock.next_start_ns(now_ns)
+            self._arm(now_ns)
             self._heard_ns = now_ns  # silence counts from here: nobody spoke because nobody asked
         flow.live, flow.iteration, flow.ready_ns = True, event.iteration, now_ns
         flow.sent_bytes = flow.counted_bytes = 0.0
@@ -294,16 +299,25 @@ class HostAgent:
     def _tick(self, now_ns: int) -> None:
         if self.isolated and (due := self.local.next_deadline()) is not None and due <= now_ns:
             self._answer(self.local.handle(Tick(), now_ns), now_ns)
-        if now_ns >= self._tick_ns:
-            self._tick_ns = self.clock.next_start_ns(now_ns)
+        if now_ns >= self._boundary_ns:
             slot = self.clock.index(now_ns)
             for flow in self.flows.values():
                 if flow.live:
                     self._close_slot(flow, slot - 1)
+            if self._phase_ns:
+                self.policy.on_boundary(self, now_ns)
+        report_due = now_ns >= self._tick_ns
+        self._arm(now_ns)
+        if report_due:
             if not self.isolated and now_ns - self._heard_ns > SILENCE_SLOTS * self.clock.length_ns:
                 self._isolate()
             self.policy.on_slot(self, now_ns)
         self.policy.on_tick(self, now_ns)
+
+    def _arm(self, now_ns: int) -> None:
+        """The next slot's beginning, and the next time to report, which is a phase later than some slot's."""
+        self._boundary_ns = self.clock.next_start_ns(now_ns)
+        self._tick_ns = self.clock.next_start_ns(now_ns - self._phase_ns) + self._phase_ns
 
     def _isolate(self) -> None:
         """Go on with the NIC's table alone; the reports to the switch go on as well, so that it can return."""

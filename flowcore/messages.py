@@ -84,6 +84,7 @@ class Feedback:
     answers: int  # the number of the report, NO_ANSWER for a push
     first_slot: int
     grants: tuple[Grant, ...]
+    silent: tuple[str, ...] = ()  # switches the sender has lost: their links are missing from the grants
 
 
 # ---- Between switches: who may send now, where jobs of several racks meet (arena.py) ----
@@ -159,6 +160,13 @@ class IterationEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class Welcomed:
+    """The switch has taken us in and says when in a slot to report, so that its hosts do not all come at once."""
+
+    phase_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class SwitchLost:
     """The stream to the switch broke; the shell noticed before the silence did."""
 
@@ -168,10 +176,26 @@ class Tick:
     """`next_deadline()` has come."""
 
 
+@dataclass(frozen=True, slots=True)
+class PeersLost:
+    """These switches cannot be reached; the shell noticed before their silence did."""
+
+    peers: tuple[str, ...]
+
+
 HostEvent = (
-    JobJoined | JobLeft | FlowReady | Progress | FlowDone | IterationEnded | Feedback | SwitchLost | Tick
+    JobJoined
+    | JobLeft
+    | FlowReady
+    | Progress
+    | FlowDone
+    | IterationEnded
+    | Feedback
+    | Welcomed
+    | SwitchLost
+    | Tick
 )
-SwitchEvent = Report | Feedback | Contest | Verdict | Tick
+SwitchEvent = Report | Feedback | Contest | Verdict | PeersLost | Tick
 Message = Report | Feedback | Contest | Verdict
 
 

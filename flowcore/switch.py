@@ -10,7 +10,9 @@ appears as one more reporting peer, and merges their grants with its own:
 
     available = min,  load = Σ,  accepted = all,  alone = max.
 
-The host gets one answer, when all have answered; a switch that stays silent for a slot is left out of it.
+The host gets one answer, when all have answered. A switch that stays silent for a slot, or that the shell says is
+lost, is left out: claims are still forwarded to it, nobody waits for it any more, hosts are told, and the first word
+from it ends this.
 
 State is soft: everything here came in a report and disappears when the reports stop. A restarted switch is rebuilt
 by the next report of each host.
@@ -29,6 +31,7 @@ from flowcore.messages import (
     Effect,
     Feedback,
     Grant,
+    PeersLost,
     Report,
     Send,
     Share,
@@ -102,6 +105,7 @@ class SwitchAgent:
         # Grants of other switches on the flow's path, with the slot their numbers begin with.
         self._remote: dict[FlowId, dict[str, tuple[int, Grant]]] = {}
         self._awaited: dict[FlowId, _Awaited] = {}
+        self.silent: set[str] = set()  # other switches that nobody waits for
         self._settle_ns = clock.epoch_ns
         self._idle = True
         self._unsettled = False
@@ -114,6 +118,8 @@ class SwitchAgent:
         if self._idle:
             self._idle = False
             self._arm(now_ns)
+        if isinstance(event, Report | Feedback | Contest | Verdict):
+            self.silent.discard(event.sender)
         match event:
             case Report():
                 return self._report(event, slot)
@@ -123,6 +129,8 @@ class SwitchAgent:
                 return self._contest(event, slot)
             case Verdict():
                 return self._decided_above(event, slot)
+            case PeersLost():
+                return self._lose(event.peers, slot)
             case Tick():
                 return self._tick(slot, now_ns)
 
@@ -137,9 +145,12 @@ class SwitchAgent:
             for flow in [flow for flow in self._volume if flow.job == job]:
                 del self._volume[flow]
         overdue = {flow for flow, awaited in self._awaited.items() if awaited.slot < slot - 1}
+        # A verdict may stay away because nothing changed; a table owes an answer.
+        late = {peer for flow in overdue for peer in self._awaited[flow].missing if peer != VERDICT}
         for flow in overdue:
             del self._awaited[flow]
-        effects = self._answer(overdue, slot)
+        effects = self._lose(late, slot) if late else []
+        effects += self._answer(overdue, slot)
         if self.arena is not None:
             for flow in self.arena.expire(slot):
                 self._child_of.pop(flow, None)
@@ -221,6 +232,7 @@ class SwitchAgent:
                     max(numbers.get(grant.flow, NO_ANSWER) for grant in grants),
                     slot,
                     tuple(grants),
+                    tuple(sorted(self.silent)),
                 ),
             )
             for peer, grants in by_peer.items()
@@ -265,8 +277,8 @@ class SwitchAgent:
         withdrawn: dict[str, list[Withdrawal]] = {}
         for claim in report.claims:
             others = self._others_on(claim.path)
-            if others:
-                self._awaited[claim.flow] = _Awaited(report.number, slot, set(others))
+            if waited_for := others.keys() - self.silent:
+                self._awaited[claim.flow] = _Awaited(report.number, slot, waited_for)
             for switch in others:
                 claims.setdefault(switch, []).append(claim)
         for withdrawal in report.withdrawn:
@@ -300,6 +312,24 @@ class SwitchAgent:
             answers |= self._heard_from(feedback.sender, grant.flow, feedback.answers)
         return self._answer({grant.flow for grant in known}, slot, answers)
 
+    def _lose(self, peers: Iterable[str], slot: int) -> list[Effect]:
+        """Wait for these no longer, and forget what they said."""
+        lost = set(peers)
+        self.silent |= lost
+        heard_enough = set()
+        for flow, awaited in self._awaited.items():
+            awaited.missing -= lost
+            if self._domain.parent in lost:
+                awaited.missing.discard(VERDICT)
+            if not awaited.missing:
+                heard_enough.add(flow)
+        numbers = {flow: self._awaited.pop(flow).number for flow in heard_enough}
+        for grants in self._remote.values():
+            for peer in lost & grants.keys():
+                del grants[peer]
+        effects = self._settle(slot) if self.arena is not None and self._domain.parent in lost else []
+        return effects + self._answer(heard_enough, slot, numbers)
+
     # ---- Arbitration ----
 
     def _contest(self, contest: Contest, slot: int) -> list[Effect]:
@@ -323,7 +353,7 @@ class SwitchAgent:
     def _settle(self, slot: int) -> list[Effect]:
         assert self.arena is not None
         self._unsettled = False
-        settlement = self.arena.settle()
+        settlement = self.arena.settle(alone=self._domain.parent in self.silent)
         effects = self._tell(settlement.changed, slot)
         if self._domain.parent is not None and (settlement.escalate or settlement.recall):
             contest = Contest(self.name, settlement.escalate, settlement.recall)
@@ -333,7 +363,7 @@ class SwitchAgent:
     def _await_verdict(self, report: Report, slot: int) -> None:
         """A newcomer that was sent up has no share yet: its host is answered when the parent has decided."""
         assert self.arena is not None
-        if self._domain.parent is not None:
+        if self._domain.parent is not None and self._domain.parent not in self.silent:
             for claim in report.claims:
                 if claim.flow not in self.arena.shares:
                     awaited = self._awaited.setdefault(claim.flow, _Awaited(report.number, slot, set()))

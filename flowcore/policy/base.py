@@ -29,7 +29,10 @@ class Policy:
         """The flow has sent them."""
 
     def on_slot(self, host: "HostAgent", now_ns: int) -> None:
-        """A slot begins and flows are live."""
+        """It is time to report, once in every slot in which flows are live."""
+
+    def on_boundary(self, host: "HostAgent", now_ns: int) -> None:
+        """A slot begins, and this host reports later in it."""
 
     def on_feedback(self, host: "HostAgent", flows: "list[Flow]", now_ns: int) -> None:
         """These flows have a fresh grant."""

@@ -36,6 +36,14 @@ class Mlcc(Policy):
     def on_slot(self, host: "HostAgent", now_ns: int) -> None:
         host.report(host.live_flows(), now_ns)
 
+    def on_boundary(self, host: "HostAgent", now_ns: int) -> None:
+        """The plan made in the last slot goes on until this slot's negotiation."""
+        for flow in host.live_flows():
+            offset = host.clock.index(now_ns) - flow.plan_slot
+            if 0 <= offset < len(flow.plan_bps):
+                rate_bps = max(flow.plan_bps[offset], FLOOR_BPS)
+                host.set_rate(flow, rate_bps, rate_bps)
+
     def on_feedback(self, host: "HostAgent", flows: "list[Flow]", now_ns: int) -> None:
         slot = host.clock.index(now_ns)
         planned = []
