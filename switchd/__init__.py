@@ -1,0 +1,1 @@
+"""One emulated switch: a gRPC shell around flowcore's SwitchAgent."""

@@ -1,0 +1,50 @@
+"""Cristian's algorithm: the offset is found to within half a round trip, whatever the delays."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flowcore.clocksync import ClockEstimate
+
+SLOT_NS = 60_000_000
+
+
+def exchange(estimate: ClockEstimate, sent_ns: int, there_ns: int, held_ns: int, back_ns: int, peer) -> None:
+    """A message out, held by the peer, and back; `peer` maps true time (which is our clock) to the peer's."""
+    arrives = sent_ns + there_ns
+    estimate.observe(sent_ns, peer(arrives), peer(arrives + held_ns), arrives + held_ns + back_ns)
+
+
+delays = st.integers(0, 5_000_000)
+
+
+@given(st.integers(-(10**12), 10**12), st.lists(st.tuples(delays, delays, delays), min_size=1, max_size=40))
+def test_never_further_off_than_half_the_shortest_round_trip(offset_ns: int, exchanges: list) -> None:
+    estimate = ClockEstimate()
+    for number, (there, held, back) in enumerate(exchanges):
+        exchange(estimate, number * SLOT_NS, there, held, back, lambda t: t + offset_ns)
+        recent = exchanges[max(0, number - 15) : number + 1]
+        shortest = min(there + back for there, _, back in recent)
+        # Rounding, and the skew that noise of this size can fake over a window.
+        fake_ns = 16 * SLOT_NS * abs(estimate.skew)
+        found = estimate.offset_ns(number * SLOT_NS)
+        assert abs(found - offset_ns) <= shortest / 2 + fake_ns + 1
+
+
+def test_follows_a_clock_that_runs_faster() -> None:
+    estimate = ClockEstimate()
+    skew = 50e-6
+    for number in range(1000):
+        wiggle = (number * 7919) % 400_000
+        exchange(estimate, number * SLOT_NS, 100_000 + wiggle, 0, 100_000, lambda t: t + 7_000_000 + int(t * skew))
+    assert abs(estimate.skew - skew) < 5e-6
+    in_ten_seconds = 1000 * SLOT_NS + 10_000_000_000
+    truth = 7_000_000 + in_ten_seconds * skew
+    assert abs(estimate.offset_ns(in_ten_seconds) - truth) < 200_000
+
+
+def test_impossible_times_are_left_out() -> None:
+    estimate = ClockEstimate()
+    estimate.observe(100, 50, 40, 200)  # answered before it arrived
+    estimate.observe(100, 0, 500, 200)  # held longer than the whole exchange took
+    estimate.observe(200, 0, 0, 100)  # came back before it left
+    assert not estimate.known and estimate.offset_ns(0) == 0

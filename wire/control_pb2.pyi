@@ -1,0 +1,243 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Hello(_message.Message):
+    __slots__ = ("name", "protocol", "topology", "horizon")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    TOPOLOGY_FIELD_NUMBER: _ClassVar[int]
+    HORIZON_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    protocol: int
+    topology: str
+    horizon: int
+    def __init__(self, name: _Optional[str] = ..., protocol: _Optional[int] = ..., topology: _Optional[str] = ..., horizon: _Optional[int] = ...) -> None: ...
+
+class Welcome(_message.Message):
+    __slots__ = ("name", "protocol", "epoch_ns", "slot_length_ns", "horizon", "phase_ns", "policy")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_NS_FIELD_NUMBER: _ClassVar[int]
+    SLOT_LENGTH_NS_FIELD_NUMBER: _ClassVar[int]
+    HORIZON_FIELD_NUMBER: _ClassVar[int]
+    PHASE_NS_FIELD_NUMBER: _ClassVar[int]
+    POLICY_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    protocol: int
+    epoch_ns: int
+    slot_length_ns: int
+    horizon: int
+    phase_ns: int
+    policy: str
+    def __init__(self, name: _Optional[str] = ..., protocol: _Optional[int] = ..., epoch_ns: _Optional[int] = ..., slot_length_ns: _Optional[int] = ..., horizon: _Optional[int] = ..., phase_ns: _Optional[int] = ..., policy: _Optional[str] = ...) -> None: ...
+
+class Claims(_message.Message):
+    __slots__ = ("flow", "size_bytes", "urgency", "compute_ns", "remaining_ns", "sent_bytes", "planned_bytes", "pred_count", "pred", "follower_count", "follower", "plan_slots", "plan_bps")
+    FLOW_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    URGENCY_FIELD_NUMBER: _ClassVar[int]
+    COMPUTE_NS_FIELD_NUMBER: _ClassVar[int]
+    REMAINING_NS_FIELD_NUMBER: _ClassVar[int]
+    SENT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    PLANNED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    PRED_COUNT_FIELD_NUMBER: _ClassVar[int]
+    PRED_FIELD_NUMBER: _ClassVar[int]
+    FOLLOWER_COUNT_FIELD_NUMBER: _ClassVar[int]
+    FOLLOWER_FIELD_NUMBER: _ClassVar[int]
+    PLAN_SLOTS_FIELD_NUMBER: _ClassVar[int]
+    PLAN_BPS_FIELD_NUMBER: _ClassVar[int]
+    flow: _containers.RepeatedScalarFieldContainer[str]
+    size_bytes: _containers.RepeatedScalarFieldContainer[float]
+    urgency: _containers.RepeatedScalarFieldContainer[float]
+    compute_ns: _containers.RepeatedScalarFieldContainer[float]
+    remaining_ns: _containers.RepeatedScalarFieldContainer[float]
+    sent_bytes: _containers.RepeatedScalarFieldContainer[float]
+    planned_bytes: _containers.RepeatedScalarFieldContainer[float]
+    pred_count: _containers.RepeatedScalarFieldContainer[int]
+    pred: _containers.RepeatedScalarFieldContainer[str]
+    follower_count: _containers.RepeatedScalarFieldContainer[int]
+    follower: _containers.RepeatedScalarFieldContainer[str]
+    plan_slots: _containers.RepeatedScalarFieldContainer[int]
+    plan_bps: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, flow: _Optional[_Iterable[str]] = ..., size_bytes: _Optional[_Iterable[float]] = ..., urgency: _Optional[_Iterable[float]] = ..., compute_ns: _Optional[_Iterable[float]] = ..., remaining_ns: _Optional[_Iterable[float]] = ..., sent_bytes: _Optional[_Iterable[float]] = ..., planned_bytes: _Optional[_Iterable[float]] = ..., pred_count: _Optional[_Iterable[int]] = ..., pred: _Optional[_Iterable[str]] = ..., follower_count: _Optional[_Iterable[int]] = ..., follower: _Optional[_Iterable[str]] = ..., plan_slots: _Optional[_Iterable[int]] = ..., plan_bps: _Optional[_Iterable[float]] = ...) -> None: ...
+
+class Report(_message.Message):
+    __slots__ = ("sender", "number", "first_slot", "claims", "withdrawn", "withdrawn_bytes")
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    FIRST_SLOT_FIELD_NUMBER: _ClassVar[int]
+    CLAIMS_FIELD_NUMBER: _ClassVar[int]
+    WITHDRAWN_FIELD_NUMBER: _ClassVar[int]
+    WITHDRAWN_BYTES_FIELD_NUMBER: _ClassVar[int]
+    sender: str
+    number: int
+    first_slot: int
+    claims: Claims
+    withdrawn: _containers.RepeatedScalarFieldContainer[str]
+    withdrawn_bytes: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, sender: _Optional[str] = ..., number: _Optional[int] = ..., first_slot: _Optional[int] = ..., claims: _Optional[_Union[Claims, _Mapping]] = ..., withdrawn: _Optional[_Iterable[str]] = ..., withdrawn_bytes: _Optional[_Iterable[float]] = ...) -> None: ...
+
+class Feedback(_message.Message):
+    __slots__ = ("sender", "answers", "first_slot", "flow", "accepted", "share_bps", "ceiling_bps", "available_bps", "load", "alone_ns", "pred_bytes", "follower_bytes", "silent")
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    ANSWERS_FIELD_NUMBER: _ClassVar[int]
+    FIRST_SLOT_FIELD_NUMBER: _ClassVar[int]
+    FLOW_FIELD_NUMBER: _ClassVar[int]
+    ACCEPTED_FIELD_NUMBER: _ClassVar[int]
+    SHARE_BPS_FIELD_NUMBER: _ClassVar[int]
+    CEILING_BPS_FIELD_NUMBER: _ClassVar[int]
+    AVAILABLE_BPS_FIELD_NUMBER: _ClassVar[int]
+    LOAD_FIELD_NUMBER: _ClassVar[int]
+    ALONE_NS_FIELD_NUMBER: _ClassVar[int]
+    PRED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    FOLLOWER_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SILENT_FIELD_NUMBER: _ClassVar[int]
+    sender: str
+    answers: int
+    first_slot: int
+    flow: _containers.RepeatedScalarFieldContainer[str]
+    accepted: _containers.RepeatedScalarFieldContainer[bool]
+    share_bps: _containers.RepeatedScalarFieldContainer[float]
+    ceiling_bps: _containers.RepeatedScalarFieldContainer[float]
+    available_bps: _containers.RepeatedScalarFieldContainer[float]
+    load: _containers.RepeatedScalarFieldContainer[float]
+    alone_ns: _containers.RepeatedScalarFieldContainer[int]
+    pred_bytes: _containers.RepeatedScalarFieldContainer[float]
+    follower_bytes: _containers.RepeatedScalarFieldContainer[float]
+    silent: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, sender: _Optional[str] = ..., answers: _Optional[int] = ..., first_slot: _Optional[int] = ..., flow: _Optional[_Iterable[str]] = ..., accepted: _Optional[_Iterable[bool]] = ..., share_bps: _Optional[_Iterable[float]] = ..., ceiling_bps: _Optional[_Iterable[float]] = ..., available_bps: _Optional[_Iterable[float]] = ..., load: _Optional[_Iterable[float]] = ..., alone_ns: _Optional[_Iterable[int]] = ..., pred_bytes: _Optional[_Iterable[float]] = ..., follower_bytes: _Optional[_Iterable[float]] = ..., silent: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Contest(_message.Message):
+    __slots__ = ("sender", "claims", "withdrawn")
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    CLAIMS_FIELD_NUMBER: _ClassVar[int]
+    WITHDRAWN_FIELD_NUMBER: _ClassVar[int]
+    sender: str
+    claims: Claims
+    withdrawn: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, sender: _Optional[str] = ..., claims: _Optional[_Union[Claims, _Mapping]] = ..., withdrawn: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Verdict(_message.Message):
+    __slots__ = ("sender", "flow", "share_bps", "ceiling_bps")
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    FLOW_FIELD_NUMBER: _ClassVar[int]
+    SHARE_BPS_FIELD_NUMBER: _ClassVar[int]
+    CEILING_BPS_FIELD_NUMBER: _ClassVar[int]
+    sender: str
+    flow: _containers.RepeatedScalarFieldContainer[str]
+    share_bps: _containers.RepeatedScalarFieldContainer[float]
+    ceiling_bps: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, sender: _Optional[str] = ..., flow: _Optional[_Iterable[str]] = ..., share_bps: _Optional[_Iterable[float]] = ..., ceiling_bps: _Optional[_Iterable[float]] = ...) -> None: ...
+
+class HostMessage(_message.Message):
+    __slots__ = ("sent_ns", "hello", "report")
+    SENT_NS_FIELD_NUMBER: _ClassVar[int]
+    HELLO_FIELD_NUMBER: _ClassVar[int]
+    REPORT_FIELD_NUMBER: _ClassVar[int]
+    sent_ns: int
+    hello: Hello
+    report: Report
+    def __init__(self, sent_ns: _Optional[int] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., report: _Optional[_Union[Report, _Mapping]] = ...) -> None: ...
+
+class SwitchMessage(_message.Message):
+    __slots__ = ("clock", "welcome", "feedback")
+    CLOCK_FIELD_NUMBER: _ClassVar[int]
+    WELCOME_FIELD_NUMBER: _ClassVar[int]
+    FEEDBACK_FIELD_NUMBER: _ClassVar[int]
+    clock: ClockEcho
+    welcome: Welcome
+    feedback: Feedback
+    def __init__(self, clock: _Optional[_Union[ClockEcho, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., feedback: _Optional[_Union[Feedback, _Mapping]] = ...) -> None: ...
+
+class ClockEcho(_message.Message):
+    __slots__ = ("echo_ns", "received_ns", "sent_ns", "off_by_ns")
+    ECHO_NS_FIELD_NUMBER: _ClassVar[int]
+    RECEIVED_NS_FIELD_NUMBER: _ClassVar[int]
+    SENT_NS_FIELD_NUMBER: _ClassVar[int]
+    OFF_BY_NS_FIELD_NUMBER: _ClassVar[int]
+    echo_ns: int
+    received_ns: int
+    sent_ns: int
+    off_by_ns: int
+    def __init__(self, echo_ns: _Optional[int] = ..., received_ns: _Optional[int] = ..., sent_ns: _Optional[int] = ..., off_by_ns: _Optional[int] = ...) -> None: ...
+
+class Frame(_message.Message):
+    __slots__ = ("sent_ns", "hello", "welcome", "envelope", "clock")
+    SENT_NS_FIELD_NUMBER: _ClassVar[int]
+    HELLO_FIELD_NUMBER: _ClassVar[int]
+    WELCOME_FIELD_NUMBER: _ClassVar[int]
+    ENVELOPE_FIELD_NUMBER: _ClassVar[int]
+    CLOCK_FIELD_NUMBER: _ClassVar[int]
+    sent_ns: int
+    hello: Hello
+    welcome: Welcome
+    envelope: _containers.RepeatedCompositeFieldContainer[Envelope]
+    clock: ClockEcho
+    def __init__(self, sent_ns: _Optional[int] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., envelope: _Optional[_Iterable[_Union[Envelope, _Mapping]]] = ..., clock: _Optional[_Union[ClockEcho, _Mapping]] = ...) -> None: ...
+
+class Envelope(_message.Message):
+    __slots__ = ("to", "report", "feedback", "contest", "verdict", "unreachable")
+    FROM_FIELD_NUMBER: _ClassVar[int]
+    TO_FIELD_NUMBER: _ClassVar[int]
+    REPORT_FIELD_NUMBER: _ClassVar[int]
+    FEEDBACK_FIELD_NUMBER: _ClassVar[int]
+    CONTEST_FIELD_NUMBER: _ClassVar[int]
+    VERDICT_FIELD_NUMBER: _ClassVar[int]
+    UNREACHABLE_FIELD_NUMBER: _ClassVar[int]
+    to: str
+    report: Report
+    feedback: Feedback
+    contest: Contest
+    verdict: Verdict
+    unreachable: bool
+    def __init__(self, to: _Optional[str] = ..., report: _Optional[_Union[Report, _Mapping]] = ..., feedback: _Optional[_Union[Feedback, _Mapping]] = ..., contest: _Optional[_Union[Contest, _Mapping]] = ..., verdict: _Optional[_Union[Verdict, _Mapping]] = ..., unreachable: _Optional[bool] = ..., **kwargs) -> None: ...
+
+class WatchRequest(_message.Message):
+    __slots__ = ("every_slots", "link")
+    EVERY_SLOTS_FIELD_NUMBER: _ClassVar[int]
+    LINK_FIELD_NUMBER: _ClassVar[int]
+    every_slots: int
+    link: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, every_slots: _Optional[int] = ..., link: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class TableSnapshot(_message.Message):
+    __slots__ = ("name", "slot", "slot_length_ns", "link", "capacity_bps", "horizon", "load_bps", "flows", "host", "silent", "refused", "messages", "plans_refused")
+    class RefusedEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SLOT_FIELD_NUMBER: _ClassVar[int]
+    SLOT_LENGTH_NS_FIELD_NUMBER: _ClassVar[int]
+    LINK_FIELD_NUMBER: _ClassVar[int]
+    CAPACITY_BPS_FIELD_NUMBER: _ClassVar[int]
+    HORIZON_FIELD_NUMBER: _ClassVar[int]
+    LOAD_BPS_FIELD_NUMBER: _ClassVar[int]
+    FLOWS_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    SILENT_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    PLANS_REFUSED_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    slot: int
+    slot_length_ns: int
+    link: _containers.RepeatedScalarFieldContainer[str]
+    capacity_bps: _containers.RepeatedScalarFieldContainer[float]
+    horizon: int
+    load_bps: _containers.RepeatedScalarFieldContainer[float]
+    flows: _containers.RepeatedScalarFieldContainer[int]
+    host: _containers.RepeatedScalarFieldContainer[str]
+    silent: _containers.RepeatedScalarFieldContainer[str]
+    refused: _containers.ScalarMap[str, int]
+    messages: int
+    plans_refused: int
+    def __init__(self, name: _Optional[str] = ..., slot: _Optional[int] = ..., slot_length_ns: _Optional[int] = ..., link: _Optional[_Iterable[str]] = ..., capacity_bps: _Optional[_Iterable[float]] = ..., horizon: _Optional[int] = ..., load_bps: _Optional[_Iterable[float]] = ..., flows: _Optional[_Iterable[int]] = ..., host: _Optional[_Iterable[str]] = ..., silent: _Optional[_Iterable[str]] = ..., refused: _Optional[_Mapping[str, int]] = ..., messages: _Optional[int] = ..., plans_refused: _Optional[int] = ...) -> None: ...

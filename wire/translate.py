@@ -1,0 +1,287 @@
+"""flowcore's messages to protobuf and back: nothing beyond this module and its callers' streams sees protobuf.
+
+Law: from_wire(to_wire(message)) == message, and whatever a peer sends either is a valid message or raises BadMessage.
+A message may come from anywhere, so columns are checked for length and numbers for sense before anything is built.
+
+Paths are not on the wire. `Routes` finds them, and remembers: the same flows come again in every slot.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import chain
+
+from flowcore.messages import (
+    NO_ANSWER,
+    Bid,
+    Claim,
+    Contest,
+    Feedback,
+    Grant,
+    Message,
+    Report,
+    Share,
+    Verdict,
+    Withdrawal,
+)
+from flowcore.patterns import FlowId, Role
+from flowcore.topology import Topology, UnknownHostError
+from wire import control_pb2 as pb
+
+# An exabyte, an exabit per second and 30 years in nanoseconds all fit below; what does not is absurd.
+LARGEST = 1e18
+
+MAX_SLOT = 2**62
+MAX_NAME_CHARS = 300
+KNOWN_FLOWS = 65_536  # texts and paths remembered, about 30 MB when full
+
+
+class BadMessage(ValueError):
+    """What arrived is no valid message; `reason` is one word to count it by."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(f"{reason}: {detail}")
+        self.reason = reason
+
+
+@lru_cache(KNOWN_FLOWS)
+def flow_of(text: str) -> FlowId:
+    job, _, rest = text[:MAX_NAME_CHARS].rpartition("/")
+    job, _, role = job.rpartition("/")
+    source, arrow, target = rest.partition(">")
+    if not (job and arrow and source and target) or len(text) > MAX_NAME_CHARS or not text.isprintable():
+        raise BadMessage("flow", f"found {text[:60]!r}, expected job/role/source>target")
+    try:
+        return FlowId(job, source, target, Role(role))
+    except ValueError:
+        raise BadMessage("flow", f"found role {role[:20]!r}, expected one of {', '.join(Role)}") from None
+
+
+@lru_cache(KNOWN_FLOWS)
+def text_of(flow: FlowId) -> str:
+    return str(flow)
+
+
+class Routes:
+    """The links of a flow, by the topology both ends were given."""
+
+    def __init__(self, topology: Topology) -> None:
+        @lru_cache(KNOWN_FLOWS)
+        def path(flow: FlowId) -> tuple[str, ...]:
+            try:
+                links = topology.path(flow.source, flow.target, str(flow))
+            except UnknownHostError as error:
+                raise BadMessage("flow", f"{flow}: {error}") from None
+            if not links:
+                raise BadMessage("flow", f"{flow} crosses no link")
+            return links
+
+        self.path = path
+
+
+# ---- To the wire ----
+
+
+def claims_to_wire(claims: Sequence[Claim]) -> pb.Claims:
+    return pb.Claims(
+        flow=[text_of(claim.flow) for claim in claims],
+        size_bytes=[claim.size_bytes for claim in claims],
+        urgency=[claim.bid.urgency for claim in claims],
+        compute_ns=[claim.bid.compute_ns for claim in claims],
+        remaining_ns=[claim.bid.remaining_ns for claim in claims],
+        sent_bytes=[claim.sent_bytes for claim in claims],
+        planned_bytes=[claim.planned_bytes for claim in claims],
+        pred_count=[len(claim.preds) for claim in claims],
+        pred=[text_of(flow) for claim in claims for flow in claim.preds],
+        follower_count=[len(claim.followers) for claim in claims],
+        follower=[text_of(flow) for claim in claims for flow in claim.followers],
+        plan_slots=[len(claim.plan_bps) for claim in claims],
+        plan_bps=list(chain.from_iterable(claim.plan_bps for claim in claims)),
+    )
+
+
+def report_to_wire(report: Report) -> pb.Report:
+    return pb.Report(
+        sender=report.sender,
+        number=report.number,
+        first_slot=report.first_slot,
+        claims=claims_to_wire(report.claims),
+        withdrawn=[text_of(flow) for flow, _ in report.withdrawn],
+        withdrawn_bytes=[volume_bytes for _, volume_bytes in report.withdrawn],
+    )
+
+
+def feedback_to_wire(feedback: Feedback) -> pb.Feedback:
+    grants = feedback.grants
+    return pb.Feedback(
+        sender=feedback.sender,
+        answers=feedback.answers,
+        first_slot=feedback.first_slot,
+        flow=[text_of(grant.flow) for grant in grants],
+        accepted=[grant.accepted for grant in grants],
+        share_bps=[grant.share_bps for grant in grants],
+        ceiling_bps=[grant.ceiling_bps for grant in grants],
+        available_bps=list(chain.from_iterable(grant.available_bps for grant in grants)),
+        load=list(chain.from_iterable(grant.load for grant in grants)),
+        alone_ns=[grant.alone_ns for grant in grants],
+        pred_bytes=[grant.pred_bytes for grant in grants],
+        follower_bytes=[grant.follower_bytes for grant in grants],
+        silent=feedback.silent,
+    )
+
+
+def envelope(source: str, to: str, message: Message) -> pb.Envelope:
+    letter = pb.Envelope(to=to)
+    setattr(letter, "from", source)
+    match message:
+        case Report():
+            letter.report.CopyFrom(report_to_wire(message))
+        case Feedback():
+            letter.feedback.CopyFrom(feedback_to_wire(message))
+        case Contest(sender, claims, withdrawn):
+            contest = pb.Contest(sender=sender, claims=claims_to_wire(claims), withdrawn=map(text_of, withdrawn))
+            letter.contest.CopyFrom(contest)
+        case Verdict(sender, shares):
+            verdict = pb.Verdict(
+                sender=sender,
+                flow=[text_of(share.flow) for share in shares],
+                share_bps=[share.share_bps for share in shares],
+                ceiling_bps=[share.ceiling_bps for share in shares],
+            )
+            letter.verdict.CopyFrom(verdict)
+    return letter
+
+
+# ---- From the wire ----
+
+
+def report_from_wire(wire: pb.Report, routes: Routes) -> Report:
+    gone = _flows(wire.withdrawn)
+    _same_length("withdrawn", len(gone), wire.withdrawn_bytes)
+    return Report(
+        wire.sender,
+        wire.number,
+        _slot(wire.first_slot),
+        _claims(wire.claims, routes),
+        tuple(map(Withdrawal, gone, _numbers("withdrawn_bytes", wire.withdrawn_bytes))),
+    )
+
+
+def feedback_from_wire(wire: pb.Feedback) -> Feedback:
+    flows = _flows(wire.flow)
+    count = len(flows)
+    columns = (wire.accepted, wire.share_bps, wire.ceiling_bps, wire.alone_ns, wire.pred_bytes, wire.follower_bytes)
+    for column in columns:
+        _same_length("grants", count, column)
+    horizon = len(wire.load) // max(count, 1)
+    if count and (not horizon or len(wire.load) != horizon * count or len(wire.available_bps) != horizon * count):
+        raise BadMessage("shape", "available_bps and load are not K numbers per flow")
+    if wire.answers < NO_ANSWER:
+        raise BadMessage("numbers", f"found answers {wire.answers}, expected {NO_ANSWER} or more")
+    grants = map(
+        Grant,
+        flows,
+        wire.accepted,
+        _numbers("share_bps", wire.share_bps),
+        _numbers("ceiling_bps", wire.ceiling_bps, math.inf),
+        _rows(_numbers("available_bps", wire.available_bps, math.inf), [horizon] * count),
+        _rows(_numbers("load", wire.load), [horizon] * count),
+        _numbers("alone_ns", wire.alone_ns),
+        _numbers("pred_bytes", wire.pred_bytes, math.inf),
+        _numbers("follower_bytes", wire.follower_bytes),
+    )
+    return Feedback(wire.sender, wire.answers, _slot(wire.first_slot), tuple(grants), tuple(wire.silent))
+
+
+def message_from(letter: pb.Envelope, routes: Routes) -> Message:
+    match letter.WhichOneof("body"):
+        case "report":
+            return report_from_wire(letter.report, routes)
+        case "feedback":
+            return feedback_from_wire(letter.feedback)
+        case "contest":
+            contest = letter.contest
+            return Contest(contest.sender, _claims(contest.claims, routes), _flows(contest.withdrawn))
+        case "verdict":
+            verdict = letter.verdict
+            flows = _flows(verdict.flow)
+            _same_length("share_bps", len(flows), verdict.share_bps)
+            _same_length("ceiling_bps", len(flows), verdict.ceiling_bps)
+            shares = _numbers("share_bps", verdict.share_bps), _numbers("ceiling_bps", verdict.ceiling_bps)
+            return Verdict(verdict.sender, tuple(map(Share, flows, *shares)))
+        case other:
+            raise BadMessage("shape", f"found {other or 'nothing'} in an envelope, expected a message")
+
+
+def _claims(wire: pb.Claims, routes: Routes) -> tuple[Claim, ...]:
+    flows = _flows(wire.flow)
+    if len(set(flows)) != len(flows):
+        raise BadMessage("flow", "a flow is claimed twice")
+    for name in _CLAIM_COLUMNS:
+        _same_length(name, len(flows), getattr(wire, name))
+    bids = map(
+        Bid,
+        _numbers("urgency", wire.urgency),
+        _numbers("compute_ns", wire.compute_ns),
+        _numbers("remaining_ns", wire.remaining_ns),
+    )
+    claims = map(
+        Claim,
+        flows,
+        map(routes.path, flows),
+        _numbers("size_bytes", wire.size_bytes),
+        bids,
+        _numbers("sent_bytes", wire.sent_bytes),
+        _numbers("planned_bytes", wire.planned_bytes),
+        _rows(_flows(wire.pred), wire.pred_count),
+        _rows(_flows(wire.follower), wire.follower_count),
+        _rows(_numbers("plan_bps", wire.plan_bps), wire.plan_slots),
+    )
+    return tuple(claims)
+
+
+_CLAIM_COLUMNS = (
+    "size_bytes",
+    "urgency",
+    "compute_ns",
+    "remaining_ns",
+    "sent_bytes",
+    "planned_bytes",
+    "pred_count",
+    "follower_count",
+    "plan_slots",
+)
+
+
+def _flows(texts: Iterable[str]) -> tuple[FlowId, ...]:
+    return tuple(map(flow_of, texts))
+
+
+def _numbers(name: str, column: Iterable[float], most: float = LARGEST) -> tuple[float, ...]:
+    """All at least 0 and at most `most`, which NaN is not."""
+    numbers = tuple(column)
+    for number in numbers:
+        if not 0 <= number <= most:
+            raise BadMessage("numbers", f"found {number} in {name}, expected 0 to {most:g}")
+    return numbers
+
+
+def _rows(values: tuple, counts: Sequence[int]) -> Iterator[tuple]:
+    """The values cut into one row per count."""
+    if sum(counts) != len(values):
+        raise BadMessage("shape", f"found {len(values)} values for {sum(counts)} places")
+    at = 0
+    for count in counts:
+        yield values[at : at + count]
+        at += count
+
+
+def _same_length(name: str, count: int, column: Sequence[object]) -> None:
+    if len(column) != count:
+        raise BadMessage("shape", f"found {len(column)} entries in {name}, expected {count}")
+
+
+def _slot(slot: int) -> int:
+    if not -MAX_SLOT <= slot <= MAX_SLOT:
+        raise BadMessage("numbers", f"found slot {slot}, expected one of this age")
+    return slot
