@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
 
+from flowcore.fields import printable
 from flowcore.scenario import ScenarioError
 from nccl_shim import commands as shim_commands
 from paceline import __version__, bench_commands, demo, sim_commands
@@ -62,7 +63,5 @@ def _run(argv: Sequence[str] | None) -> int:
 
 
 def _refuse(reason: str) -> int:
-    # A file's name or content may be in the reason; a newline or a terminal escape must not come through.
-    line = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in reason)
-    print(f"paceline: {line}", file=sys.stderr)
+    print(f"paceline: {printable(reason)}", file=sys.stderr)  # a file's name or content may be in the reason
     return BAD_INPUT
