@@ -93,7 +93,8 @@ def _plain(value: object) -> object:
         case str():
             return _without_surrogates(value if len(value) <= MAX_CHARS else value[: MAX_CHARS - 1] + "…")
         case list() | tuple() | set() | frozenset():
-            return [_plain(item if isinstance(item, str | int | float) else _shown(item)) for item in value][:MAX_ITEMS]
+            items = list(value)[:MAX_ITEMS]
+            return [_plain(item if isinstance(item, str | int | float) else _shown(item)) for item in items]
     return _plain(_shown(value))
 
 

@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector, make_wsgi_app
 from service.address import HostPort, host_port
 
 REQUEST_TIMEOUT_S = 5.0
+POLL_S = 0.2  # how long `close` may take; waking five times a second costs nothing one can measure
 _log = logging.getLogger(__name__)
 
 
@@ -38,7 +39,7 @@ class MetricsServer:
             raise OSError(error.errno, f"cannot serve metrics on {wanted}: {reason}") from None
         self._server.set_app(make_wsgi_app(registry))
         self.address = HostPort(*self._server.server_address[:2])
-        self._thread = Thread(target=self._server.serve_forever, name="metrics", daemon=True)
+        self._thread = Thread(target=self._server.serve_forever, args=(POLL_S,), name="metrics", daemon=True)
         self._thread.start()
 
     @property
