@@ -18,9 +18,12 @@ class InputError(ValueError):
         self.source, self.key, self.found, self.expected = source, key, found, expected
 
     def __str__(self) -> str:
-        line = f"{self.source}: {self.key}: found {self.found}, expected {self.expected}"
-        # The file chose some of these characters; a newline or a terminal escape must not come through.
-        return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in line)
+        return printable(f"{self.source}: {self.key}: found {self.found}, expected {self.expected}")
+
+
+def printable(text: str) -> str:
+    """Somebody else chose some of these characters; a newline or a terminal escape must not come through."""
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
 T = TypeVar("T")

@@ -11,9 +11,10 @@ import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
 
+from flowcore.fields import printable
 from flowcore.scenario import ScenarioError
 from nccl_shim import commands as shim_commands
-from paceline import __version__, bench_commands, demo, sim_commands
+from paceline import __version__, bench_commands, certs_commands, demo, sim_commands
 from paceline.arguments import CommandError, Parser
 
 BAD_INPUT = 2
@@ -48,7 +49,7 @@ def build_parser() -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"paceline {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for group in (demo, sim_commands, bench_commands, shim_commands):
+    for group in (demo, sim_commands, bench_commands, shim_commands, certs_commands):
         group.add_parser(commands)
     return parser
 
@@ -62,7 +63,5 @@ def _run(argv: Sequence[str] | None) -> int:
 
 
 def _refuse(reason: str) -> int:
-    # A file's name or content may be in the reason; a newline or a terminal escape must not come through.
-    line = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in reason)
-    print(f"paceline: {line}", file=sys.stderr)
+    print(f"paceline: {printable(reason)}", file=sys.stderr)  # a file's name or content may be in the reason
     return BAD_INPUT

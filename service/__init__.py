@@ -1,0 +1,1 @@
+"""What both daemons need to be operated: logs, systemd, metrics, start and stop, TLS. It decides nothing."""

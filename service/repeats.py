@@ -1,0 +1,62 @@
+"""An event that a bad peer can cause a thousand times a second is logged once per key and interval.
+
+Memory is bounded by `most_keys`: while that many are quiet, all further keys share one, so inventing names gets a
+peer no more lines. Metrics count every event; this only keeps the log readable.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+
+_ALL_OTHERS = object()
+
+
+@dataclass(slots=True)
+class _Window:
+    ends_s: float
+    held_back: int = 0
+
+
+class RepeatLimit:
+    def __init__(
+        self, every_s: float = 30.0, most_keys: int = 256, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._every_s, self._most_keys, self._clock = every_s, most_keys, clock
+        self._windows: dict[Hashable, _Window] = {}  # in the order in which they end
+
+    def passes(self, key: Hashable) -> int | None:
+        """None: held back. Otherwise the event may be logged, and so many like it were held back before."""
+        now_s = self._clock()
+        if key not in self._windows and len(self._windows) >= self._most_keys:
+            self._forget_ended(now_s)
+            if len(self._windows) >= self._most_keys:
+                key = _ALL_OTHERS
+        window = self._windows.get(key)
+        if window is not None and now_s < window.ends_s:
+            window.held_back += 1
+            return None
+        self._windows.pop(key, None)  # so that the new one goes to the end
+        self._windows[key] = _Window(now_s + self._every_s)
+        return window.held_back if window is not None else 0
+
+    def log(
+        self,
+        logger: logging.Logger,
+        level: int,
+        key: Hashable,
+        message: str,
+        *arguments: object,
+        extra: Mapping[str, object] | None = None,
+    ) -> None:
+        """Logs, unless one with this key was logged lately; says how many were held back."""
+        held_back = self.passes(key)
+        if held_back is not None:
+            fields = {**(extra or {}), **({"held_back": held_back} if held_back else {})}
+            logger.log(level, message, *arguments, extra=fields, stacklevel=2)
+
+    def _forget_ended(self, now_s: float) -> None:
+        for key, window in list(self._windows.items()):
+            if now_s < window.ends_s:
+                return
+            del self._windows[key]
