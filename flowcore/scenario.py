@@ -149,7 +149,7 @@ def _version(value: Value) -> None:
         raise value.wrong("1, the only version there is")
 
 
-def _slots(value: Value) -> SlotsSpec:
+def slots_table(value: Value) -> SlotsSpec:
     fields = {
         "length_ms": Field(number_from(MIN_SLOT_MS, MAX_SLOT_MS), DEFAULT_SLOT_MS),
         "horizon": Field(integer(1, 1000), DEFAULT_HORIZON),
@@ -191,7 +191,7 @@ _KINDS = {
 }
 
 
-def _topology(value: Value) -> Topology:
+def topology_table(value: Value) -> Topology:
     choose = one_of(*_KINDS)
     kind = _KINDS[choose(value.at("kind"))]
     arguments = read_table(value, {"kind": Field(choose), **kind.fields})
@@ -270,8 +270,8 @@ _TOP = {
     "name": Field(printable_name),
     "seed": Field(integer(0, 2**63 - 1), 1),
     "duration_s": Field(number_from(MIN_DURATION_S, LARGEST), None),
-    "slots": Field(_slots, SlotsSpec()),
-    "topology": Field(_topology),
+    "slots": Field(slots_table, SlotsSpec()),
+    "topology": Field(topology_table),
     # These two name hosts, so they are read once the topology is known.
     "job": Field(lambda value: value),
     "cross_traffic": Field(lambda value: value),

@@ -73,6 +73,14 @@ class LoadTable:
         load_bps = self._load_bps[link].get(slot, 0.0)
         return load_bps - self._plans[without].at(slot) if without in self._plans else load_bps
 
+    def flows_per_link(self) -> dict[str, int]:
+        """How many flows have a lease on each link that has any."""
+        counts: dict[str, int] = {}
+        for links in self._links.values():
+            for link in links:
+                counts[link] = counts.get(link, 0) + 1
+        return counts
+
     def enter(self, flow: FlowId, plan: Plan, now_slot: int) -> bool:
         """Replace the flow's plan if the links can carry it; else change nothing and return False.
 

@@ -53,6 +53,12 @@ class Topology:
         """The switch each host hangs on: its ToR."""
         return {host: self.parents[host][0] for host in self.hosts}
 
+    @cached_property
+    def fingerprint(self) -> str:
+        """Equal for two processes that were given the same cables and rates."""
+        cables = "\n".join(f"{link.name} {link.capacity_bps!r}" for link in self.links.values())
+        return blake2b(cables.encode(), digest_size=8).hexdigest()
+
     def path(self, src_host: str, dst_host: str, flow_key: str) -> tuple[str, ...]:
         """Names of the links from one host to another, in order; empty from a host to itself."""
         for host in (src_host, dst_host):

@@ -181,21 +181,22 @@ class Frame(_message.Message):
     def __init__(self, sent_ns: _Optional[int] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., envelope: _Optional[_Iterable[_Union[Envelope, _Mapping]]] = ..., clock: _Optional[_Union[ClockEcho, _Mapping]] = ...) -> None: ...
 
 class Envelope(_message.Message):
-    __slots__ = ("to", "report", "feedback", "contest", "verdict", "unreachable")
-    FROM_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("source", "to", "report", "feedback", "contest", "verdict", "unreachable")
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
     TO_FIELD_NUMBER: _ClassVar[int]
     REPORT_FIELD_NUMBER: _ClassVar[int]
     FEEDBACK_FIELD_NUMBER: _ClassVar[int]
     CONTEST_FIELD_NUMBER: _ClassVar[int]
     VERDICT_FIELD_NUMBER: _ClassVar[int]
     UNREACHABLE_FIELD_NUMBER: _ClassVar[int]
+    source: str
     to: str
     report: Report
     feedback: Feedback
     contest: Contest
     verdict: Verdict
     unreachable: bool
-    def __init__(self, to: _Optional[str] = ..., report: _Optional[_Union[Report, _Mapping]] = ..., feedback: _Optional[_Union[Feedback, _Mapping]] = ..., contest: _Optional[_Union[Contest, _Mapping]] = ..., verdict: _Optional[_Union[Verdict, _Mapping]] = ..., unreachable: _Optional[bool] = ..., **kwargs) -> None: ...
+    def __init__(self, source: _Optional[str] = ..., to: _Optional[str] = ..., report: _Optional[_Union[Report, _Mapping]] = ..., feedback: _Optional[_Union[Feedback, _Mapping]] = ..., contest: _Optional[_Union[Contest, _Mapping]] = ..., verdict: _Optional[_Union[Verdict, _Mapping]] = ..., unreachable: _Optional[bool] = ...) -> None: ...
 
 class WatchRequest(_message.Message):
     __slots__ = ("every_slots", "link")

@@ -131,8 +131,7 @@ def feedback_to_wire(feedback: Feedback) -> pb.Feedback:
 
 
 def envelope(source: str, to: str, message: Message) -> pb.Envelope:
-    letter = pb.Envelope(to=to)
-    setattr(letter, "from", source)
+    letter = pb.Envelope(source=source, to=to)
     match message:
         case Report():
             letter.report.CopyFrom(report_to_wire(message))

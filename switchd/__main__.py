@@ -1,0 +1,54 @@
+"""switchd: one emulated switch. `switchd --help`."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from flowcore.fields import InputError
+from flowcore.policy import POLICIES
+from service import logs
+from service.lifecycle import run_daemon
+from switchd.config import DEFAULT_PORT, SwitchConfig, of_scenario, parse_config
+from switchd.daemon import SwitchDaemon
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="switchd",
+        description="Stands in for a programmable switch: keeps the load tables of its links for the coming slots.",
+        epilog="examples:\n  switchd --config /etc/paceline/switchd.toml\n"
+        "  switchd --scenario scenarios/two-jobs.toml --switch sw",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--config", type=Path, metavar="FILE", help="this switch's configuration (TOML)")
+    source.add_argument("--scenario", type=Path, metavar="FILE", help="a cluster on this machine, over loopback")
+    parser.add_argument("--switch", metavar="NAME", help="with --scenario: which switch of it to be")
+    parser.add_argument("--policy", choices=tuple(POLICIES), default="paceline", help="with --scenario")
+    parser.add_argument("--base-port", type=int, default=DEFAULT_PORT, help="with --scenario: of the first switch")
+    parser.add_argument("--log-level", choices=("DEBUG", "INFO", "WARNING", "ERROR"), default="INFO")
+    parser.add_argument("--log-json", action=argparse.BooleanOptionalAction, default=None, help="JSON lines")
+    args = parser.parse_args(argv)
+    if args.scenario and not args.switch:
+        parser.error("--scenario needs --switch NAME")
+    if not 1 <= args.base_port <= 65000:
+        parser.error(f"--base-port: found {args.base_port}, expected 1 to 65000")
+    logs.setup(args.log_level, args.log_json)
+    return run_daemon("switchd", lambda: SwitchDaemon(_configuration(args)))
+
+
+def _configuration(args: argparse.Namespace) -> SwitchConfig:
+    path = args.config or args.scenario
+    try:
+        text = path.read_text()
+    except UnicodeDecodeError:
+        raise InputError(str(path), "the file", "no UTF-8 text", "TOML") from None
+    if args.config:
+        return parse_config(text, str(path))
+    return of_scenario(path, text, args.switch, args.policy, args.base_port)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

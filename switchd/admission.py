@@ -1,0 +1,100 @@
+"""Who may say what: the checks between a message that is well formed and one the agent may believe.
+
+    a host      speaks for its own flows only, about the coming slots, at most `max_flows` of them
+    a switch    speaks for flows that begin below it, and only where one of our links is on their path
+
+A peer that fails is refused with a BadMessage, and nothing it said has been believed. Memory per host is bounded:
+flows are remembered for as long as the agent remembers their jobs, so it is these that are counted.
+"""
+
+from collections.abc import Iterable
+
+from flowcore.domain import Domain
+from flowcore.messages import Claim, Contest, Feedback, Message, Report, Verdict
+from flowcore.patterns import FlowId
+from flowcore.switch import JOB_MEMORY_SLOTS
+from flowcore.topology import Topology
+from wire.translate import BadMessage
+
+# A ring has one of each, a parameter server one per worker.
+MAX_DEPENDENCIES = 4096
+
+
+class Admission:
+    def __init__(self, name: str, topology: Topology, domain: Domain, horizon: int, max_flows: int) -> None:
+        self._name = name
+        self._domain = domain
+        self._horizon = horizon
+        self._max_flows = max_flows
+        self._parents = topology.parents.get(name, ())
+        self._topology = topology
+        self._rosters: dict[str, dict[FlowId, int]] = {}  # host: its flows and when it last named them
+
+    def check_report(self, host: str, report: Report, slot: int) -> None:
+        """A report on a host's own stream."""
+        if report.sender != host:
+            raise BadMessage("identity", f"{host} reports as {report.sender[:60]!r}")
+        self._check_slots(report, slot)
+        self._check_claims(report.claims)
+        for flow in self._named(report):
+            if flow.source != host:
+                raise BadMessage("identity", f"{host} speaks for {flow}, which {flow.source} sends")
+        self._enrol(host, (claim.flow for claim in report.claims), slot)
+
+    def check_letter(self, sender: str, message: Message, slot: int) -> None:
+        """A message from another switch, whose stream or whose relay vouches for its name."""
+        if message.sender != sender:
+            raise BadMessage("identity", f"{sender} writes as {message.sender[:60]!r}")
+        match message:
+            case Report():
+                self._check_slots(message, slot)
+                self._check_claims(message.claims)
+                for flow in self._named(message):
+                    if self._topology.switch_of.get(flow.source) != sender:
+                        raise BadMessage("identity", f"{sender} speaks for {flow}, which begins elsewhere")
+                for claim in message.claims:
+                    if not any(self._domain.keeper[link] == self._name for link in claim.path):
+                        raise BadMessage("flow", f"{claim.flow} crosses no link of {self._name}")
+                for host in {claim.flow.source for claim in message.claims}:
+                    self._enrol(host, (c.flow for c in message.claims if c.flow.source == host), slot)
+            case Contest():
+                self._check_claims(message.claims)
+                if self._name not in self._topology.parents.get(sender, ()):
+                    raise BadMessage("identity", f"{sender} is no child of {self._name}")
+                for host in {claim.flow.source for claim in message.claims}:
+                    self._enrol(host, (c.flow for c in message.claims if c.flow.source == host), slot)
+            case Verdict():
+                if sender not in self._parents:
+                    raise BadMessage("identity", f"{sender} is no parent of {self._name}")
+            case Feedback():
+                if any(len(grant.load) != self._horizon for grant in message.grants):
+                    raise BadMessage("horizon", f"grants of another horizon than {self._horizon} slots")
+
+    def _named(self, report: Report) -> Iterable[FlowId]:
+        yield from (claim.flow for claim in report.claims)
+        yield from (flow for flow, _ in report.withdrawn)
+
+    def _check_slots(self, report: Report, slot: int) -> None:
+        if abs(report.first_slot - slot) > self._horizon:
+            raise BadMessage("slot", f"a report about slot {report.first_slot}, and it is slot {slot}")
+        if len(report.withdrawn) > self._max_flows:
+            raise BadMessage("flows", f"{len(report.withdrawn)} flows withdrawn, expected at most {self._max_flows}")
+
+    def _check_claims(self, claims: tuple[Claim, ...]) -> None:
+        for claim in claims:
+            if len(claim.plan_bps) > self._horizon:
+                raise BadMessage("horizon", f"a plan of {len(claim.plan_bps)} slots, expected {self._horizon}")
+            if len(claim.preds) + len(claim.followers) > MAX_DEPENDENCIES:
+                raise BadMessage("flows", f"{claim.flow} depends on more than {MAX_DEPENDENCIES} others")
+            if any(other.job != claim.flow.job for other in (*claim.preds, *claim.followers)):
+                raise BadMessage("flow", f"{claim.flow} depends on a flow of another job")
+
+    def _enrol(self, host: str, flows: Iterable[FlowId], slot: int) -> None:
+        roster = self._rosters.setdefault(host, {})
+        fresh = dict.fromkeys(flows, slot)
+        if len(roster.keys() | fresh.keys()) > self._max_flows:
+            for flow in [flow for flow, named in roster.items() if slot - named > JOB_MEMORY_SLOTS]:
+                del roster[flow]
+            if len(roster.keys() | fresh.keys()) > self._max_flows:
+                raise BadMessage("flows", f"{host} named more than {self._max_flows} flows")
+        roster.update(fresh)

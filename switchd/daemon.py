@@ -1,0 +1,84 @@
+"""switchd from start to end: listen, keep the streams to the parents, and drain when asked to stop."""
+
+import asyncio
+import logging
+from contextlib import AsyncExitStack
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from service.metrics import MetricsServer
+from switchd.config import SwitchConfig
+from switchd.streams import Streams
+from switchd.switch import Switch
+from switchd.uplink import Uplink
+from wire.calls import MAX_MESSAGE_BYTES, SERVICE
+
+_log = logging.getLogger(__name__)
+
+SERVER_OPTIONS = [
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.so_reuseport", 0),  # a second switch on our port must fail, not take every other connection
+    ("grpc.max_concurrent_streams", 128),
+    ("grpc.keepalive_time_ms", 1000),
+    ("grpc.keepalive_timeout_ms", 1000),
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 500),
+]
+
+# Hosts get a slot or so to finish what they are saying; then they decide for themselves.
+DRAIN_S = 0.2
+
+
+class SwitchDaemon:
+    def __init__(self, config: SwitchConfig) -> None:
+        self.config = config
+        self.port = 0
+        self.switch: Switch | None = None
+        self._open = AsyncExitStack()
+
+    async def startup(self) -> None:
+        switch = self.switch = Switch(self.config)
+        self._open.callback(switch.close)
+        streams = Streams(switch)
+        server = grpc.aio.server(options=SERVER_OPTIONS)
+        server.add_generic_rpc_handlers((streams.handler(),))
+        self._health = health.aio.HealthServicer()
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
+        reflection.enable_server_reflection((SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
+        tls = self.config.tls
+        try:
+            if tls is None:
+                self.port = server.add_insecure_port(self.config.listen)
+            else:
+                self.port = server.add_secure_port(self.config.listen, tls.server_credentials())
+        except RuntimeError:
+            raise OSError(f"cannot listen on {self.config.listen}: the port is taken or not ours") from None
+        await server.start()
+        self._open.push_async_callback(server.stop, DRAIN_S)
+        if self.config.metrics is not None:
+            metrics = MetricsServer(switch.registry, self.config.metrics)
+            self._open.callback(metrics.close)
+        await self._health.set(SERVICE, health_pb2.HealthCheckResponse.SERVING)
+        self._uplinks = [
+            Uplink(switch, streams, parent, address) for parent, address in self.config.parents.items()
+        ]
+        _log.info("listening on %s", self.config.listen, extra={"switch": self.config.name})
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for uplink in self._uplinks:
+                tasks.create_task(uplink.run())
+            tasks.create_task(asyncio.Event().wait())
+
+    async def reload(self) -> None:
+        _log.warning("a switch's configuration is read at its start; restart it to change it")
+
+    async def shutdown(self) -> None:
+        if self.switch is not None and hasattr(self, "_health"):
+            await self._health.enter_graceful_shutdown()
+        await self._open.aclose()
+
+    def alive(self) -> bool:
+        """The event loop turns, or this would not be asked; a switch without hosts has nothing else to show."""
+        return True

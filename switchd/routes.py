@@ -1,0 +1,45 @@
+"""Which neighbour a letter to another switch goes to: down towards it if it is below us, else up.
+
+Going up may choose any parent (a ToR has all spines): the first that is reachable. Letters only go up and then down,
+so none can circle: one that came from above and is not for below us has nowhere to go.
+"""
+
+from flowcore.topology import Topology
+
+
+class LetterRoutes:
+    def __init__(self, topology: Topology, name: str) -> None:
+        self.parents = topology.parents.get(name, ())
+        self.children = frozenset(node for node in topology.switches if name in topology.parents.get(node, ()))
+        self.others = tuple(switch for switch in topology.switches if switch != name)
+        self._child_towards = {
+            switch: child for switch in self.others if (child := _child_above(topology, switch, name)) is not None
+        }
+
+    def below(self, switch: str) -> bool:
+        return switch in self._child_towards
+
+    def next_hop(self, switch: str, neighbours: set[str], *, from_above: bool = False) -> str | None:
+        """The neighbour to hand it to, or None if no live one leads there."""
+        child = self._child_towards.get(switch)
+        if child is not None:
+            return child if child in neighbours else None
+        if from_above:
+            return None
+        if switch in self.parents:
+            return switch if switch in neighbours else None
+        return next((parent for parent in self.parents if parent in neighbours), None)
+
+    def unreachable(self, neighbours: set[str]) -> tuple[str, ...]:
+        return tuple(switch for switch in self.others if self.next_hop(switch, neighbours) is None)
+
+
+def _child_above(topology: Topology, switch: str, name: str) -> str | None:
+    """The child of `name` that `switch` is, or is below."""
+    node: str | None = switch
+    while node is not None:
+        parents = topology.parents.get(node, ())
+        if name in parents:
+            return node
+        node = parents[0] if parents else None
+    return None

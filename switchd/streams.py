@@ -1,0 +1,329 @@
+"""The gRPC service: admits peers, turns bytes into calls of the Switch, and writes what its outboxes hold.
+
+A peer that breaks a rule gets a status and a reason, and is counted; its stream ends, and with it only its own
+leases. Between switches a stream carries many hosts' words, so there a bad letter is counted and left out.
+
+    INVALID_ARGUMENT     no message of ours, or one that breaks a rule
+    PERMISSION_DENIED    speaks for somebody else
+    FAILED_PRECONDITION  another protocol, topology or horizon
+    RESOURCE_EXHAUSTED   too many streams, too many messages, too slow a reader
+    DEADLINE_EXCEEDED    connected and said nothing
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, NoReturn, TypeVar
+from urllib.parse import unquote
+
+import grpc
+from google.protobuf.message import DecodeError, Message
+
+from service.repeats import RepeatLimit
+from service.tls import peer_names
+from switchd.outbox import Outbox
+from switchd.switch import HostStream, Switch
+from wire import control_pb2 as pb
+from wire.calls import PROTOCOL, SERVICE
+from wire.translate import BadMessage
+
+_log = logging.getLogger(__name__)
+
+HELLO_TIMEOUT_S = 2.0
+
+# A host reports once a slot and at events; every flow of a busy host beginning and ending in one slot stays below.
+MESSAGES_PER_SLOT = 200
+
+# Several hosts may come from one address (containers, tests), a thousand streams of one host may not.
+SPARE_STREAMS = 16
+
+STATUS = {
+    "identity": grpc.StatusCode.PERMISSION_DENIED,
+    "protocol": grpc.StatusCode.FAILED_PRECONDITION,
+    "topology": grpc.StatusCode.FAILED_PRECONDITION,
+    "horizon": grpc.StatusCode.FAILED_PRECONDITION,
+    "busy": grpc.StatusCode.FAILED_PRECONDITION,
+    "streams": grpc.StatusCode.RESOURCE_EXHAUSTED,
+    "flood": grpc.StatusCode.RESOURCE_EXHAUSTED,
+    "slow": grpc.StatusCode.RESOURCE_EXHAUSTED,
+    "flows": grpc.StatusCode.RESOURCE_EXHAUSTED,
+    "silence": grpc.StatusCode.DEADLINE_EXCEEDED,
+}
+
+Context = grpc.aio.ServicerContext
+M = TypeVar("M", bound=Message)
+
+
+class Streams:
+    def __init__(self, switch: Switch) -> None:
+        self._switch = switch
+        self._repeats = RepeatLimit()
+        self._streams: Counter[str] = Counter()  # open streams by address
+        self._most_streams = SPARE_STREAMS + 2 * (len(switch.own_hosts) + len(switch.routes.others))
+        self._slot_length_ns = switch.slots.length_ns
+
+    def handler(self) -> grpc.GenericRpcHandler:
+        # No (de)serializers: bytes in, bytes out.
+        return grpc.method_handlers_generic_handler(
+            SERVICE,
+            {
+                "Negotiate": grpc.stream_stream_rpc_method_handler(self.negotiate),
+                "Federate": grpc.stream_stream_rpc_method_handler(self.federate),
+                "FetchFeedback": grpc.unary_unary_rpc_method_handler(self.fetch_feedback),
+                "UpdateSchedule": grpc.unary_unary_rpc_method_handler(self.update_schedule),
+                "Watch": grpc.unary_stream_rpc_method_handler(self.watch),
+            },
+        )
+
+    # ---- A host ----
+
+    async def negotiate(self, _requests: object, context: Context) -> None:
+        async with self._turning_away(context):
+            with self._one_stream(context):
+                first = await self._first(context, pb.HostMessage)
+                if not first.HasField("hello"):
+                    raise BadMessage("shape", "a stream begins with Hello")
+                host = self._admit(first.hello, context, self._switch.own_hosts, "a host")
+                stream = self._switch.host_joins(host)
+                try:
+                    self._note_time(stream, first.sent_ns)
+                    stream.heard.sent_ns = self._switch.clock.now_ns()
+                    welcome = pb.SwitchMessage(clock=stream.heard, welcome=self._welcome(host))
+                    await self._write(context, welcome)
+                    await _both(self._host_reads(host, stream, context), self._host_writes(host, stream, context))
+                finally:
+                    self._switch.host_leaves(host, stream)
+
+    async def _host_reads(self, host: str, stream: HostStream, context: Context) -> None:
+        slot, in_slot = 0, 0
+        async for message in _messages(context, pb.HostMessage):
+            self._note_time(stream, message.sent_ns)
+            now_slot = stream.heard.received_ns // self._slot_length_ns
+            slot, in_slot = now_slot, in_slot + 1 if now_slot == slot else 1
+            if in_slot > MESSAGES_PER_SLOT:
+                raise BadMessage("flood", f"more than {MESSAGES_PER_SLOT} messages in a slot")
+            if not message.HasField("report"):
+                raise BadMessage("shape", "expected a report")
+            self._switch.report(host, message.report)
+
+    async def _host_writes(self, host: str, stream: HostStream, context: Context) -> None:
+        while True:
+            waiting = await stream.outbox.take()
+            if self._switch.hosts.get(host) is not stream:
+                raise BadMessage("busy", "another stream of this host has taken over")
+            if not waiting:
+                raise BadMessage("slow", "the answers are not being read")
+            for feedback in waiting:
+                stream.heard.sent_ns = self._switch.clock.now_ns()
+                await self._write(context, pb.SwitchMessage(clock=stream.heard, feedback=feedback))
+
+    def _note_time(self, stream: HostStream, sent_ns: int) -> None:
+        heard = stream.heard
+        heard.echo_ns, heard.received_ns = sent_ns, self._switch.clock.now_ns()
+        stream.watch.observe(sent_ns, heard.received_ns)
+        if stream.watch.off_by_ns and not heard.off_by_ns:
+            self._switch.count_bad("clock")
+        heard.off_by_ns = stream.watch.off_by_ns
+
+    def _welcome(self, name: str) -> pb.Welcome:
+        switch = self._switch
+        return pb.Welcome(
+            name=switch.name,
+            protocol=PROTOCOL,
+            epoch_ns=switch.slots.epoch_ns,
+            slot_length_ns=switch.slots.length_ns,
+            horizon=switch.slots.horizon,
+            phase_ns=switch.phases_ns.get(name, 0),
+            policy=switch.config.policy,
+        )
+
+    # ---- Tools and simple clients ----
+
+    async def fetch_feedback(self, request: bytes, context: Context) -> bytes:
+        return await self._call(request, context, plans=False)
+
+    async def update_schedule(self, request: bytes, context: Context) -> bytes:
+        return await self._call(request, context, plans=True)
+
+    async def _call(self, request: bytes, context: Context, plans: bool) -> bytes:
+        async with self._turning_away(context):
+            message = _parse(request, pb.HostMessage)
+            report, received_ns = message.report, self._switch.clock.now_ns()
+            host = self._identify(report.sender, context, self._switch.own_hosts, "a host")
+            if host in self._switch.hosts:
+                raise BadMessage("busy", f"{host} negotiates on a stream; Watch shows the table")
+            if bool(len(report.claims.plan_bps)) != plans:
+                raise BadMessage("shape", "UpdateSchedule needs plans" if plans else "FetchFeedback takes no plans")
+            if not report.claims.flow:
+                raise BadMessage("shape", "a call without claims has no answer")
+            answer = self._switch.calls[host, report.number] = asyncio.get_running_loop().create_future()
+            try:
+                self._switch.report(host, report)
+                feedback = await asyncio.wait_for(answer, 3 * self._slot_length_ns / 1e9)
+            except TimeoutError:
+                raise BadMessage("silence", "another switch on the path did not answer in time") from None
+            finally:
+                self._switch.calls.pop((host, report.number), None)
+            clock = pb.ClockEcho(
+                echo_ns=message.sent_ns, received_ns=received_ns, sent_ns=self._switch.clock.now_ns()
+            )
+            return pb.SwitchMessage(clock=clock, feedback=feedback).SerializeToString()
+        raise AssertionError("turning away does not return")
+
+    # ---- A child switch ----
+
+    async def federate(self, _requests: object, context: Context) -> None:
+        async with self._turning_away(context):
+            with self._one_stream(context):
+                first = await self._first(context, pb.Frame)
+                if not first.HasField("hello"):
+                    raise BadMessage("shape", "a stream begins with Hello")
+                child = self._admit(first.hello, context, self._switch.routes.children, "a child")
+                outbox = self._switch.neighbour_joins(child)
+                heard = pb.ClockEcho()
+                try:
+                    self._note_frame(heard, first)
+                    heard.sent_ns = self._switch.clock.now_ns()
+                    await self._write(context, pb.Frame(welcome=self._welcome(child), clock=heard))
+                    await _both(
+                        self._child_reads(child, heard, context), self._child_writes(outbox, heard, context)
+                    )
+                finally:
+                    self._switch.neighbour_leaves(child, outbox)
+
+    async def _child_reads(self, child: str, heard: pb.ClockEcho, context: Context) -> None:
+        async for frame in _messages(context, pb.Frame):
+            self._note_frame(heard, frame)
+            self.take_letters(child, frame)
+
+    async def _child_writes(
+        self, outbox: Outbox[pb.Envelope], heard: pb.ClockEcho, context: Context
+    ) -> None:
+        while letters := await outbox.take():
+            heard.sent_ns = self._switch.clock.now_ns()
+            await self._write(context, pb.Frame(envelope=letters, clock=heard))
+        raise BadMessage("slow", "the letters are not being read")
+
+    def _note_frame(self, heard: pb.ClockEcho, frame: pb.Frame) -> None:
+        heard.echo_ns, heard.received_ns = frame.sent_ns, self._switch.clock.now_ns()
+
+    def take_letters(self, neighbour: str, frame: pb.Frame) -> None:
+        for letter in frame.envelope:
+            try:
+                self._switch.letter(neighbour, letter)
+            except BadMessage as error:
+                self.count(error, neighbour)
+
+    # ---- People ----
+
+    async def watch(self, request: bytes, context: Context) -> None:
+        async with self._turning_away(context):
+            with self._one_stream(context):
+                wanted = _parse(request, pb.WatchRequest)
+                known = self._switch.agent.table.capacity_bps
+                for link in wanted.link:
+                    if link not in known:
+                        raise BadMessage("link", f"no link {link[:60]!r} in the table of {self._switch.name}")
+                links = tuple(wanted.link) or tuple(known)
+                every_s = max(1, min(wanted.every_slots, 10_000)) * self._slot_length_ns / 1e9
+                while True:
+                    await self._write(context, self._switch.snapshot(links))
+                    await asyncio.sleep(every_s)
+
+    # ---- Admission ----
+
+    def _admit(self, hello: pb.Hello, context: Context, known: frozenset[str], what: str) -> str:
+        name = self._identify(hello.name, context, known, what)
+        topology, horizon = self._switch.config.topology, self._switch.slots.horizon
+        if hello.protocol != PROTOCOL:
+            raise BadMessage("protocol", f"{name} speaks version {hello.protocol}, this switch {PROTOCOL}")
+        if hello.topology and hello.topology != topology.fingerprint:
+            raise BadMessage("topology", f"{name} was configured with another topology than {self._switch.name}")
+        if hello.horizon not in (0, horizon):
+            raise BadMessage("horizon", f"{name} plans {hello.horizon} slots ahead, this switch {horizon}")
+        return name
+
+    def _identify(self, name: str, context: Context, known: frozenset[str], what: str) -> str:
+        if name not in known:
+            raise BadMessage("identity", f"{name[:60]!r} is not {what} of {self._switch.name}")
+        if self._switch.config.tls is not None and name not in peer_names(context.auth_context()):
+            raise BadMessage("identity", f"the certificate is not for {name}")
+        return name
+
+    @contextmanager
+    def _one_stream(self, context: Context) -> Iterator[None]:
+        address = _address(context)
+        if self._streams[address] >= self._most_streams:
+            raise BadMessage("streams", f"more than {self._most_streams} streams from one address")
+        self._streams[address] += 1
+        try:
+            yield
+        finally:
+            self._streams[address] -= 1
+            if not self._streams[address]:
+                del self._streams[address]
+
+    async def _first(self, context: Context, kind: type[M]) -> M:
+        try:
+            data = await asyncio.wait_for(context.read(), HELLO_TIMEOUT_S)
+        except TimeoutError:
+            raise BadMessage("silence", "no Hello") from None
+        if data is grpc.aio.EOF:
+            raise BadMessage("silence", "no Hello")
+        return _parse(data, kind)
+
+    async def _write(self, context: Context, message: Message) -> None:
+        await context.write(message.SerializeToString())
+
+    @asynccontextmanager
+    async def _turning_away(self, context: Context) -> AsyncIterator[None]:
+        """A peer that breaks a rule is answered with a status, counted and logged now and then."""
+        try:
+            yield
+        except BadMessage as error:
+            self.count(error, _address(context))
+            await _abort(context, STATUS.get(error.reason, grpc.StatusCode.INVALID_ARGUMENT), str(error))
+
+    def count(self, error: BadMessage, peer: str) -> None:
+        self._switch.count_bad(error.reason)
+        self._repeats.log(_log, logging.WARNING, (peer, error.reason), "refused: %s", error, extra={"peer": peer})
+
+
+async def _abort(context: Context, status: grpc.StatusCode, reason: str) -> NoReturn:
+    await context.abort(status, reason)
+    raise AssertionError("abort does not return")
+
+
+async def _messages(context: Context, kind: type[M]) -> AsyncIterator[M]:
+    while (data := await context.read()) is not grpc.aio.EOF:
+        yield _parse(data, kind)
+
+
+def _parse(data: bytes, kind: type[M]) -> M:
+    try:
+        return kind.FromString(data)
+    except DecodeError:
+        raise BadMessage("shape", f"no {kind.__name__} in {len(data)} bytes") from None
+
+
+async def _both(reading: Any, writing: Any) -> None:
+    """Until reading ends, or either fails."""
+    tasks = [asyncio.ensure_future(reading), asyncio.ensure_future(writing)]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _address(context: Context) -> str:
+    """Who is at the other end, without the port: ipv4:10.0.0.1, ipv6:[::1], unix:."""
+    peer = unquote(context.peer())
+    return peer if peer.startswith("unix") else peer.rpartition(":")[0]
+
+

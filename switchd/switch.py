@@ -1,0 +1,255 @@
+"""The switch itself: feeds the SwitchAgent, performs its effects, re-arms its timer. No gRPC here.
+
+    from hosts      report(host, wire)        → Feedback into the host's outbox, or a waiting call
+    from switches   letter(neighbour, wire)   → the agent's if it is for us, else the next outbox on its way
+    by the clock    Tick                      → whatever the agent's deadline was for
+
+Everything runs in one event loop, and nothing between taking a message and filling the outboxes awaits: a report
+meets the table as the one before it left it, so accepted plans never exceed a link under any interleaving.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from dataclasses import dataclass, field
+
+from flowcore.domain import domains
+from flowcore.messages import NO_ANSWER, Feedback, PeersLost, Send, SwitchEvent, Tick
+from flowcore.policy import POLICIES
+from flowcore.switch import SwitchAgent
+from service.instruments import SwitchInstruments
+from service.metrics import new_registry
+from service.shared_clock import SharedClock
+from switchd.admission import Admission
+from switchd.clock_watch import ClockWatch
+from switchd.config import SwitchConfig
+from switchd.outbox import Outbox
+from switchd.routes import LetterRoutes
+from wire import control_pb2 as pb
+from wire.translate import BadMessage, Routes, envelope, feedback_to_wire, message_from, report_from_wire
+
+_log = logging.getLogger(__name__)
+
+# Answers to a few slots; a host this far behind decides by itself by now.
+HOST_OUTBOX = 64
+# A ToR's hosts may all ask in the same instant.
+SWITCH_OUTBOX = 4096
+
+
+@dataclass(slots=True)
+class HostStream:
+    """One connected host."""
+
+    watch: ClockWatch
+    outbox: Outbox[pb.Feedback] = field(default_factory=lambda: Outbox(HOST_OUTBOX))
+    heard: pb.ClockEcho = field(default_factory=pb.ClockEcho)  # when its last message left and arrived
+    asked: dict[int, int] = field(default_factory=dict)  # report number: when it came, for the merge latency
+    told_off: bool = False
+
+
+class Switch:
+    def __init__(self, config: SwitchConfig) -> None:
+        self.config = config
+        self.name = config.name
+        self.clock = SharedClock()
+        self.slots = config.slots.clock()
+        self.registry = new_registry()
+        self.instruments = SwitchInstruments(self.registry)
+        self.refused: Counter[str] = Counter()
+        self.messages = 0
+        self.plans_refused = 0
+        self.hosts: dict[str, HostStream] = {}
+        self.neighbours: dict[str, Outbox[pb.Envelope]] = {}  # connected switches, above and below
+        self.calls: dict[tuple[str, int], asyncio.Future[pb.Feedback]] = {}  # unary calls that wait
+        self.beat_ns = 0  # when the timer last fired or a message came: for the watchdog
+        domain = domains(config.topology)[config.name]
+        self.own_hosts = domain.hosts
+        self.agent = SwitchAgent(config.name, domain, self.slots, POLICIES[config.policy]().arbiter)
+        self.routes = LetterRoutes(config.topology, config.name)
+        self.phases_ns = _phases(config.topology.hosts, domain.hosts, self.slots.length_ns)
+        self._paths = Routes(config.topology)
+        self._admission = Admission(
+            config.name, config.topology, domain, config.slots.horizon, config.max_flows_per_host
+        )
+        self._lost: set[str] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._armed_ns = 0
+        for link in self.agent.table.capacity_bps:
+            self.instruments.link_load.labels(link).set_function(lambda link=link: self._load_ratio(link))
+        self.instruments.hosts.set_function(lambda: len(self.hosts))
+        self.instruments.stale_parents.set_function(
+            lambda: sum(parent not in self.neighbours for parent in self.routes.parents)
+        )
+
+    # ---- Hosts ----
+
+    def host_joins(self, host: str) -> HostStream:
+        if (old := self.hosts.get(host)) is not None:
+            old.outbox.close()  # the host was restarted before we noticed
+        stream = self.hosts[host] = HostStream(ClockWatch(self.slots.length_ns // 10))
+        _log.info("host connected", extra={"host": host})
+        return stream
+
+    def host_leaves(self, host: str, stream: HostStream) -> None:
+        """Its plans stay until their lease ends: it may be back before."""
+        if self.hosts.get(host) is stream:
+            del self.hosts[host]
+            _log.info("host disconnected", extra={"host": host})
+
+    def report(self, host: str, wire: pb.Report) -> None:
+        """A report from a host's stream or call; raises BadMessage and has then changed nothing."""
+        report = report_from_wire(wire, self._paths)
+        now_ns = self.clock.now_ns()
+        self._admission.check_report(host, report, self.slots.index(now_ns))
+        stream = self.hosts.get(host)
+        if stream is not None and report.claims:
+            if len(stream.asked) >= HOST_OUTBOX:
+                stream.asked.clear()
+            stream.asked[report.number] = now_ns
+        self.take(report)
+
+    def _answer(self, host: str, feedback: Feedback) -> None:
+        self.plans_refused += (refused := sum(not grant.accepted for grant in feedback.grants))
+        if refused:
+            self.instruments.refusals.labels("capacity").inc(refused)
+        wire = feedback_to_wire(feedback)
+        call = self.calls.pop((host, feedback.answers), None)
+        if call is not None:
+            if not call.done():
+                call.set_result(wire)
+            return
+        stream = self.hosts.get(host)
+        if stream is not None:
+            if feedback.answers != NO_ANSWER:
+                asked_ns = stream.asked.pop(feedback.answers, None)
+                if asked_ns is not None:
+                    self.instruments.merge.observe((self.clock.now_ns() - asked_ns) / 1e9)
+            stream.outbox.put(wire)
+
+    # ---- Other switches ----
+
+    def neighbour_joins(self, name: str) -> Outbox[pb.Envelope]:
+        outbox: Outbox[pb.Envelope] = Outbox(SWITCH_OUTBOX)
+        self.neighbours[name] = outbox
+        _log.info("switch connected", extra={"switch": name})
+        return outbox
+
+    def neighbour_leaves(self, name: str, outbox: Outbox[pb.Envelope]) -> None:
+        if self.neighbours.get(name) is outbox:
+            del self.neighbours[name]
+            _log.warning("switch lost", extra={"switch": name})
+            self._lost |= set(self.routes.unreachable(set(self.neighbours))) - self.agent.silent
+            self._tell_lost()
+
+    def letter(self, neighbour: str, letter: pb.Envelope) -> None:
+        """A letter from a neighbour: for us, or to hand on. Raises BadMessage; who relayed it may be innocent."""
+        origin = letter.source
+        from_above = neighbour in self.routes.parents
+        if self.routes.below(origin) == from_above:
+            raise BadMessage("identity", f"a letter from {origin[:60]!r} came by way of {neighbour}")
+        if letter.to != self.name:
+            self._hand_on(letter, from_above)
+        elif letter.WhichOneof("body") == "unreachable":
+            self._lost |= {origin} & set(self.routes.others)
+            self._tell_lost()
+        else:
+            message = message_from(letter, self._paths)
+            self._admission.check_letter(origin, message, self.slots.index(self.clock.now_ns()))
+            self.take(message)
+
+    def _hand_on(self, letter: pb.Envelope, from_above: bool) -> None:
+        hop = self.routes.next_hop(letter.to, set(self.neighbours), from_above=from_above)
+        if hop is not None:
+            self.neighbours[hop].put(letter)
+        elif letter.WhichOneof("body") != "unreachable":
+            back = pb.Envelope(source=letter.to, to=letter.source, unreachable=True)
+            hop = self.routes.next_hop(back.to, set(self.neighbours))
+            if hop is not None:
+                self.neighbours[hop].put(back)
+
+    def _post(self, send: Send) -> None:
+        hop = self.routes.next_hop(send.to, set(self.neighbours))
+        if hop is not None:
+            self.neighbours[hop].put(envelope(self.name, send.to, send.message))
+        elif send.to not in self.agent.silent:
+            self._lost.add(send.to)
+
+    def _tell_lost(self) -> None:
+        if self._lost:
+            lost, self._lost = tuple(sorted(self._lost)), set()
+            self.take(PeersLost(lost))
+
+    # ---- The agent ----
+
+    def take(self, event: SwitchEvent) -> None:
+        now_ns = self.beat_ns = self.clock.now_ns()
+        self.messages += 1
+        self.instruments.messages.inc()
+        for effect in self.agent.handle(event, now_ns):
+            if isinstance(effect, Send):
+                if effect.to in self.own_hosts:
+                    if isinstance(effect.message, Feedback):
+                        self._answer(effect.to, effect.message)
+                else:
+                    self._post(effect)
+        self._arm(now_ns)
+        self._tell_lost()
+
+    def _arm(self, now_ns: int) -> None:
+        deadline_ns = self.agent.next_deadline()
+        if self._timer is not None and deadline_ns == self._armed_ns:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if deadline_ns is not None:
+            self._armed_ns = deadline_ns
+            delay_s = max(0.0, (deadline_ns - now_ns) / 1e9)
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        if self.clock.now_ns() < self._armed_ns:
+            self._arm(self.clock.now_ns())  # the loop's clock is coarser than ours
+        else:
+            self.take(Tick())
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def count_bad(self, reason: str) -> None:
+        self.refused[reason] += 1
+        self.instruments.bad_peers.labels(reason).inc()
+
+    # ---- For people ----
+
+    def _load_ratio(self, link: str) -> float:
+        table = self.agent.table
+        return table.load_bps(link, self.slots.index(self.clock.now_ns())) / table.capacity_bps[link]
+
+    def snapshot(self, links: tuple[str, ...]) -> pb.TableSnapshot:
+        table = self.agent.table
+        slot = self.slots.index(self.clock.now_ns())
+        flows = table.flows_per_link()
+        return pb.TableSnapshot(
+            name=self.name,
+            slot=slot,
+            slot_length_ns=self.slots.length_ns,
+            link=links,
+            capacity_bps=[table.capacity_bps[link] for link in links],
+            horizon=self.slots.horizon,
+            load_bps=[table.load_bps(link, slot + k) for link in links for k in range(self.slots.horizon)],
+            flows=[flows.get(link, 0) for link in links],
+            host=sorted(self.hosts),
+            silent=sorted(self.agent.silent),
+            refused=self.refused,
+            messages=self.messages,
+            plans_refused=self.plans_refused,
+        )
+
+
+def _phases(order: tuple[str, ...], own: frozenset[str], length_ns: int) -> dict[str, int]:
+    """When in a slot each host reports: evenly over the slot, so that no two meet at the switch."""
+    hosts = [host for host in order if host in own]
+    return {host: number * length_ns // len(hosts) for number, host in enumerate(hosts)}

@@ -1,0 +1,89 @@
+"""A switch's stream to one parent: kept open for as long as we run, and opened again when it breaks."""
+
+import asyncio
+import logging
+
+import grpc
+from google.protobuf.message import DecodeError
+
+from service.tls import expecting
+from switchd.streams import Streams
+from switchd.switch import Switch
+from wire import control_pb2 as pb
+from wire.calls import PROTOCOL, open_channel, path
+
+_log = logging.getLogger(__name__)
+
+# Between tries. gRPC's own back-off is set to the same order (wire/calls.py).
+RETRY_S = 0.05
+
+
+class Uplink:
+    def __init__(self, switch: Switch, streams: Streams, parent: str, address: str) -> None:
+        self._switch, self._streams, self._parent, self._address = switch, streams, parent, address
+        # The clocks of a tree follow its top, each switch by way of its first parent.
+        self._follows_clock = parent == switch.routes.parents[0]
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        tls = self._switch.config.tls
+        credentials = tls.channel_credentials() if tls else None
+        async with open_channel(self._address, credentials, expecting(self._parent) if tls else None) as channel:
+            failing = False
+            while True:
+                try:
+                    await self._federate(channel)
+                    failing = False
+                except (grpc.aio.AioRpcError, DecodeError) as error:
+                    if not failing:
+                        reason = error.details() if isinstance(error, grpc.aio.AioRpcError) else "no Frame"
+                        _log.warning("no stream to the parent: %s", reason, extra={"switch": self._parent})
+                    failing = True
+                await asyncio.sleep(RETRY_S)
+
+    async def _federate(self, channel: grpc.aio.Channel) -> None:
+        switch = self._switch
+        call = channel.stream_stream(path("Federate"))(wait_for_ready=False)
+        hello = pb.Hello(
+            name=switch.name,
+            protocol=PROTOCOL,
+            topology=switch.config.topology.fingerprint,
+            horizon=switch.slots.horizon,
+        )
+        writing = None
+        try:
+            await call.write(pb.Frame(sent_ns=switch.clock.own_ns(), hello=hello).SerializeToString())
+            opening = pb.Frame.FromString(await _read(call))
+            self._note_time(opening)
+            outbox = switch.neighbour_joins(self._parent)
+            try:
+                writing = asyncio.create_task(self._write(call, outbox))
+                while (data := await call.read()) is not grpc.aio.EOF:
+                    frame = pb.Frame.FromString(data)
+                    self._note_time(frame)
+                    self._streams.take_letters(self._parent, frame)
+            finally:
+                switch.neighbour_leaves(self._parent, outbox)
+        finally:
+            if writing is not None:
+                writing.cancel()
+                await asyncio.gather(writing, return_exceptions=True)
+            call.cancel()
+
+    async def _write(self, call: grpc.aio.StreamStreamCall, outbox) -> None:
+        while letters := await outbox.take():
+            frame = pb.Frame(sent_ns=self._switch.clock.own_ns(), envelope=letters)
+            await call.write(frame.SerializeToString())
+
+    def _note_time(self, frame: pb.Frame) -> None:
+        if self._follows_clock and frame.HasField("clock"):
+            clock = frame.clock
+            received_ns = self._switch.clock.own_ns()
+            self._switch.clock.peer.observe(clock.echo_ns, clock.received_ns, clock.sent_ns, received_ns)
+
+
+async def _read(call: grpc.aio.StreamStreamCall) -> bytes:
+    data = await call.read()
+    if data is grpc.aio.EOF:
+        raise DecodeError("the parent hung up")
+    return data

@@ -1,0 +1,133 @@
+"""A host's stream to its switch, kept open: what hostd and the load generator speak through.
+
+The stream follows the switch's clock (`clock.now_ns()` is the switch's time) and opens itself again after a
+break, about once a slot. Nothing is queued while it is closed: a report is about now, and the next one says more.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import grpc
+from google.protobuf.message import DecodeError
+
+from flowcore.clocksync import ClockEstimate
+from flowcore.messages import Feedback, Report
+from wire import control_pb2 as pb
+from wire.calls import PROTOCOL, path
+from wire.translate import BadMessage, feedback_from_wire, report_to_wire
+
+_log = logging.getLogger(__name__)
+
+RETRY_S = 0.05
+
+# Reports waiting for a switch that does not read; older ones say nothing that the next will not.
+MOST_WAITING = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a switch says when it takes a host in."""
+
+    switch: str
+    epoch_ns: int
+    slot_length_ns: int
+    horizon: int
+    phase_ns: int
+    policy: str
+
+
+class HostStream:
+    """`own_ns` reads this machine's clock; `estimate` learns how far the switch's is from it."""
+
+    def __init__(
+        self,
+        channel: grpc.aio.Channel,
+        host: str,
+        topology: str,
+        own_ns: Callable[[], int],
+        estimate: ClockEstimate,
+        *,
+        on_welcome: Callable[[Terms], None],
+        on_feedback: Callable[[Feedback], None],
+        on_lost: Callable[[], None],
+    ) -> None:
+        self.connected = False
+        self.off_by_ns = 0  # what the switch thinks of our clock
+        self.refused = ""  # why it does not take us in
+        self._channel, self._host, self._topology = channel, host, topology
+        self._own_ns, self._estimate = own_ns, estimate
+        self._on_welcome, self._on_feedback, self._on_lost = on_welcome, on_feedback, on_lost
+        self._waiting: asyncio.Queue[Report] = asyncio.Queue(MOST_WAITING)
+
+    def send(self, report: Report) -> bool:
+        """False: the stream is closed or stuck, and the report is lost."""
+        if self.connected and not self._waiting.full():
+            self._waiting.put_nowait(report)
+            return True
+        return False
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            try:
+                await self._converse()
+                self.refused = "the switch hung up"
+            except (grpc.aio.AioRpcError, DecodeError, BadMessage) as error:
+                reason = error.details() if isinstance(error, grpc.aio.AioRpcError) else str(error)
+                if reason != self.refused:
+                    _log.warning("no stream to the switch: %s", reason)
+                self.refused = reason or "no reason given"
+            finally:
+                if self.connected:
+                    self.connected = False
+                    self._on_lost()
+            await asyncio.sleep(RETRY_S)
+
+    async def _converse(self) -> None:
+        call = self._channel.stream_stream(path("Negotiate"))()
+        writing = None
+        try:
+            hello = pb.Hello(name=self._host, protocol=PROTOCOL, topology=self._topology)
+            await call.write(pb.HostMessage(sent_ns=self._own_ns(), hello=hello).SerializeToString())
+            while (data := await call.read()) is not grpc.aio.EOF:
+                message = pb.SwitchMessage.FromString(data)
+                self._note_time(message.clock)
+                match message.WhichOneof("body"):
+                    case "feedback":
+                        self._on_feedback(feedback_from_wire(message.feedback))
+                    case "welcome" if writing is None:
+                        while not self._waiting.empty():
+                            self._waiting.get_nowait()
+                        self.connected, self.refused = True, ""
+                        writing = asyncio.create_task(self._write(call))
+                        self._on_welcome(_terms(message.welcome))
+        finally:
+            if writing is not None:
+                writing.cancel()
+                await asyncio.gather(writing, return_exceptions=True)
+            call.cancel()
+
+    async def _write(self, call: grpc.aio.StreamStreamCall) -> None:
+        while True:
+            report = await self._waiting.get()
+            message = pb.HostMessage(sent_ns=self._own_ns(), report=report_to_wire(report))
+            await call.write(message.SerializeToString())
+
+    def _note_time(self, clock: pb.ClockEcho) -> None:
+        self._estimate.observe(clock.echo_ns, clock.received_ns, clock.sent_ns, self._own_ns())
+        self.off_by_ns = clock.off_by_ns
+
+
+def _terms(welcome: pb.Welcome) -> Terms:
+    if welcome.slot_length_ns <= 0 or welcome.horizon < 1:
+        raise BadMessage("shape", "a welcome without slots")
+    return Terms(
+        welcome.name,
+        welcome.epoch_ns,
+        welcome.slot_length_ns,
+        welcome.horizon,
+        welcome.phase_ns,
+        welcome.policy,
+    )
