@@ -18,7 +18,7 @@ State is soft: everything here came in a report and disappears when the reports 
 by the next report of each host.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from flowcore.arbitrate import Arbiter
@@ -82,11 +82,12 @@ class _JobSizes:
 
 @dataclass(slots=True)
 class _Awaited:
-    """A claim that others have to answer first: the switches it was forwarded to, or VERDICT."""
+    """A report on its way to one answer."""
 
     number: int
     slot: int
-    missing: set[str]
+    flows: list[FlowId]
+    missing: dict[FlowId, set[str]]  # whose word is missing about which flow: switches' names, or VERDICT
 
 
 class SwitchAgent:
@@ -104,7 +105,8 @@ class SwitchAgent:
         self._jobs: dict[str, _JobSizes] = {}
         # Grants of other switches on the flow's path, with the slot their numbers begin with.
         self._remote: dict[FlowId, dict[str, tuple[int, Grant]]] = {}
-        self._awaited: dict[FlowId, _Awaited] = {}
+        self._awaited: dict[FlowId, _Awaited] = {}  # the report that a flow's answer belongs to
+        self._reported: list[FlowId] = []  # of the report being taken: its answer will speak of them
         self.silent: set[str] = set()  # other switches that nobody waits for
         self._settle_ns = clock.epoch_ns
         self._idle = True
@@ -144,13 +146,13 @@ class SwitchAgent:
             del self._jobs[job]
             for flow in [flow for flow in self._volume if flow.job == job]:
                 del self._volume[flow]
-        overdue = {flow for flow, awaited in self._awaited.items() if awaited.slot < slot - 1}
+        overdue = self._open_reports(lambda awaited: awaited.slot < slot - 1)
         # A verdict may stay away because nothing changed; a table owes an answer.
-        late = {peer for flow in overdue for peer in self._awaited[flow].missing if peer != VERDICT}
-        for flow in overdue:
-            del self._awaited[flow]
-        effects = self._lose(late, slot) if late else []
-        effects += self._answer(overdue, slot)
+        late = {peer for awaited in overdue for peers in awaited.missing.values() for peer in peers} - {VERDICT}
+        for awaited in overdue:
+            awaited.missing.clear()
+        effects = self._complete(overdue, slot)
+        effects += self._lose(late, slot) if late else []
         if self.arena is not None:
             for flow in self.arena.expire(slot):
                 self._child_of.pop(flow, None)
@@ -168,23 +170,28 @@ class SwitchAgent:
     # ---- The load table ----
 
     def _report(self, report: Report, slot: int) -> list[Effect]:
-        effects = self._forward(report, slot)
+        effects, missing = self._forward(report)
         for flow, volume_bytes in report.withdrawn:
-            self._forget(flow)
+            effects += self._complete(self._forget(flow), slot)
             if flow.job in self._jobs:
                 self._volume[flow] = volume_bytes
+        awaited = _Awaited(report.number, slot, [claim.flow for claim in report.claims], missing)
+        self._reported = awaited.flows
         for claim in report.claims:
+            effects += self._complete(self._stop_waiting(claim.flow), slot)
+            self._awaited[claim.flow] = awaited
             self._enter(claim, report, slot)
         if self.arena is not None:
             if report.sender in self._contending_peers:
                 effects += self._compete(report.claims, [flow for flow, _ in report.withdrawn], slot)
-                self._await_verdict(report, slot)
+                self._await_verdict(awaited)
             else:
                 news = [self.arena.passes(claim.flow, claim.path) for claim in report.claims]
                 news += [self.arena.passed(flow) for flow, _ in report.withdrawn]
                 if any(news):
                     effects += self._settle(slot)
-        return effects + self._answer(reported := {c.flow: report.number for c in report.claims}, slot, reported)
+        self._reported = []
+        return effects if awaited.missing else effects + self._complete([awaited], slot)
 
     @property
     def _contending_peers(self) -> frozenset[str]:
@@ -203,25 +210,29 @@ class SwitchAgent:
         if claim.plan_bps:
             self._accepted[flow] = self.table.enter(flow, Plan(report.first_slot, claim.plan_bps), slot)
 
-    def _forget(self, flow: FlowId) -> None:
-        """Drop the claim and all that came with it. F stays: followers must learn that the flow is through."""
+    def _forget(self, flow: FlowId) -> list[_Awaited]:
+        """Drop the claim and all that came with it. F stays: followers must learn that the flow is through.
+
+        Returns the report that waited for nobody but this flow, if there was one.
+        """
         self.table.drop(flow)
         self._claims.pop(flow, None)
         self._peer_of.pop(flow, None)
         self._accepted.pop(flow, None)
         self._remote.pop(flow, None)
-        self._awaited.pop(flow, None)
+        return self._stop_waiting(flow)
 
     def _answer(
         self, flows: Iterable[FlowId], slot: int, answers: Mapping[FlowId, int] | None = None
     ) -> list[Effect]:
-        """One message per peer with the grants of these flows, unless other switches have yet to speak.
+        """One message per peer with the grants of these flows, but for those that others have yet to speak about.
 
-        `answers` names the report that a flow's grant completes the answer to.
+        `answers` names the report that the message is the answer to.
         """
         by_peer: dict[str, list[Grant]] = {}
         for flow in sorted(flows):
-            if flow in self._claims and flow not in self._awaited:
+            awaited = self._awaited.get(flow)
+            if flow in self._claims and (awaited is None or flow not in awaited.missing):
                 by_peer.setdefault(self._peer_of[flow], []).append(self._grant(flow, slot))
         numbers = answers or {}
         return [
@@ -238,16 +249,39 @@ class SwitchAgent:
             for peer, grants in by_peer.items()
         ]
 
-    def _heard_from(self, whom: str, flow: FlowId, number: int | None = None) -> dict[FlowId, int]:
-        """Somebody an answer waited for has spoken; names the report if that completes its answer."""
+    # ---- Reports that wait for others ----
+
+    def _open_reports(self, which: Callable[[_Awaited], bool]) -> list[_Awaited]:
+        reports = {id(awaited): awaited for awaited in self._awaited.values()}
+        return [awaited for awaited in reports.values() if which(awaited)]
+
+    def _stop_waiting(self, flow: FlowId) -> list[_Awaited]:
+        """The flow's answer belongs to another report from now on, or to none."""
+        awaited = self._awaited.pop(flow, None)
+        if awaited is None:
+            return []
+        awaited.flows.remove(flow)
+        return [awaited] if awaited.missing.pop(flow, None) and not awaited.missing else []
+
+    def _heard_from(self, whom: str, flow: FlowId, number: int | None = None) -> list[_Awaited]:
+        """Somebody an answer waited for has spoken; returns its report if that was the last word missing."""
         awaited = self._awaited.get(flow)
-        if awaited is None or number not in (None, awaited.number):
-            return {}
-        awaited.missing.discard(whom)
-        if awaited.missing:
-            return {}
-        del self._awaited[flow]
-        return {flow: awaited.number}
+        if awaited is None or flow not in awaited.missing or number not in (None, awaited.number):
+            return []
+        missing = awaited.missing[flow]
+        missing.discard(whom)
+        if not missing:
+            del awaited.missing[flow]
+        return [] if awaited.missing else [awaited]
+
+    def _complete(self, reports: Iterable[_Awaited], slot: int) -> list[Effect]:
+        """Answer these reports; nobody is waited for any more."""
+        effects: list[Effect] = []
+        for awaited in reports:
+            for flow in awaited.flows:
+                self._awaited.pop(flow, None)
+            effects += self._answer(awaited.flows, slot, dict.fromkeys(awaited.flows, awaited.number))
+        return effects
 
     def _grant(self, flow: FlowId, slot: int) -> Grant:
         claim = self._claims[flow]
@@ -269,23 +303,27 @@ class SwitchAgent:
 
     # ---- Federation of tables ----
 
-    def _forward(self, report: Report, slot: int) -> list[Effect]:
-        """To each other switch on the paths, what concerns its links; only a host's own ToR forwards."""
+    def _forward(self, report: Report) -> tuple[list[Effect], dict[FlowId, set[str]]]:
+        """To each other switch on the paths, what concerns its links, and who owes an answer about which flow.
+
+        Only a host's own ToR forwards.
+        """
         if report.sender not in self._domain.hosts:
-            return []
+            return [], {}
+        missing: dict[FlowId, set[str]] = {}
         claims: dict[str, list[Claim]] = {}
         withdrawn: dict[str, list[Withdrawal]] = {}
         for claim in report.claims:
             others = self._others_on(claim.path)
-            if waited_for := others.keys() - self.silent:
-                self._awaited[claim.flow] = _Awaited(report.number, slot, waited_for)
+            if heeded := others.keys() - self.silent:
+                missing[claim.flow] = heeded
             for switch in others:
                 claims.setdefault(switch, []).append(claim)
         for withdrawal in report.withdrawn:
             if withdrawal.flow in self._claims:
                 for switch in self._others_on(self._claims[withdrawal.flow].path):
                     withdrawn.setdefault(switch, []).append(withdrawal)
-        return [
+        sends: list[Effect] = [
             Send(
                 switch,
                 Report(
@@ -298,6 +336,7 @@ class SwitchAgent:
             )
             for switch in dict.fromkeys([*claims, *withdrawn])
         ]
+        return sends, missing
 
     def _others_on(self, path: Iterable[str]) -> dict[str, None]:
         keeper = self._domain.keeper
@@ -305,30 +344,30 @@ class SwitchAgent:
 
     def _merge(self, feedback: Feedback, slot: int) -> list[Effect]:
         """Another switch answered a forwarded claim, or pushed."""
-        answers: dict[FlowId, int] = {}
-        known = [grant for grant in feedback.grants if grant.flow in self._claims]
-        for grant in known:
-            self._remote.setdefault(grant.flow, {})[feedback.sender] = (feedback.first_slot, grant)
-            answers |= self._heard_from(feedback.sender, grant.flow, feedback.answers)
-        return self._answer({grant.flow for grant in known}, slot, answers)
+        complete: list[_Awaited] = []
+        news: set[FlowId] = set()
+        for grant in feedback.grants:
+            flow = grant.flow
+            if flow in self._claims:
+                self._remote.setdefault(flow, {})[feedback.sender] = (feedback.first_slot, grant)
+                complete += self._heard_from(feedback.sender, flow, feedback.answers)
+                if flow not in self._awaited:
+                    news.add(flow)
+        # A flow whose report is still open is answered with the others of it.
+        return self._complete(complete, slot) + self._answer(news, slot)
 
     def _lose(self, peers: Iterable[str], slot: int) -> list[Effect]:
         """Wait for these no longer, and forget what they said."""
         lost = set(peers)
         self.silent |= lost
-        heard_enough = set()
-        for flow, awaited in self._awaited.items():
-            awaited.missing -= lost
-            if self._domain.parent in lost:
-                awaited.missing.discard(VERDICT)
-            if not awaited.missing:
-                heard_enough.add(flow)
-        numbers = {flow: self._awaited.pop(flow).number for flow in heard_enough}
         for grants in self._remote.values():
             for peer in lost & grants.keys():
                 del grants[peer]
         effects = self._settle(slot) if self.arena is not None and self._domain.parent in lost else []
-        return effects + self._answer(heard_enough, slot, numbers)
+        unheard = lost | ({VERDICT} if self._domain.parent in lost else set())
+        for awaited in self._open_reports(lambda _: True):
+            awaited.missing = {flow: left for flow, who in awaited.missing.items() if (left := who - unheard)}
+        return effects + self._complete(self._open_reports(lambda awaited: not awaited.missing), slot)
 
     # ---- Arbitration ----
 
@@ -360,26 +399,22 @@ class SwitchAgent:
             effects.append(Send(self._domain.parent, contest))
         return effects
 
-    def _await_verdict(self, report: Report, slot: int) -> None:
+    def _await_verdict(self, awaited: _Awaited) -> None:
         """A newcomer that was sent up has no share yet: its host is answered when the parent has decided."""
         assert self.arena is not None
         if self._domain.parent is not None and self._domain.parent not in self.silent:
-            for claim in report.claims:
-                if claim.flow not in self.arena.shares:
-                    awaited = self._awaited.setdefault(claim.flow, _Awaited(report.number, slot, set()))
-                    awaited.missing.add(VERDICT)
+            for flow in awaited.flows:
+                if flow not in self.arena.shares:
+                    awaited.missing.setdefault(flow, set()).add(VERDICT)
 
     def _decided_above(self, verdict: Verdict, slot: int) -> list[Effect]:
         assert self.arena is not None
         changed = self.arena.decided_above(verdict.shares)
-        answers: dict[FlowId, int] = {}
-        for flow in changed:
-            answers |= self._heard_from(VERDICT, flow)
-        return self._tell(changed, slot, answers)
+        complete = [awaited for flow in sorted(changed) for awaited in self._heard_from(VERDICT, flow)]
+        answered = {flow for awaited in complete for flow in awaited.flows}
+        return self._complete(complete, slot) + self._tell(changed - answered, slot)
 
-    def _tell(
-        self, changed: Iterable[FlowId], slot: int, answers: Mapping[FlowId, int] | None = None
-    ) -> list[Effect]:
+    def _tell(self, changed: Iterable[FlowId], slot: int) -> list[Effect]:
         """New shares: to the child that sent the flow up, or straight to its host."""
         assert self.arena is not None
         own: list[FlowId] = []
@@ -387,12 +422,12 @@ class SwitchAgent:
         for flow in sorted(changed):
             if flow in self._child_of:
                 below.setdefault(self._child_of[flow], []).append(self.arena.shares[flow])
-            else:
+            elif flow not in self._reported:
                 own.append(flow)
         verdicts: list[Effect] = [
             Send(child, Verdict(self.name, tuple(shares))) for child, shares in below.items()
         ]
-        return verdicts + self._answer(own, slot, answers)
+        return verdicts + self._answer(own, slot)
 
 
 def _shifted(grant: Grant, slots: int) -> Grant:
