@@ -78,7 +78,7 @@ def _message(record: logging.LogRecord) -> str:
 
 def _fields(record: logging.LogRecord) -> dict[str, object]:
     fields = {key: value for key, value in vars(record).items() if key not in _OWN}
-    return {f"{key}_" if key in _RESERVED else key: value for key, value in fields.items()}
+    return {f"{key}_" if key in _RESERVED else printable(key): value for key, value in fields.items()}
 
 
 def _plain(value: object) -> object:
