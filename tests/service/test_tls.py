@@ -1,5 +1,8 @@
 """Real handshakes on loopback: who gets in, and under which name."""
 
+import os
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -78,6 +81,35 @@ async def test_a_host_does_not_talk_to_a_false_switch(certificates, other_certif
         async with server(false.server_credentials()) as address:
             channel = grpc.aio.secure_channel(address, host, options=expecting("sw"))
             assert await refusal(channel) is grpc.StatusCode.UNAVAILABLE
+
+
+def test_a_stranger_cannot_fill_the_log(certificates) -> None:
+    """In a process of its own: what gRPC's C core writes there is settled when it is imported."""
+    program = """
+import asyncio, sys
+from pathlib import Path
+from service.tls import TlsFiles  # before grpc, as the daemons do
+import grpc
+
+async def main(files):
+    server = grpc.aio.server()
+    port = server.add_secure_port("127.0.0.1:0", files.server_credentials())
+    await server.start()
+    nameless = grpc.ssl_channel_credentials(files.ca.read_bytes())
+    async with grpc.aio.secure_channel(f"127.0.0.1:{port}", nameless) as channel:
+        try:
+            await channel.unary_unary("/a/b")(b"", timeout=20)
+        except grpc.aio.AioRpcError as error:
+            print(error.code().name)
+    await server.stop(None)
+
+asyncio.run(main(TlsFiles(*map(Path, sys.argv[1:]))))
+"""
+    files = certificates.of("sw-local", "127.0.0.1")
+    command = [sys.executable, "-c", program, files.ca, files.certificate, files.key]
+    environment = {key: value for key, value in os.environ.items() if key != "GRPC_VERBOSITY"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
+    assert (done.stdout, done.stderr) == ("UNAVAILABLE\n", "")
 
 
 async def test_plaintext_has_no_names() -> None:
