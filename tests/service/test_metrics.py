@@ -57,6 +57,7 @@ def test_close_frees_port_and_thread() -> None:
 
 
 def test_a_scraper_that_sends_nothing_or_rubbish_stops_nobody(monkeypatch, capfd) -> None:
+    assert metrics._Handler.timeout == metrics.REQUEST_TIMEOUT_S
     monkeypatch.setattr(metrics._Handler, "timeout", 0.05)
     with MetricsServer(new_registry(), "127.0.0.1:0") as server:
         with socket.create_connection(server.address, timeout=20) as mute:
