@@ -27,8 +27,6 @@ def setup(level: str | int = "INFO", json: bool | None = None) -> None:
     """Sends all logs and warnings of this process to stderr; `json` None: unless a person is watching."""
     if json is None:
         json = not sys.stderr.isatty()
-    # gRPC's C core writes lines of its own to stderr for every failed handshake, which any peer can cause.
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     handler = _Stderr()
     handler.setFormatter(JsonLines() if json else ReadableLines())
     logging.captureWarnings(True)
@@ -78,7 +76,7 @@ def _message(record: logging.LogRecord) -> str:
 
 def _fields(record: logging.LogRecord) -> dict[str, object]:
     fields = {key: value for key, value in vars(record).items() if key not in _OWN}
-    return {f"{key}_" if key in _RESERVED else key: value for key, value in fields.items()}
+    return {f"{key}_" if key in _RESERVED else printable(key): value for key, value in fields.items()}
 
 
 def _plain(value: object) -> object:

@@ -40,6 +40,7 @@ class TlsFiles:
 
     def _read(self) -> tuple[bytes, bytes, bytes]:
         """The three files. gRPC would take anything and fail at the first handshake without a reason."""
+        content = self.ca.read_bytes(), self.certificate.read_bytes(), self.key.read_bytes()
         mode = stat.S_IMODE(self.key.stat().st_mode)
         if mode & stat.S_IRWXO:
             expected = f"a private key that others cannot read: chmod 600 {self.key}"
@@ -55,7 +56,7 @@ class TlsFiles:
         except ssl.SSLError as error:
             expected = f"a certificate in PEM and, in {self.key}, its private key without a password"
             raise InputError(str(self.certificate), "content", _what(error), expected) from None
-        return self.ca.read_bytes(), self.certificate.read_bytes(), self.key.read_bytes()
+        return content
 
 
 def _what(error: ssl.SSLError) -> str:

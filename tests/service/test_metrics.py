@@ -1,0 +1,70 @@
+"""Scraped over real sockets."""
+
+import socket
+import threading
+import urllib.request
+
+import pytest
+from prometheus_client import Counter
+
+from service import metrics
+from service.metrics import MetricsServer, new_registry
+
+
+def scrape(server: MetricsServer) -> str:
+    with urllib.request.urlopen(f"http://{server.address}/metrics", timeout=20) as answer:
+        return answer.read().decode()
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:0", "[::1]:0", "localhost:0"])
+def test_the_real_port_is_told(address: str) -> None:
+    registry = new_registry()
+    Counter("paceline_test", "a counter", registry=registry).inc(3)
+    with MetricsServer(registry, address) as server:
+        assert server.port > 0
+        assert "paceline_test_total 3.0" in scrape(server)
+        assert "process_resident_memory_bytes" in scrape(server)
+
+
+def test_daemons_in_one_process_do_not_mix() -> None:
+    registries = [new_registry(), new_registry()]
+    for number, registry in enumerate(registries):
+        Counter("paceline_test", "the same name in both", registry=registry).inc(number)
+    with MetricsServer(registries[0], "127.0.0.1:0") as one, MetricsServer(registries[1], "127.0.0.1:0") as other:
+        assert "paceline_test_total 0.0" in scrape(one)
+        assert "paceline_test_total 1.0" in scrape(other)
+
+
+def test_a_busy_port_is_named() -> None:
+    with (
+        MetricsServer(new_registry(), "127.0.0.1:0") as first,
+        pytest.raises(OSError, match=f"cannot serve metrics on 127.0.0.1:{first.port}: Address already in use"),
+    ):
+        MetricsServer(new_registry(), str(first.address))
+
+
+def test_an_address_that_is_not_ours() -> None:
+    with pytest.raises(OSError, match="cannot serve metrics on 203"):
+        MetricsServer(new_registry(), "203.0.113.1:0")  # reserved for documentation
+
+
+def test_close_frees_port_and_thread() -> None:
+    before = threading.active_count()
+    server = MetricsServer(new_registry(), "127.0.0.1:0")
+    server.close()
+    assert threading.active_count() == before
+    MetricsServer(new_registry(), str(server.address)).close()
+
+
+def test_a_scraper_that_sends_nothing_or_rubbish_stops_nobody(monkeypatch, capfd) -> None:
+    assert metrics._Handler.timeout == metrics.REQUEST_TIMEOUT_S
+    monkeypatch.setattr(metrics._Handler, "timeout", 0.05)
+    with MetricsServer(new_registry(), "127.0.0.1:0") as server:
+        with socket.create_connection(server.address, timeout=20) as mute:
+            assert "process_" in scrape(server)
+            assert mute.recv(1) == b""  # given up
+        for rubbish in (b"\r\n\r\n", b"\x00\xff\n\n", b"GET / HTTP/9.9\r\n\r\n", b"GET /" + b"x" * 100_000):
+            with socket.create_connection(server.address, timeout=20) as peer:
+                peer.sendall(rubbish)
+        assert "process_" in scrape(server)
+    assert capfd.readouterr() == ("", "")
