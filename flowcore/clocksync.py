@@ -37,6 +37,8 @@ class ClockEstimate:
         self._window: deque[Sample] = deque(maxlen=SAMPLES_PER_WINDOW)
         self._best: deque[Sample] = deque(maxlen=WINDOWS)
         self._count = 0
+        self._truest: Sample | None = None
+        self.skew = 0.0  # nanoseconds the peer's clock gains on ours per nanosecond
 
     @property
     def known(self) -> bool:
@@ -50,13 +52,13 @@ class ClockEstimate:
         offset_ns = ((peer_received_ns - sent_ns) + (peer_sent_ns - received_ns)) / 2
         self.round_trip_ns = round_trip_ns
         self._window.append(Sample((sent_ns + received_ns) // 2, offset_ns, round_trip_ns))
+        self._truest = min(self._window, key=lambda sample: sample.round_trip_ns)
         self._count += 1
         if self._count % SAMPLES_PER_WINDOW == 0:
-            self._best.append(_truest(self._window))
+            self._best.append(self._truest)
+            self.skew = self._slope()
 
-    @property
-    def skew(self) -> float:
-        """Nanoseconds the peer's clock gains on ours per nanosecond."""
+    def _slope(self) -> float:
         if len(self._best) < 3:
             return 0.0
         # Least squares through the best sample of each window.
@@ -68,11 +70,6 @@ class ClockEstimate:
 
     def offset_ns(self, now_ns: int) -> int:
         """Peer's clock − ours, at this time of ours; 0 while nothing is known."""
-        if not self._window:
+        if self._truest is None:
             return 0
-        best = _truest(self._window)
-        return round(best.offset_ns + self.skew * (now_ns - best.at_ns))
-
-
-def _truest(samples: deque[Sample]) -> Sample:
-    return min(samples, key=lambda sample: sample.round_trip_ns)
+        return round(self._truest.offset_ns + self.skew * (now_ns - self._truest.at_ns))

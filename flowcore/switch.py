@@ -222,31 +222,19 @@ class SwitchAgent:
         self._remote.pop(flow, None)
         return self._stop_waiting(flow)
 
-    def _answer(
-        self, flows: Iterable[FlowId], slot: int, answers: Mapping[FlowId, int] | None = None
-    ) -> list[Effect]:
+    def _answer(self, flows: Iterable[FlowId], slot: int, number: int = NO_ANSWER) -> list[Effect]:
         """One message per peer with the grants of these flows, but for those that others have yet to speak about.
 
-        `answers` names the report that the message is the answer to.
+        `number` is that of the report it answers.
         """
         by_peer: dict[str, list[Grant]] = {}
-        for flow in sorted(flows):
+        for flow in flows:
             awaited = self._awaited.get(flow)
             if flow in self._claims and (awaited is None or flow not in awaited.missing):
                 by_peer.setdefault(self._peer_of[flow], []).append(self._grant(flow, slot))
-        numbers = answers or {}
+        silent = tuple(sorted(self.silent))
         return [
-            Send(
-                peer,
-                Feedback(
-                    self.name,
-                    max(numbers.get(grant.flow, NO_ANSWER) for grant in grants),
-                    slot,
-                    tuple(grants),
-                    tuple(sorted(self.silent)),
-                ),
-            )
-            for peer, grants in by_peer.items()
+            Send(peer, Feedback(self.name, number, slot, tuple(grants), silent)) for peer, grants in by_peer.items()
         ]
 
     # ---- Reports that wait for others ----
@@ -280,26 +268,34 @@ class SwitchAgent:
         for awaited in reports:
             for flow in awaited.flows:
                 self._awaited.pop(flow, None)
-            effects += self._answer(awaited.flows, slot, dict.fromkeys(awaited.flows, awaited.number))
+            effects += self._answer(awaited.flows, slot, awaited.number)
         return effects
 
     def _grant(self, flow: FlowId, slot: int) -> Grant:
         claim = self._claims[flow]
         available, load = self.table.view(flow, slot)
-        share = (self.arena.shares if self.arena is not None else {}).get(flow, Share(flow, 0.0, 0.0))
-        unheard = 0.0 if self._domain.sees_arrivals else UNLIMITED
+        share = None if self.arena is None else self.arena.shares.get(flow)
+        pred_bytes, follower_bytes, volume = UNLIMITED, 0.0, self._volume
+        if claim.preds:
+            unheard = 0.0 if self._domain.sees_arrivals else UNLIMITED
+            pred_bytes = min([volume.get(pred, unheard) for pred in claim.preds])
+        if claim.followers:
+            follower_bytes = max([volume.get(after, 0.0) for after in claim.followers])
         own = Grant(
             flow=flow,
             accepted=self._accepted.get(flow, True),
-            share_bps=share.share_bps,
-            ceiling_bps=share.ceiling_bps,
+            share_bps=share.share_bps if share else 0.0,
+            ceiling_bps=share.ceiling_bps if share else 0.0,
             available_bps=available,
             load=load,
             alone_ns=self._jobs[flow.job].alone_ns,
-            pred_bytes=min((self._volume.get(pred, unheard) for pred in claim.preds), default=UNLIMITED),
-            follower_bytes=max((self._volume.get(after, 0.0) for after in claim.followers), default=0.0),
+            pred_bytes=pred_bytes,
+            follower_bytes=follower_bytes,
         )
-        return _merged(own, [_shifted(grant, slot - first) for first, grant in self._remote.get(flow, {}).values()])
+        others = self._remote.get(flow)
+        if not others:
+            return own
+        return _merged(own, [_shifted(grant, slot - first) for first, grant in others.values()])
 
     # ---- Federation of tables ----
 
@@ -354,7 +350,7 @@ class SwitchAgent:
                 if flow not in self._awaited:
                     news.add(flow)
         # A flow whose report is still open is answered with the others of it.
-        return self._complete(complete, slot) + self._answer(news, slot)
+        return self._complete(complete, slot) + self._answer(sorted(news), slot)
 
     def _lose(self, peers: Iterable[str], slot: int) -> list[Effect]:
         """Wait for these no longer, and forget what they said."""

@@ -43,7 +43,11 @@ NO_PLAN = Plan(0, ())
 
 
 class LoadTable:
-    """K-slot loads of some links. `capacity_bps` fixes which links; others on a path belong to other tables."""
+    """K-slot loads of some links. `capacity_bps` fixes which links; others on a path belong to other tables.
+
+    A link's loads are one list that begins with the slot `_first` and moves on with time, and so are a flow's own
+    rates: a plan is entered with one pass over a list per link. (Sums in a dictionary by slot took twice as long.)
+    """
 
     def __init__(self, capacity_bps: Mapping[str, float], horizon: int) -> None:
         self.capacity_bps = dict(capacity_bps)
@@ -52,7 +56,10 @@ class LoadTable:
         self._plans: dict[FlowId, Plan] = {}
         self._links: dict[FlowId, tuple[str, ...]] = {}
         self._heard: dict[FlowId, int] = {}
-        self._load_bps: dict[str, dict[int, float]] = {link: {} for link in capacity_bps}  # b_l(t) by slot
+        self._first = 0  # slot the lists begin with
+        # A plan begins at most a horizon from now and is a horizon long.
+        self._width = 2 * horizon
+        self._load_bps = {link: [0.0] * self._width for link in capacity_bps}  # b_l(t) from `_first` on
 
     def __contains__(self, flow: FlowId) -> bool:
         return flow in self._heard
@@ -70,7 +77,8 @@ class LoadTable:
 
     def load_bps(self, link: str, slot: int, without: FlowId | None = None) -> float:
         """b_l(t), optionally as one flow sees it."""
-        load_bps = self._load_bps[link].get(slot, 0.0)
+        offset = slot - self._first
+        load_bps = self._load_bps[link][offset] if 0 <= offset < self._width else 0.0
         return load_bps - self._plans[without].at(slot) if without in self._plans else load_bps
 
     def flows_per_link(self) -> dict[str, int]:
@@ -88,73 +96,89 @@ class LoadTable:
         """
         if not self._plausible(plan, now_slot):
             return False
-        peak = self.peak_ratio
-        slots = range(max(now_slot, plan.first_slot), plan.first_slot + len(plan.rates_bps))
-        old = self._plans.get(flow, NO_PLAN)
-        for link in self._links[flow]:
-            most_bps, load_bps = self.capacity_bps[link] * SLACK, self._load_bps[link]
-            for slot in slots:
-                rate_bps = plan.rates_bps[slot - plan.first_slot]
-                if rate_bps > 0.0:
-                    total_bps = load_bps.get(slot, 0.0) - old.at(slot) + rate_bps
-                    if total_bps > most_bps:
-                        return False
-                    peak = max(peak, total_bps / self.capacity_bps[link])
-        self.peak_ratio = peak
-        self._replace(flow, plan)
+        self._move_on(now_slot)
+        old_bps, new_bps = self._placed(self._plans.get(flow, NO_PLAN)), self._placed(plan)
+        links = self._links[flow]
+        totals_bps = [_replaced(self._load_bps[link], old_bps, new_bps) for link in links]
+        ratios = [max(total_bps) / self.capacity_bps[link] for link, total_bps in zip(links, totals_bps, strict=True)]
+        highest = max(ratios, default=0.0)
+        if highest > SLACK:
+            return False
+        self.peak_ratio = max(self.peak_ratio, highest)
+        self._load_bps.update(zip(links, totals_bps, strict=True))
+        self._plans[flow] = plan
         return True
 
     def _plausible(self, plan: Plan, now_slot: int) -> bool:
         """No negative, infinite or undefined rate, and no slot further from now than a horizon and a late message."""
-        near = abs(plan.first_slot - now_slot) <= self.horizon and len(plan.rates_bps) <= self.horizon
-        return near and all(0.0 <= rate_bps < UNLIMITED for rate_bps in plan.rates_bps)
-
-    def _replace(self, flow: FlowId, plan: Plan) -> None:
-        """Keep the sums. A slot's sum lives no longer than the horizon, so rounding cannot pile up in it."""
-        old = self._plans.pop(flow, NO_PLAN)
-        for link in self._links[flow]:
-            load_bps = self._load_bps[link]
-            for slot, rate_bps in enumerate(old.rates_bps, old.first_slot):
-                if rate_bps and slot in load_bps:
-                    left_bps = load_bps[slot] - rate_bps
-                    load_bps[slot] = left_bps if left_bps > DUST_BPS else 0.0
-            for slot, rate_bps in enumerate(plan.rates_bps, plan.first_slot):
-                if rate_bps:
-                    load_bps[slot] = load_bps.get(slot, 0.0) + rate_bps
-        if plan.rates_bps:
-            self._plans[flow] = plan
+        rates_bps = plan.rates_bps
+        if abs(plan.first_slot - now_slot) > self.horizon or len(rates_bps) > self.horizon:
+            return False
+        return not rates_bps or (min(rates_bps) >= 0.0 and sum(rates_bps) < UNLIMITED)  # the sum is NaN if one is
 
     def view(self, flow: FlowId, first_slot: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """(available rate, Σ b_l/u_l) of the flow's links in this table for the horizon, without its own plan."""
-        slots = range(first_slot, first_slot + self.horizon)
-        own = self._plans.get(flow, NO_PLAN)
-        own_bps = [own.at(slot) for slot in slots]
-        available = [UNLIMITED] * self.horizon
-        price = [0.0] * self.horizon
+        self._move_on(first_slot)
+        end = self.horizon
+        own_bps = self._placed(self._plans.get(flow, NO_PLAN))
+        available = (UNLIMITED,) * end
+        price = (0.0,) * end
         for link in self._links[flow]:
-            capacity_bps, load_of = self.capacity_bps[link], self._load_bps[link]
-            for index, slot in enumerate(slots):
-                load_bps = load_of.get(slot, 0.0) - own_bps[index]
-                if load_bps > 0.0:
-                    price[index] += load_bps / capacity_bps
-                    capacity_left_bps = max(0.0, capacity_bps - load_bps)
-                else:
-                    capacity_left_bps = capacity_bps  # rounding may leave a hair less than nothing
-                if capacity_left_bps < available[index]:
-                    available[index] = capacity_left_bps
-        return tuple(available), tuple(price)
+            capacity_bps = self.capacity_bps[link]
+            # Rounding may leave a hair less than nothing.
+            load_bps = [
+                left if (left := load - own) > 0.0 else 0.0
+                for load, own in zip(self._load_bps[link][:end], own_bps, strict=False)
+            ]
+            available = tuple(
+                [
+                    free if (free := capacity_bps - load) < least else least
+                    for load, least in zip(load_bps, available, strict=True)
+                ]
+            )
+            price = tuple([paid + load / capacity_bps for load, paid in zip(load_bps, price, strict=True)])
+        return tuple([free if free > 0.0 else 0.0 for free in available]), price
 
     def drop(self, flow: FlowId) -> None:
         if self._heard.pop(flow, None) is not None:
-            self._replace(flow, NO_PLAN)
-            del self._links[flow]
+            links, plan = self._links.pop(flow), self._plans.pop(flow, None)
+            if plan is not None:
+                old_bps, nothing = self._placed(plan), self._placed(NO_PLAN)
+                for link in links:
+                    self._load_bps[link] = _replaced(self._load_bps[link], old_bps, nothing)
 
     def expire(self, slot: int) -> list[FlowId]:
         """Forget past slots and the flows whose lease has run out; say which flows."""
-        for load_bps in self._load_bps.values():
-            for past in [known for known in load_bps if known < slot]:
-                del load_bps[past]
+        self._move_on(slot)
         silent = [flow for flow, heard in self._heard.items() if slot - heard > LEASE_SLOTS]
         for flow in silent:
             self.drop(flow)
         return silent
+
+    def _move_on(self, slot: int) -> None:
+        """Begin the lists with this slot. A slot's sum lives no longer than the lists are wide, so rounding cannot
+        pile up in it."""
+        steps = min(slot - self._first, self._width)
+        if steps > 0:
+            self._first = slot
+            for load_bps in self._load_bps.values():
+                del load_bps[:steps]
+                load_bps += [0.0] * steps
+
+    def _placed(self, plan: Plan) -> list[float]:
+        """The plan's rates where the lists have its slots."""
+        rates_bps, ahead = plan.rates_bps, plan.first_slot - self._first
+        if ahead < 0:
+            rates_bps, ahead = rates_bps[-ahead:], 0
+        placed = [0.0] * ahead
+        placed += rates_bps
+        placed += [0.0] * (self._width - len(placed))
+        return placed
+
+
+def _replaced(load_bps: list[float], old_bps: list[float], new_bps: list[float]) -> list[float]:
+    """One plan taken out of the loads and another put in."""
+    return [
+        (left if (left := load - old) > DUST_BPS else 0.0) + new
+        for load, old, new in zip(load_bps, old_bps, new_bps, strict=True)
+    ]

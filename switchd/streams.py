@@ -23,7 +23,7 @@ from google.protobuf.message import DecodeError, Message
 
 from service.repeats import RepeatLimit
 from service.tls import peer_names
-from switchd.outbox import Outbox
+from switchd.outbox import FramePace, Outbox
 from switchd.switch import HostStream, Switch
 from wire import control_pb2 as pb
 from wire.calls import PROTOCOL, SERVICE
@@ -201,7 +201,8 @@ class Streams:
     async def _child_writes(
         self, outbox: Outbox[pb.Envelope], heard: pb.ClockEcho, context: Context
     ) -> None:
-        while letters := await outbox.take():
+        pace = FramePace(self._slot_length_ns / 1e9)
+        while letters := await outbox.take(pace):
             heard.sent_ns = self._switch.clock.now_ns()
             await self._write(context, pb.Frame(envelope=letters, clock=heard))
         raise BadMessage("slow", "the letters are not being read")

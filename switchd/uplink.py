@@ -7,6 +7,7 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from service.tls import expecting
+from switchd.outbox import FramePace, Outbox
 from switchd.streams import Streams
 from switchd.switch import Switch
 from wire import control_pb2 as pb
@@ -70,8 +71,9 @@ class Uplink:
                 await asyncio.gather(writing, return_exceptions=True)
             call.cancel()
 
-    async def _write(self, call: grpc.aio.StreamStreamCall, outbox) -> None:
-        while letters := await outbox.take():
+    async def _write(self, call: grpc.aio.StreamStreamCall, outbox: Outbox[pb.Envelope]) -> None:
+        pace = FramePace(self._switch.slots.length_ns / 1e9)
+        while letters := await outbox.take(pace):
             frame = pb.Frame(sent_ns=self._switch.clock.own_ns(), envelope=letters)
             await call.write(frame.SerializeToString())
 
