@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 CLONE_NEWUSER = 0x1000_0000
+CLONE_NEWNET = 0x4000_0000
 CAP_NET_ADMIN = 12
 CAP_SYS_ADMIN = 21
 _REQUIRED = 1 << CAP_NET_ADMIN | 1 << CAP_SYS_ADMIN
@@ -30,9 +31,11 @@ def ensure_networks() -> None:
 
 
 def enter_user_namespace() -> None:
+    """From here on we may make networks, and reach none of those outside."""
     user, group = os.geteuid(), os.getegid()
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(CLONE_NEWUSER) != 0:
+    # A network of its own as well: to step out of a namespace one must be root over the one to return to.
+    if libc.unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0:
         number = ctypes.get_errno()
         raise OSError(number, f"no root, and no user namespace either: {os.strerror(number)}")
     own = Path("/proc/self")
