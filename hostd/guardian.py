@@ -1,6 +1,6 @@
 """The guardian: a small process that lifts every limit when hostd no longer speaks.
 
-    hostd ── a byte per slot ──▶ pipe ──▶ guardian      silence for `patience_ms`, or the pipe closed: release the journal
+    hostd ── a byte per slot ──▶ pipe ──▶ guardian     silence for `patience_ms` or a closed pipe: release the journal
 
 Stopped, hung, killed or crashed, hostd falls silent, and the kernel would keep its last rates for ever. The
 guardian knows nothing but the pipe and the journal (journal.py), and ends after a release: when hostd wakes up it

@@ -18,7 +18,7 @@ Known limit: a socket that was paced once stays paced by TCP (at its own estimat
 limit is lifted; the kernel has no way back from that.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -127,8 +127,8 @@ class PacingBackend:
                     self._set[one] = bytes_per_s
         return troubles
 
-    def _leave(self, sockets: "Sequence[DataSocket] | object") -> list[DataSocket]:
-        left = list(sockets)  # type: ignore[call-overload]
+    def _leave(self, sockets: Iterable[DataSocket]) -> list[DataSocket]:
+        left = list(sockets)
         for one in left:
             self._set.pop(one, None)
         return left
@@ -136,7 +136,7 @@ class PacingBackend:
 
 def borrowing(limits: Sequence[Limit], link_bps: float) -> list[float]:
     """What each flow may send: its guarantee, and its share of what the guarantees leave."""
-    busy = [index for index, limit in enumerate(limits) if limit.rate_bps > 0]
+    busy = [index for index, limit in enumerate(limits) if 0 < limit.rate_bps < UNLIMITED]
     firm = [min(limits[index].rate_bps, limits[index].ceiling_bps) for index in busy]
     left_bps = max(0.0, link_bps - sum(firm))
     room = [limits[index].ceiling_bps - rate for index, rate in zip(busy, firm, strict=True)]
