@@ -5,7 +5,7 @@
 
 The kernel works through all messages of one send before the call returns. It answers every message that failed, and
 the last one in any case because that one asks for an acknowledgement: N changes cost one send and, when all is well,
-one receive. pyroute2 sets things up; at 1.2 ms a class it is too slow for a slot.
+one receive. pyroute2 takes 1.2 ms a class, and runs an event loop that the daemon's own loop does not allow.
 """
 
 import errno
@@ -61,6 +61,12 @@ class Netlink:
         self._socket.setsockopt(_SOL_NETLINK, _NETLINK_CAP_ACK, 1)  # do not echo what failed
         self._socket.bind((0, 0))
         self._sequence = 0
+
+    def __enter__(self) -> "Netlink":
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
 
     def close(self) -> None:
         self._socket.close()

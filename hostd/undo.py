@@ -33,16 +33,14 @@ class NetlinkUndo:
 
     def perform(self) -> None:
         time.sleep(self.pause_ms / 1e3)
-        netlink = Netlink()
         try:
-            for kind, flags, body in self.messages:
-                netlink.ask(Message(kind, flags, bytes.fromhex(body)))
+            with Netlink() as netlink:
+                for kind, flags, body in self.messages:
+                    netlink.ask(Message(kind, flags, bytes.fromhex(body)))
         except OSError as error:
             # EINVAL: a qdisc of another handle is there now. ENOENT, ENODEV: qdisc, class or device have gone.
             if error.errno not in (errno.EINVAL, errno.ENOENT, errno.ENODEV):
                 raise
-        finally:
-            netlink.close()
 
 
 @dataclass(frozen=True, slots=True)

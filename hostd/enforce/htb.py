@@ -19,8 +19,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pyroute2 import IPRoute
-
 from flowcore.patterns import FlowId
 from flowcore.units import UNLIMITED
 from hostd.devices import link_speed_bps, read_devices
@@ -60,10 +58,9 @@ class HtbBackend:
         self._bundle_bytes = bundle_bytes
         self._takeover = takeover
         self._netlink = Netlink()
-        self._route = IPRoute()
         self._namespace = own_namespace()
         self._held = HeldSockets(journal, [SO_PRIORITY])
-        self._present = read_devices(self._route)
+        self._present = read_devices(self._netlink)
         self._trees: dict[str, HtbDevice] = {}
         self._flows: dict[FlowId, _Flow] = {}
         self._waiting: dict[FlowId, Limit] = {}  # limits of flows not attached yet
@@ -119,7 +116,7 @@ class HtbBackend:
         return [Trouble(None, reason) for reason in self._send(states)]
 
     def refresh(self) -> list[Trouble]:
-        self._present = read_devices(self._route)
+        self._present = read_devices(self._netlink)
         for name, tree in list(self._trees.items()):
             if name not in self._present or self._present[name].ifindex != tree.device.ifindex:
                 del self._trees[name]  # it has gone, and what we had on it; a namesake is set up anew
@@ -138,13 +135,12 @@ class HtbBackend:
     def close(self) -> list[Trouble]:
         problems = self._journal.close()
         self._netlink.close()
-        self._route.close()
         return [Trouble(None, f"{key}: {problem}") for key, problem in problems.items()]
 
     def _place(self, state: _Flow) -> list[str]:
         """A class on every device the flow's sockets leave through, with its part of the limit."""
         if not {one.local for one in state.sockets} <= self._addresses().keys():
-            self._present = read_devices(self._route)  # a device or an address that has come since
+            self._present = read_devices(self._netlink)  # a device or an address that has come since
         name_of = self._addresses()
         troubles, count = [], Counter[str]()
         for one in state.sockets:

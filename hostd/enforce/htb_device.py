@@ -15,7 +15,7 @@ import struct
 from collections.abc import Mapping
 
 from flowcore.units import UNLIMITED
-from hostd.devices import Device
+from hostd.devices import IFINFOMSG, IFLA_GSO_IPV4_MAX_SIZE, IFLA_GSO_MAX_SIZE, Device
 from hostd.enforce.base import CannotEnforce
 from hostd.enforce.htb_class import RTM_GETTCLASS, TCMSG, class_message, rates_of
 from hostd.enforce.qdisc_tree import RTM_NEWQDISC, TC_H_ROOT, Node, delete_root, read_tree
@@ -38,8 +38,6 @@ _DRAIN_MS = 10
 
 _NLM_F_REPLACE = 0x100
 _RTM_SETLINK = 19
-_IFLA_GSO_MAX_SIZE, _IFLA_GSO_IPV4_MAX_SIZE = 41, 63
-_IFINFOMSG = struct.Struct("=BxHiII")
 
 
 class HtbDevice:
@@ -125,5 +123,5 @@ def _root(ifindex: int) -> Message:
 
 
 def _gso(ifindex: int, max_bytes: int, ipv4_max_bytes: int) -> Message:
-    body = _IFINFOMSG.pack(0, 0, ifindex, 0, 0) + attribute(_IFLA_GSO_MAX_SIZE, struct.pack("=I", max_bytes))
-    return Message(_RTM_SETLINK, 0, body + attribute(_IFLA_GSO_IPV4_MAX_SIZE, struct.pack("=I", ipv4_max_bytes)))
+    body = IFINFOMSG.pack(0, 0, ifindex, 0, 0) + attribute(IFLA_GSO_MAX_SIZE, struct.pack("=I", max_bytes))
+    return Message(_RTM_SETLINK, 0, body + attribute(IFLA_GSO_IPV4_MAX_SIZE, struct.pack("=I", ipv4_max_bytes)))

@@ -1,8 +1,8 @@
 """What works on this host, why not, and what to change. Law: a probe changes nothing.
 
-    htb        a class tree is asked for with its options missing: a kernel without HTB does not know the word, one that
-               has it refuses the request, and without the capability nobody gets that far
-    sockets    options are set on a socket of our own; another process's descriptor is borrowed and given back
+    htb        a class tree is asked for with its options missing: a kernel without HTB does not know the word, one
+               that has it refuses the request, and without the capability nobody gets that far
+    sockets    options are set on a socket of our own, which is then borrowed as a job's would be
 
 `auto` takes htb, whose classes borrow from each other, unless a device has several queues and is so fast that HTB's
 one lock for all of them would be the bottleneck; then pacing; and observe where neither works.
@@ -12,13 +12,10 @@ import errno
 import os
 import socket
 from collections.abc import Iterable, Mapping
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from pyroute2 import IPRoute
-
-from hostd.borrow import Gone, borrowed
+from hostd.borrow import Gone, borrowed, cookie_of
 from hostd.devices import Device, link_speed_bps, read_devices
 from hostd.enforce.held_sockets import SO_MAX_PACING_RATE, SO_PRIORITY
 from hostd.enforce.htb_device import FIRST_MINOR, MAJOR
@@ -30,7 +27,7 @@ from hostd.netlink import Netlink
 ONE_LOCK_BPS = 25e9
 
 _LOOPBACK_IFINDEX = 1
-_INIT_PID = 1
+_CAP_SYS_PTRACE = 19
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +75,7 @@ def _backend(name: str, needs: Iterable[Finding]) -> Finding:
 def _htb() -> Finding:
     name = "HTB in the kernel"
     request = Node("htb", MAJOR, TC_H_ROOT, 0, b"").message(RTM_NEWQDISC, _LOOPBACK_IFINDEX)
-    with closing(Netlink()) as netlink:
+    with Netlink() as netlink:
         try:
             netlink.ask(request)
         except PermissionError:
@@ -111,17 +108,18 @@ def _pacing() -> Finding:
 
 
 def _borrowing() -> Finding:
-    name = "other users' sockets"
-    try:
-        with borrowed(_INIT_PID, 0):
-            pass
-    except Gone:
-        pass  # allowed, and no socket
-    except PermissionError:
-        return Finding(name, os.geteuid() != 0, "only those of our own user", "grant CAP_SYS_PTRACE")
-    except OSError as error:
-        return Finding(name, False, error.strerror or str(error), "needs Linux 5.6 or newer (pidfd_getfd)")
-    return Finding(name, True, "can be borrowed")
+    name = "jobs' sockets"
+    with socket.socket() as own:
+        try:
+            with borrowed(os.getpid(), own.fileno(), cookie_of(own)):
+                pass
+        except (Gone, OSError) as error:
+            return Finding(name, False, str(error), "needs Linux 5.6 or newer (pidfd_getfd)")
+    status = Path("/proc/self/status").read_text()
+    effective = next(int(line.split()[1], 16) for line in status.splitlines() if line.startswith("CapEff:"))
+    if effective >> _CAP_SYS_PTRACE & 1:
+        return Finding(name, True, "can be borrowed from every user")
+    return Finding(name, True, "can be borrowed from our own user only", "grant CAP_SYS_PTRACE for other users' jobs")
 
 
 def _bundles() -> Finding:
@@ -145,8 +143,8 @@ def _congestion_controls() -> Finding:
 
 def _devices() -> list[Finding]:
     found = []
-    with IPRoute() as route, closing(Netlink()) as netlink:
-        for name, device in read_devices(route).items():
+    with Netlink() as netlink:
+        for name, device in read_devices(netlink).items():
             if device.loopback or not device.addresses:
                 continue
             tree = read_tree(netlink, device.ifindex)

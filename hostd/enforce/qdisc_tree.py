@@ -22,6 +22,9 @@ _MAJOR = 0xFFFF_0000
 _HTB_INIT = 2
 _HTB_GLOB = struct.Struct("=IIIII")  # version, rate2quantum, defcls, debug, direct_pkts
 _HTB_VERSION = 3
+_U32_PCNT, _U32_FLAGS = 9, 11
+_CHOSEN_FLAGS = 0x3  # skip hardware, skip software
+_U32_RULE = 0xF_FFFF  # bits of a handle that a hash table has not
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,13 @@ def read_tree(netlink: Netlink, ifindex: int) -> QdiscTree:
     # Classes without options are of their qdisc's own making (mq's).
     classes = [replace(node, info=0) for node in dump(RTM_GETTCLASS) if node.options]
     handles = sorted({node.handle for node in qdiscs if node.handle})
-    filters = [node for handle in handles for node in dump(RTM_GETTFILTER, handle) if node.options]
+    # A filter without options is the head of its list, and u32's first hash table comes with the first rule.
+    filters = [
+        node
+        for handle in handles
+        for node in dump(RTM_GETTFILTER, handle)
+        if node.options and (node.kind != "u32" or node.handle & _U32_RULE)
+    ]
     return QdiscTree(ifindex, tuple(qdiscs), tuple(classes), tuple(filters))
 
 
@@ -101,12 +110,16 @@ def _nodes(answers: Iterable[bytes], ifindex: int) -> list[Node]:
 
 
 def _repeatable(kind: str, options: bytes) -> bytes:
-    """HTB dumps a counter among its options, and a version it would refuse."""
-    if kind != "htb" or _HTB_INIT not in (parsed := attributes(options)):
-        return options
-    _, rate2quantum, defcls, debug, _ = _HTB_GLOB.unpack(parsed[_HTB_INIT])
-    parsed[_HTB_INIT] = _HTB_GLOB.pack(_HTB_VERSION, rate2quantum, defcls, debug, 0)
-    return b"".join(attribute(key, value) for key, value in parsed.items())
+    """Options as they are accepted again: dumps mix in counters, and values that only the kernel may set."""
+    parsed = attributes(options) if kind in ("htb", "u32") else {}
+    if kind == "htb" and _HTB_INIT in parsed:
+        _, rate2quantum, defcls, debug, _ = _HTB_GLOB.unpack(parsed[_HTB_INIT])
+        parsed[_HTB_INIT] = _HTB_GLOB.pack(_HTB_VERSION, rate2quantum, defcls, debug, 0)
+    if kind == "u32":
+        parsed.pop(_U32_PCNT, None)
+        [flags] = struct.unpack("=I", parsed.get(_U32_FLAGS, bytes(4)))
+        parsed[_U32_FLAGS] = struct.pack("=I", flags & _CHOSEN_FLAGS)
+    return b"".join(attribute(key, value) for key, value in parsed.items()) if parsed else options
 
 
 def _parents_first(made: Sequence[tuple[int, Node]]) -> list[tuple[int, Node]]:
