@@ -5,7 +5,6 @@ The lines they speak are those of workload/stage.py.
 
 import os
 import selectors
-import subprocess
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -13,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.jobs_launch import Part
+from bench.jobs_nursery import Nursery
 from bench.testbed.network import Testbed
-from bench.workload.stage import GO, READY
+from bench.workload.stage import DONE, GO, READY
 
 READY_WITHIN_S = 180.0
 _POLL_S = 0.2
@@ -28,62 +28,61 @@ class RunFailed(Exception):
 class Member:
     """One process, and the numbers it has printed."""
 
-    def __init__(self, part: Part, testbed: Testbed, log: Path) -> None:
+    def __init__(self, part: Part, nursery: Nursery, testbed: Testbed, log: Path) -> None:
         self.part, self._log = part, log
-        self.ready = False
+        self.ready = self.done = False
         self.numbers: list[int] = []
         self._partial = b""
-        with log.open("wb") as errors:
-            self.process: subprocess.Popen[bytes] = testbed.nodes[part.host].popen(
-                part.argv, part.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors
-            )
+        theirs_in, self._to = os.pipe()
+        self.output, theirs_out = os.pipe()
+        errors = os.open(log, os.O_WRONLY | os.O_CREAT)
+        files = (theirs_in, theirs_out, errors)
+        try:
+            self._child = nursery.bear(testbed.nodes[part.host], part.module, part.arguments, part.env, files)
+        finally:
+            for file in files:
+                os.close(file)
 
     def listen(self) -> bool:
-        """Takes in what it has printed; False once it has closed its output."""
-        assert self.process.stdout is not None
-        content = os.read(self.process.stdout.fileno(), 65536)
+        """Takes in what it has printed; False once it has left."""
+        content = os.read(self.output, 65536)
         *lines, self._partial = (self._partial + content).split(b"\n")
         for line in lines:
             if line == READY.encode():
                 self.ready = True
+            elif line == DONE.encode():
+                self.done = True
             elif line.isdigit():  # libraries may print, too
                 self.numbers.append(int(line))
+        if not content and not self.done:
+            said = self._log.read_text(errors="replace").strip().splitlines()
+            raise RunFailed(f"{self.part.name} failed: {said[-1] if said else 'it said nothing'}")
         return bool(content)
 
     def go(self, start_ns: int) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(f"{GO} {start_ns}\n".encode())
-        self.process.stdin.flush()
-
-    def check(self) -> None:
-        status = self.process.poll()
-        if status:
-            said = self._log.read_text(errors="replace").strip().splitlines()
-            raise RunFailed(f"{self.part.name} ended with status {status}: {said[-1] if said else 'it said nothing'}")
+        with suppress(BrokenPipeError):  # it has left; what it said last is still to be read
+            os.write(self._to, f"{GO} {start_ns}\n".encode())
 
     def end(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        for pipe in (self.process.stdin, self.process.stdout):
-            if pipe is not None:
-                with suppress(BrokenPipeError):  # the word it was never told
-                    pipe.close()
+        self._child.end()
+        os.close(self._to)
+        os.close(self.output)
 
 
 class Crew:
     """Use as a context manager: nobody outlives the block."""
 
-    def __init__(self, testbed: Testbed, parts: Sequence[Part], directory: Path) -> None:
-        self._testbed, self._parts, self._directory = testbed, parts, directory
+    def __init__(self, nursery: Nursery, testbed: Testbed, parts: Sequence[Part], directory: Path) -> None:
+        self._nursery, self._testbed, self._parts, self._directory = nursery, testbed, parts, directory
         self._selector = selectors.DefaultSelector()
         self.members: list[Member] = []
 
     def __enter__(self) -> "Crew":
         try:
             for number, part in enumerate(self._parts):
-                member = Member(part, self._testbed, self._directory / f"{number}.log")
+                member = Member(part, self._nursery, self._testbed, self._directory / f"{number}.log")
                 self.members.append(member)
-                self._selector.register(member.process.stdout, selectors.EVENT_READ, member)  # type: ignore[arg-type]
+                self._selector.register(member.output, selectors.EVENT_READ, member)
         except BaseException:
             self.__exit__()
             raise
@@ -119,5 +118,3 @@ class Crew:
         for key, _ in self._selector.select(timeout_s):
             if not key.data.listen():
                 self._selector.unregister(key.fileobj)
-        for member in self.members:
-            member.check()

@@ -1,7 +1,6 @@
 """Which processes a scenario needs on which host, and with which command line and environment."""
 
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from flowcore.units import bps_from_gbps
 from nccl_shim.launcher import observed_environment
 
 WORKLOADS = ("auto", "synthetic", "ddp", "ps")
+CROSS_TRAFFIC = "bench.workload.cross_traffic"
 _ROOT = Path(__file__).parents[1]
 _RENDEZVOUS_PORT = 9  # the last of a job's ports
 # Variables of whoever started us that would give a job another identity or another plugin.
@@ -33,16 +33,29 @@ class Part:
     host: str
     counts: bool  # it prints the ends of its iterations
     start_s: float
-    argv: tuple[str, ...]
+    module: str  # whose main(*arguments) it runs
+    arguments: tuple[str, ...]
     env: Mapping[str, str]
 
 
 def module_for(job: JobSpec, workload: str) -> str:
-    """The module of bench.workload that plays the job."""
+    """The module that plays the job."""
     real = "ddp" if job.pattern is Pattern.ALLREDUCE else "ps"
     if workload in ("ddp", "ps") and workload != real:
         raise WorkloadError(f"workload {workload!r} cannot play job {job.name!r}: its pattern is {job.pattern}")
-    return "synthetic" if workload == "synthetic" else real
+    return f"bench.workload.{'synthetic' if workload == 'synthetic' else real}"
+
+
+def modules_for(scenario: Scenario, workload: str) -> list[str]:
+    """All that a run of the scenario needs."""
+    modules = [module_for(job, workload) for job in scenario.jobs]
+    return list(dict.fromkeys([*modules, *([CROSS_TRAFFIC] if scenario.cross_traffic else [])]))
+
+
+def nursery_environment() -> dict[str, str]:
+    """With the shim's hooks, which act on import; whose job it is, a process learns when it is born."""
+    env = _environment() | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    return env | observed_environment(env, (), "", job="nursery")
 
 
 def parts_of(scenario: Scenario, seed: int, workload: str, addresses: Addresses, directory: Path) -> list[Part]:
@@ -66,7 +79,6 @@ def _job_parts(
     members = [(host, False) for host in job.workers] + [(host, True) for host in job.servers]
     for host, serves in members:
         own = Assignment(job, number, seed, host, serves, data, control)
-        argv = (sys.executable, "-m", f"bench.workload.{module}", own.to_json())
         role = "server" if serves else "worker"
         env = _environment() | {
             "RANK": str(own.rank),
@@ -77,18 +89,18 @@ def _job_parts(
             "TP_SOCKET_IFNAME": DATA_IFNAME,
             "OMP_NUM_THREADS": "1",
         }
-        env |= observed_environment(env, argv, host, job.name, job.pattern.value, role, directory / host)
-        yield Part(f"{job.name} {role} on {host}", job.name, host, not serves, job.start_s, argv, env)
+        env |= observed_environment(env, (module,), host, job.name, job.pattern.value, role, directory / host)
+        name = f"{job.name} {role} on {host}"
+        yield Part(name, job.name, host, not serves, job.start_s, module, (own.to_json(),), env)
 
 
 def _cross_parts(bursts: CrossTraffic, number: int, seed: int, address: str, port: str) -> Iterator[Part]:
-    command = (sys.executable, "-m", "bench.workload.cross_traffic")
     times = (str(bursts.every_s), *map(str, bursts.lasts_s), str(bps_from_gbps(bursts.gbps)))
-    source = (*command, "source", address, port, *times, f"{seed}/cross/{number}")  # the simulator's draws
-    sink = (*command, "sink", address, port)
-    name = f"cross traffic {number}"
-    yield Part(f"{name} to {bursts.target}", None, bursts.target, False, 0.0, sink, _environment())
-    yield Part(f"{name} from {bursts.source}", None, bursts.source, True, 0.0, source, _environment())
+    source = ("source", address, port, *times, f"{seed}/cross/{number}")  # the simulator's draws
+    sink = ("sink", address, port)
+    for role, host, arguments in (("to", bursts.target, sink), ("from", bursts.source, source)):
+        name = f"cross traffic {number} {role} {host}"
+        yield Part(name, None, host, arguments is source, 0.0, CROSS_TRAFFIC, arguments, _environment())
 
 
 def _environment() -> dict[str, str]:

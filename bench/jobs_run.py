@@ -6,13 +6,14 @@ simulator's own TrainingJob, so that both are judged by the same code.
 
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from bench.jobs_control import Control, DaemonCpu
 from bench.jobs_crew import Crew, Member, RunFailed
 from bench.jobs_launch import parts_of
+from bench.jobs_nursery import Nursery
 from bench.testbed.leftovers import new_directory
 from bench.testbed.network import Testbed
 from bench.testbed.routes import flows_in, paths_of
@@ -35,7 +36,7 @@ class Run:
     cpu: DaemonCpu
 
 
-def run_once(scenario: Scenario, control: Control, workload: str, seed: int, tick: Callable[[], None]) -> Run:
+def run_once(scenario: Scenario, control: Control, workload: str, seed: int, nursery: Nursery) -> Run:
     """Raises RunFailed when a process fails or bytes are missing."""
     paths = paths_of(scenario.topology, flows_in(scenario))
     directory = new_directory()
@@ -44,7 +45,8 @@ def run_once(scenario: Scenario, control: Control, workload: str, seed: int, tic
             for host in scenario.topology.hosts:
                 (directory / host).mkdir()
             parts = parts_of(scenario, seed, workload, testbed.addresses, directory)
-            with control.running(testbed, scenario, directory) as running, Crew(testbed, parts, directory) as crew:
+            crew = Crew(nursery, testbed, parts, directory)
+            with control.running(testbed, scenario, directory) as running, crew:
                 crew.await_ready()
                 before = testbed.link_bytes()
                 begin_ns = crew.go()
@@ -52,7 +54,6 @@ def run_once(scenario: Scenario, control: Control, workload: str, seed: int, tic
                 end_ns = None if scenario.duration_s is None else begin_ns + round(scenario.duration_s * 1e9)
 
                 def finished() -> bool:
-                    tick()
                     for job in jobs:
                         job.iteration_ends_ns = ends_of(job.spec.name, crew.members, begin_ns)
                     return all(job.finished for job in jobs)

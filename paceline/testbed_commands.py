@@ -61,6 +61,7 @@ def run_jobs(args: argparse.Namespace) -> int:
     from bench.jobs_crew import RunFailed
     from bench.jobs_launch import WorkloadError, module_for
     from bench.jobs_measure import measure, plan
+    from bench.jobs_nursery import NurseryError
     from bench.jobs_report import CONTROL_COLUMNS, JOB_COLUMNS, control_rows, document, job_rows
     from bench.testbed.rootless import ensure_networks
     from paceline.console import print_json, print_table, progress_bar
@@ -78,7 +79,7 @@ def run_jobs(args: argparse.Namespace) -> int:
     chosen_seed = scenario.seed if args.seed is None else args.seed
     started_s = perf_counter()
     with progress_bar() as bar:
-        total_s = sum(planned.estimate_s for planned in plan(scenario, controls, args.repeat, args.workload))
+        total_s = sum(planned.estimate_s for planned in plan(scenario, controls, args.repeat))
         task = bar.add_task("starting", total=total_s)
 
         def progress(doing: str, worth_s: float) -> None:
@@ -86,7 +87,7 @@ def run_jobs(args: argparse.Namespace) -> int:
 
         try:
             measured = measure(scenario, controls, args.repeat, args.workload, chosen_seed, progress)
-        except RunFailed as error:
+        except (RunFailed, NurseryError) as error:
             raise CommandError(str(error)) from None
     wall_s = perf_counter() - started_s
     if args.json:

@@ -1,9 +1,12 @@
 """Who has which address.
 
-    10.0.0.0/16      data: what jobs use; on a host's eth0, behind the links whose capacity is emulated
-    10.255.0.0/16    control: every host and switch, on ctl0; a management network of its own, without limits, so that
+    198.18.0.0/16    data: what jobs use; on a host's eth0, behind the links whose capacity is emulated
+    198.19.0.0/16    control: every host and switch, on ctl0; a management network of its own, without limits, so that
                      a burst of gradients does not delay the decision about it (as operators wire it, too)
     169.254.0.0/16   gateways: a switch's own address on its data ports; nobody connects to it
+
+The first two are set aside for benchmarks (RFC 2544): no name server of the machine is among them, so that a job
+which looks up a name is refused at once instead of waiting for an answer (torch does, several times, 3 s each).
 
 A host has one data address, whatever its jobs: from an address one can tell the host, and only that.
 """
@@ -14,8 +17,8 @@ from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 
 from flowcore.topology import Topology
 
-DATA = IPv4Network("10.0.0.0/16")
-CONTROL = IPv4Network("10.255.0.0/16")
+DATA = IPv4Network("198.18.0.0/16")
+CONTROL = IPv4Network("198.19.0.0/16")
 GATEWAYS = IPv4Network("169.254.0.0/16")
 
 

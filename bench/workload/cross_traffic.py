@@ -1,8 +1,5 @@
 """Traffic nobody controls: one TCP connection that sends in bursts, no faster than it is told.
 
-    python -m bench.workload.cross_traffic sink   ADDRESS PORT
-    python -m bench.workload.cross_traffic source ADDRESS PORT EVERY_S SHORTEST_S LONGEST_S BPS SEED
-
 The source speaks the lines of stage.py; instead of an iteration's end it prints, after each burst, the bytes that the
 other side has acknowledged so far.
 """
@@ -10,7 +7,6 @@ other side has acknowledged so far.
 import random
 import socket
 import struct
-import sys
 import time
 
 from bench.workload.exchange import CHUNK_BYTES, connect, listen
@@ -55,5 +51,5 @@ def acknowledged_bytes(connection: socket.socket) -> int:
     return int(struct.unpack_from("=Q", info, _BYTES_ACKED_AT)[0])
 
 
-if __name__ == "__main__":
-    {"sink": sink, "source": source}[sys.argv[1]](*sys.argv[2:])
+def main(role: str, *arguments: str) -> None:
+    {"sink": sink, "source": source}[role](*arguments)

@@ -38,7 +38,13 @@ class Sender:
         self._writer.transmit(self._record, count, 0)
 
 
+class EveryoneLeft(ConnectionError):
+    """Those we wait for have closed their connections."""
+
+
 class Receiver:
+    left = False  # the other side has closed the connection
+
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
         self.received_bytes = 0
@@ -47,15 +53,17 @@ class Receiver:
 
     def receive(self) -> None:
         count = self.connection.recv_into(self._buffer)
-        if count == 0:
-            raise ConnectionError("the other side closed the connection")
+        self.left = count == 0
         self.received_bytes += count
 
 
 def exchange(senders: Sequence[Sender], receivers: Sequence[Receiver], done: Callable[[], bool]) -> None:
     """Moves bytes until `done`."""
     while not done():
+        receivers = [receiver for receiver in receivers if not receiver.left]
         able = [sender for sender in senders if sender.sent_bytes < sender.limit()]
+        if not receivers and not able:
+            raise EveryoneLeft
         readable, writable, _ = select.select(
             [receiver.connection for receiver in receivers], [sender.connection for sender in able], []
         )

@@ -14,7 +14,7 @@ import torch
 from torch.distributed import rpc
 
 from bench.workload.assignment import Assignment, ComputeTimes
-from bench.workload.stage import iteration_ended, wait_for_go
+from bench.workload.stage import done, iteration_ended, wait_for_go
 
 CHUNKS = 8  # per server: enough for push and pull to overlap, each still worth a call
 LEARNING_RATE = 1e-3
@@ -71,8 +71,9 @@ def work(own: Assignment, elements: int) -> None:
         iteration_ended()
 
 
-def main(own: Assignment) -> None:
+def main(assignment: str) -> None:
     global _shard
+    own = Assignment.from_json(assignment)
     torch.set_num_threads(1)
     torch.manual_seed(own.seed)
     elements = round(own.job.model_mb * 1e6 / 4 / len(own.job.servers))
@@ -87,10 +88,4 @@ def main(own: Assignment) -> None:
     if not own.serves:
         work(own, elements)
     rpc.shutdown()
-
-
-if __name__ == "__main__":
-    # Calls name the functions above by their module, which must not be __main__: every process has another.
-    from bench.workload import ps
-
-    ps.main(Assignment.from_json(sys.argv[1]))
+    done()

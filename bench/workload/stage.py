@@ -3,8 +3,9 @@
     process  ready                     connected, everything loaded
     runner   go 123456789              begin when the machine's monotonic clock shows this, in ns
     process  123999999                 the end of an iteration, on the same clock, one line each
+    process  done                      all is done; whoever leaves without this word has failed
 
-A process that has done its iterations exits; one that should do more than there is time for is killed.
+A process with more to do than there is time for is killed.
 """
 
 import sys
@@ -12,6 +13,7 @@ import time
 
 READY = "ready"
 GO = "go"
+DONE = "done"
 
 
 def wait_for_go() -> None:
@@ -25,3 +27,7 @@ def wait_for_go() -> None:
 
 def iteration_ended() -> None:
     print(time.monotonic_ns(), flush=True)
+
+
+def done() -> None:
+    print(DONE, flush=True)

@@ -11,8 +11,8 @@ import zlib
 from functools import partial
 
 from bench.workload.assignment import Assignment, ComputeTimes
-from bench.workload.exchange import Receiver, Sender, connect, exchange, listen
-from bench.workload.stage import iteration_ended, wait_for_go
+from bench.workload.exchange import EveryoneLeft, Receiver, Sender, connect, exchange, listen
+from bench.workload.stage import done, iteration_ended, wait_for_go
 from flowcore.scenario import Pattern
 from flowcore.units import bytes_from_mb
 from nccl_shim.layout import Kind, Source
@@ -75,7 +75,7 @@ def ps_worker(own: Assignment) -> None:
 
 
 def ps_server(own: Assignment) -> None:
-    """Serves until its workers are gone or it is killed."""
+    """Serves until its workers have left."""
     shard_bytes = _shard_bytes(own)
     connections = {}
     with listen(own.data[own.host], own.port + 1) as listener:
@@ -100,7 +100,7 @@ def ps_server(own: Assignment) -> None:
             served_bytes += shard_bytes
             exchange(senders, receivers, lambda: min(map(_moved, senders)) >= served_bytes)  # noqa: B023
             writer.mark_iteration()
-    except ConnectionError:
+    except EveryoneLeft:
         return
 
 
@@ -116,11 +116,12 @@ def _iterations(own: Assignment) -> range:
     return range(sys.maxsize if own.job.iterations is None else own.job.iterations)
 
 
-if __name__ == "__main__":
-    assignment = Assignment.from_json(sys.argv[1])
-    if assignment.job.pattern is Pattern.ALLREDUCE:
-        ring(assignment)
-    elif assignment.serves:
-        ps_server(assignment)
+def main(assignment: str) -> None:
+    own = Assignment.from_json(assignment)
+    if own.job.pattern is Pattern.ALLREDUCE:
+        ring(own)
+    elif own.serves:
+        ps_server(own)
     else:
-        ps_worker(assignment)
+        ps_worker(own)
+    done()

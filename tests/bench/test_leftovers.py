@@ -47,12 +47,14 @@ def test_a_killed_owner_leaves_nothing_and_clean_takes_the_rest() -> None:
     with subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, text=True) as owner:
         assert owner.stdout is not None
         left = json.loads(owner.stdout.readline())
-        mark = owner_mark(owner.pid)
-        assert {pid for pid, of in marked_processes() if of == mark} == {*left["pids"], left["grandchild"]}
-        remove_leftovers()  # takes nothing of an owner that lives
-        assert all(map(alive, [*left["pids"], left["grandchild"]]))
-        assert Path(left["directory"]).is_dir()
-        owner.send_signal(signal.SIGKILL)
+        try:
+            mark = owner_mark(owner.pid)
+            assert {pid for pid, of in marked_processes() if of == mark} == {*left["pids"], left["grandchild"]}
+            remove_leftovers()  # takes nothing of an owner that lives
+            assert all(map(alive, [*left["pids"], left["grandchild"]]))
+            assert Path(left["directory"]).is_dir()
+        finally:
+            owner.send_signal(signal.SIGKILL)
     assert wait_until(lambda: not any(map(alive, left["pids"])))
     assert alive(left["grandchild"])
     removed = remove_leftovers()
