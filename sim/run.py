@@ -68,7 +68,7 @@ def run(
         scenario, policy, seed, latency_ms=latency_ms, local=local, recording=recording, journal=journal
     )
     simulation.run(ticker)
-    jobs = tuple(_job_result(job, alone_s[name], simulation.now_ns) for name, job in simulation.jobs.items())
+    jobs = tuple(job_result(job, alone_s[name], simulation.now_ns) for name, job in simulation.jobs.items())
     planned = [
         max(switch.table.peak_ratio, switch.arena.peak_ratio if switch.arena is not None else 0.0)
         for switch in (*simulation.switches.values(), *(host.local for host in simulation.hosts.values()))
@@ -135,7 +135,7 @@ def percentile(values: list[float], percent: float) -> float:
     return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)] if ordered else 0.0
 
 
-def _job_result(job: TrainingJob, alone_s: float, now_ns: int) -> JobResult:
+def job_result(job: TrainingJob, alone_s: float, now_ns: int) -> JobResult:
     times = iteration_times_s(job)
     mean_s = mean_iteration_s(job, now_ns)
     steady = times[WARM_UP_ITERATIONS:] or times

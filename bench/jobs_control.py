@@ -1,0 +1,68 @@
+"""What decides how fast the jobs of a run may send: TCP alone, or the daemons with one of their policies.
+
+A control names the congestion control of the hosts' routes and, while the jobs run, keeps whatever processes it needs
+in the testbed's namespaces; `cpu_percent` is what those took.
+"""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from bench.testbed.network import Testbed
+from flowcore.policy import POLICIES
+from flowcore.scenario import Scenario
+
+TCP = ("reno", "cubic", "bbr")
+ALONE_CONTROL = "cubic"  # under which a job alone is measured, for all to be compared with
+
+
+class ControlError(Exception):
+    """The control cannot be used here; str() says why in one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonCpu:
+    """Of one core, summed over all daemons of the kind."""
+
+    host_percent: float = 0.0
+    switch_percent: float = 0.0
+
+
+class Running(Protocol):
+    def cpu(self) -> DaemonCpu:
+        """What the control's processes have taken since it started."""
+
+
+class Control(Protocol):
+    name: str
+    congestion_control: str
+
+    def running(self, testbed: Testbed, scenario: Scenario, directory: Path) -> AbstractContextManager[Running]:
+        """In force within the block. Each host's counters are in `directory`/HOST."""
+
+
+class NoDaemons:
+    def cpu(self) -> DaemonCpu:
+        return DaemonCpu()
+
+
+class TcpControl:
+    """The kernel's congestion control and nothing else."""
+
+    def __init__(self, name: str) -> None:
+        self.name = self.congestion_control = name
+
+    @contextmanager
+    def running(self, testbed: Testbed, scenario: Scenario, directory: Path) -> Iterator[Running]:
+        yield NoDaemons()
+
+
+def control_named(name: str) -> Control:
+    """Raises ControlError for what is no control, or cannot be used yet."""
+    if name in TCP:
+        return TcpControl(name)
+    if name in POLICIES:
+        raise ControlError(f"control {name!r} needs hostd and switchd, which are not part of this version yet")
+    raise ControlError(f"no control {name!r}; expected one of {', '.join((*TCP, *POLICIES))}")

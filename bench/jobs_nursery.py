@@ -1,0 +1,143 @@
+"""Where the processes of a run come from: forks of one that has imported everything.
+
+Importing torch and what DDP needs of it takes three seconds of CPU per process, for every run again. So one process,
+the nursery, imports it once, with the shim's hooks as the launcher installs them, and forks for each part of a run.
+A fork enters its host's namespace, takes the environment and the files it is given, and runs the workload's `main`.
+It is killed when the nursery ends, and the nursery when we end.
+"""
+
+import ctypes
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
+
+from bench.testbed.namespace import CLONE_NEWNET, OWNER_VARIABLE, Namespace, die_with, owner_mark
+
+_MESSAGE_BYTES = 1 << 17
+_READY = b"ready"
+
+
+class NurseryError(Exception):
+    """What a workload needs cannot be imported; str() is one line."""
+
+
+class Child:
+    """A process that is not our child: known by a descriptor."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        try:
+            self._handle: int | None = os.pidfd_open(pid)
+        except ProcessLookupError:
+            self._handle = None
+
+    def end(self) -> None:
+        """Kills it, and returns when it is gone."""
+        if self._handle is not None:
+            try:
+                signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+                select.select([self._handle], [], [])
+            except ProcessLookupError:
+                pass
+            os.close(self._handle)
+            self._handle = None
+
+
+class Nursery:
+    """Use as a context manager; `modules` are imported beforehand."""
+
+    def __init__(self, modules: Sequence[str], env: Mapping[str, str]) -> None:
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        command = [sys.executable, "-m", "bench.jobs_nursery", str(theirs.fileno()), *modules]
+        marked = {**env, OWNER_VARIABLE: owner_mark(os.getpid())}
+        with theirs:
+            self._process = subprocess.Popen(
+                command, env=marked, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()],
+                preexec_fn=die_with(os.getpid()),
+            )  # fmt: skip
+        answer = self._socket.recv(_MESSAGE_BYTES)
+        if answer != _READY:
+            self.close()
+            raise NurseryError(answer.decode() or "the process that starts the jobs' processes did not start")
+
+    def __enter__(self) -> "Nursery":
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._socket.close()
+        self._process.wait()
+
+    def bear(
+        self,
+        namespace: Namespace,
+        module: str,
+        arguments: Sequence[str],
+        env: Mapping[str, str],
+        files: Sequence[int],
+    ) -> Child:
+        """Runs `module.main(*arguments)` in a new process; `files` become its standard input, output and error."""
+        message = json.dumps({"module": module, "arguments": list(arguments), "env": dict(env)}).encode()
+        socket.send_fds(self._socket, [message], [namespace.fd, *files])
+        return Child(int(self._socket.recv(_MESSAGE_BYTES)))
+
+
+def _serve(line: socket.socket, modules: Sequence[str]) -> None:
+    try:
+        for module in modules:
+            importlib.import_module(module)
+    except ImportError as error:
+        line.send(f"{error}".encode())
+        return
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel buries the dead
+    line.send(_READY)
+    nursery_pid = os.getpid()
+    while True:
+        message, files, _, _ = socket.recv_fds(line, _MESSAGE_BYTES, 4)
+        if not message:
+            return
+        pid = os.fork()
+        if pid == 0:
+            line.close()
+            die_with(nursery_pid)()
+            _live(json.loads(message), files)
+        for file in files:
+            os.close(file)
+        line.send(str(pid).encode())
+
+
+def _live(part: Mapping[str, object], files: Sequence[int]) -> NoReturn:
+    status = 1
+    try:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        namespace, *standard = files
+        if ctypes.CDLL(None).setns(namespace, CLONE_NEWNET) != 0:
+            raise OSError("cannot enter the host's namespace")
+        for number, file in enumerate(standard):
+            os.dup2(file, number)
+        for file in files:
+            os.close(file)
+        os.environ.clear()
+        os.environ.update(part["env"])
+        importlib.import_module(str(part["module"])).main(*part["arguments"])
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+if __name__ == "__main__":
+    _serve(socket.socket(fileno=int(sys.argv[1])), sys.argv[2:])

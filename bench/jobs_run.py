@@ -1,0 +1,97 @@
+"""One run: the jobs of a scenario on a testbed under one control, and the check that their bytes went over it.
+
+An iteration of a job ends when the last of its workers has ended it, as in the simulator. Measured ends fill the
+simulator's own TrainingJob, so that both are judged by the same code.
+"""
+
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from bench.jobs_control import Control, DaemonCpu
+from bench.jobs_crew import Crew, Member, RunFailed
+from bench.jobs_launch import parts_of
+from bench.jobs_nursery import Nursery
+from bench.testbed.leftovers import new_directory
+from bench.testbed.network import Testbed
+from bench.testbed.routes import flows_in, paths_of
+from flowcore.patterns import flows_of
+from flowcore.scenario import Scenario
+from flowcore.topology import link_name
+from sim.jobs import TrainingJob
+
+# A model's size is rounded to whole rows of a layer; headers outweigh that except where a model is tiny.
+LEAST_SHARE = 0.99
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    control: str
+    jobs: tuple[TrainingJob, ...]  # ends of iterations counted from the beginning of the run
+    lasted_ns: int
+    link_bytes: Mapping[str, int]
+    cross_traffic_bytes: tuple[int, ...]  # acknowledged, by burst source
+    cpu: DaemonCpu
+
+
+def run_once(scenario: Scenario, control: Control, workload: str, seed: int, nursery: Nursery) -> Run:
+    """Raises RunFailed when a process fails or bytes are missing."""
+    paths = paths_of(scenario.topology, flows_in(scenario))
+    directory = new_directory()
+    try:
+        with Testbed(scenario.topology, control.congestion_control, paths) as testbed:
+            for host in scenario.topology.hosts:
+                (directory / host).mkdir()
+            parts = parts_of(scenario, seed, workload, testbed.addresses, directory)
+            crew = Crew(nursery, testbed, parts, directory)
+            with control.running(testbed, scenario, directory) as running, crew:
+                crew.await_ready()
+                before = testbed.link_bytes()
+                begin_ns = crew.go()
+                jobs = [TrainingJob(spec, seed) for spec in scenario.jobs]
+                end_ns = None if scenario.duration_s is None else begin_ns + round(scenario.duration_s * 1e9)
+
+                def finished() -> bool:
+                    for job in jobs:
+                        job.iteration_ends_ns = ends_of(job.spec.name, crew.members, begin_ns)
+                    return all(job.finished for job in jobs)
+
+                crew.follow(finished, end_ns)
+                lasted_ns = time.monotonic_ns() - begin_ns
+                finished()  # what was printed last
+                after = testbed.link_bytes()
+                cpu = running.cpu()
+                sources = [member for member in crew.members if member.part.job is None and member.part.counts]
+                cross = tuple(max(source.numbers, default=0) for source in sources)
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+    carried = {link: after[link] - before[link] for link in after}
+    check_bytes(jobs, paths, carried)
+    return Run(control.name, tuple(jobs), lasted_ns, carried, cross, cpu)
+
+
+def ends_of(job: str, members: Sequence[Member], begin_ns: int) -> list[int]:
+    """When each iteration was over for the last of the job's workers."""
+    ends = [member.numbers for member in members if member.part.job == job and member.part.counts]
+    return [max(iteration) - begin_ns for iteration in zip(*ends, strict=False)]
+
+
+def check_bytes(
+    jobs: Sequence[TrainingJob], paths: Mapping[tuple[str, str], tuple[str, ...]], carried: Mapping[str, int]
+) -> None:
+    """Every link must have carried what the jobs' iterations needed of it."""
+    needed: dict[str, float] = {}
+    for job in jobs:
+        for spec in flows_of(job.spec):
+            if not spec.flow.local:
+                for source, target in pairwise(paths[spec.flow.source, spec.flow.target]):
+                    link = link_name(source, target)
+                    needed[link] = needed.get(link, 0.0) + spec.size_bytes * len(job.iteration_ends_ns)
+    for link, size_bytes in needed.items():
+        if carried[link] < LEAST_SHARE * size_bytes:
+            raise RunFailed(
+                f"link {link} carried {carried[link]} bytes where the jobs' iterations need {size_bytes:.0f}: "
+                "they went past the emulated network"
+            )

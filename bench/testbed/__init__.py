@@ -1,0 +1,1 @@
+"""An emulated cluster on one machine: hosts and switches are network namespaces, cables are veth pairs."""

@@ -1,0 +1,138 @@
+"""Network namespaces without a name.
+
+Law: a namespace lives as long as somebody holds it: an open descriptor, a process in it. We hold the only descriptor,
+and every process we start in it dies with us (PR_SET_PDEATHSIG), so that whatever way we end, SIGKILL included, the
+kernel takes the namespace down, and with it its devices, routes, qdiscs and classes. Nothing is written to /run.
+
+A namespace belongs to a thread: `enter` moves the calling thread in and back, a process started meanwhile is born in
+it, and a socket stays where it was made. Python 3.11 has no os.setns, hence ctypes.
+"""
+
+import ctypes
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from ipaddress import IPv4Interface
+from typing import Any
+
+from pyroute2 import IPRoute
+
+CLONE_NEWNET = 0x4000_0000
+PR_SET_PDEATHSIG = 1
+_OWN = "/proc/thread-self/ns/net"
+
+# A process we started carries this variable, with the owner's mark: how `paceline bench clean` knows what is ours.
+OWNER_VARIABLE = "PACELINE_TESTBED"
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Namespace:
+    """A network namespace of our own, with `lo` up. Close it, or use it as a context manager."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name  # for people; the kernel knows none
+        with _back_where_we_were():
+            _checked(_libc.unshare(CLONE_NEWNET), f"no network namespace for {name}")
+            self.fd = os.open(_OWN, os.O_RDONLY | os.O_CLOEXEC)
+            self.netlink = IPRoute()  # a socket stays in the namespace it was made in
+        self.netlink.link("set", index=1, state="up")
+
+    def __enter__(self) -> "Namespace":
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Lets go of it; the kernel removes it once no process is left in it."""
+        if self.fd >= 0:
+            self.netlink.close()
+            os.close(self.fd)
+            self.fd = -1
+
+    @property
+    def path(self) -> str:
+        """For other processes to open and setns into, as long as we live."""
+        return f"/proc/{os.getpid()}/fd/{self.fd}"
+
+    @contextmanager
+    def enter(self) -> Iterator[None]:
+        """The calling thread is in the namespace until the block ends. Do not await inside."""
+        with _back_where_we_were():
+            _checked(_libc.setns(self.fd, CLONE_NEWNET), f"cannot enter {self.name}")
+            yield
+
+    def popen(
+        self, argv: Sequence[str], env: Mapping[str, str] | None = None, **options: Any
+    ) -> "subprocess.Popen[Any]":
+        """A process in the namespace that is killed when the calling thread ends: call it from the main thread."""
+        marked = {**(os.environ if env is None else env), OWNER_VARIABLE: owner_mark(os.getpid())}
+        with self.enter():
+            return subprocess.Popen(argv, env=marked, preexec_fn=die_with(os.getpid()), **options)
+
+    def index_of(self, ifname: str) -> int:
+        """The interface's number, by which netlink knows it."""
+        return int(self.netlink.link_lookup(ifname=ifname)[0])
+
+
+def connect(
+    a: Namespace,
+    a_ifname: str,
+    b: Namespace,
+    b_ifname: str,
+    addresses: tuple[IPv4Interface | None, IPv4Interface | None] = (None, None),
+    **attributes: Any,
+) -> tuple[int, int]:
+    """A cable: a veth pair between two namespaces, both ends up; `attributes` such as mtu=9000 are for both ends.
+
+    Returns the interface numbers.
+    """
+    a.netlink.link(
+        "add", kind="veth", ifname=a_ifname, peer={"ifname": b_ifname, "net_ns_fd": b.fd, **attributes}, **attributes
+    )
+    ends = (a, a.index_of(a_ifname)), (b, b.index_of(b_ifname))
+    for (namespace, index), address in zip(ends, addresses, strict=True):
+        if address is not None:
+            namespace.netlink.addr("add", index=index, address=str(address.ip), prefixlen=address.network.prefixlen)
+        namespace.netlink.link("set", index=index, state="up")
+    return ends[0][1], ends[1][1]
+
+
+def owner_mark(pid: int) -> str:
+    """A process for certain: numbers are used again, but not with the same start time."""
+    with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as stat:  # noqa: PTH123
+        fields_after_name = stat.read().rpartition(")")[2].split()
+    return f"{pid}-{fields_after_name[19]}"
+
+
+def die_with(parent_pid: int) -> Callable[[], None]:
+    """A preexec_fn: the process is killed when its parent ends."""
+
+    def before_exec() -> None:
+        _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent_pid:  # it ended before we asked
+            os._exit(1)
+
+    return before_exec
+
+
+@contextmanager
+def _back_where_we_were() -> Iterator[None]:
+    before = os.open(_OWN, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        yield
+    finally:
+        try:
+            _checked(_libc.setns(before, CLONE_NEWNET), "cannot go back to the namespace we came from")
+        finally:
+            with suppress(OSError):
+                os.close(before)
+
+
+def _checked(result: int, what: str) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")

@@ -1,0 +1,52 @@
+"""Networks without root: in a user namespace of one's own one is root over networks one makes oneself.
+
+The kernel moves only a single-threaded process into a new user namespace, and by the time we know that we need one,
+libraries have started threads. So we exec ourselves again through this file, which does nothing else: it enters the
+user namespace, maps our user to root there, and execs the original command line.
+"""
+
+import ctypes
+import os
+import sys
+from pathlib import Path
+
+CLONE_NEWUSER = 0x1000_0000
+CLONE_NEWNET = 0x4000_0000
+CAP_NET_ADMIN = 12
+CAP_SYS_ADMIN = 21
+_REQUIRED = 1 << CAP_NET_ADMIN | 1 << CAP_SYS_ADMIN
+
+
+def may_make_networks() -> bool:
+    status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
+    effective = next(line.split()[1] for line in status.splitlines() if line.startswith("CapEff:"))
+    return int(effective, 16) & _REQUIRED == _REQUIRED
+
+
+def ensure_networks() -> None:
+    """Returns if we may make networks; otherwise this process starts anew where it may."""
+    if not may_make_networks():
+        sys.stdout.flush()
+        os.execv(sys.executable, [sys.executable, __file__, *sys.orig_argv[1:]])
+
+
+def enter_user_namespace() -> None:
+    """From here on we may make networks, and reach none of those outside."""
+    user, group = os.geteuid(), os.getegid()
+    libc = ctypes.CDLL(None, use_errno=True)
+    # A network of its own as well: to step out of a namespace one must be root over the one to return to.
+    if libc.unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"no root, and no user namespace either: {os.strerror(number)}")
+    own = Path("/proc/self")
+    (own / "setgroups").write_text("deny")  # the kernel's condition for mapping one's group without privilege
+    (own / "gid_map").write_text(f"0 {group} 1")
+    (own / "uid_map").write_text(f"0 {user} 1")
+
+
+if __name__ == "__main__":
+    try:
+        enter_user_namespace()
+    except OSError as error:
+        sys.exit(f"paceline: {error.strerror or error}")
+    os.execv(sys.executable, [sys.executable, *sys.argv[1:]])

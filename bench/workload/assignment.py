@@ -1,0 +1,59 @@
+"""What one process of a job is told: the job, its own part, and where the others are. Travels as JSON."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Self
+
+from flowcore.scenario import JobSpec, Pattern
+from sim.jobs import TrainingJob
+
+PORTS_PER_JOB = 10
+FIRST_PORT = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    job: JobSpec
+    number: int  # of the job in the scenario; gives it ports of its own
+    seed: int
+    host: str
+    serves: bool  # a parameter server, not a worker
+    data: Mapping[str, str]  # host -> address on the network whose capacity is emulated
+    control: Mapping[str, str]  # host -> address on the other one
+
+    @property
+    def rank(self) -> int:
+        """Workers first, then servers."""
+        if self.serves:
+            return len(self.job.workers) + self.job.servers.index(self.host)
+        return self.job.workers.index(self.host)
+
+    @property
+    def world_size(self) -> int:
+        return len(self.job.workers) + len(self.job.servers)
+
+    @property
+    def port(self) -> int:
+        return FIRST_PORT + PORTS_PER_JOB * self.number
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        fields = json.loads(text)
+        job = fields.pop("job")
+        lists = {name: tuple(job[name]) for name in ("workers", "servers")}
+        return cls(job=JobSpec(**job | lists | {"pattern": Pattern(job["pattern"])}), **fields)
+
+
+class ComputeTimes:
+    """How long a worker computes, iteration by iteration: the simulator's own draws for the same seed."""
+
+    def __init__(self, assignment: Assignment) -> None:
+        self._job = TrainingJob(assignment.job, assignment.seed)
+        self._worker = self._job.workers[assignment.host]
+
+    def next_s(self) -> float:
+        return self._job.compute_ns(self._worker) / 1e9

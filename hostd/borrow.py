@@ -1,0 +1,59 @@
+"""A job's socket, borrowed for one system call or two. Law: a copy that stays open holds back the job's FIN.
+
+pidfd_getfd copies a descriptor out of another process. Between looking and borrowing the job may have closed the
+socket and the number may name something else, so every borrowing checks the cookie, which the kernel gives to one
+socket only, ever. What has gone is a fact of life here, not an error: `Gone`.
+
+Needs the right to ptrace the process: the same user, or CAP_SYS_PTRACE.
+"""
+
+import ctypes
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+PIDFD_GETFD = 438  # on every architecture
+SO_COOKIE = 57
+_TCP = (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Gone(Exception):
+    """The process ended, or closed this socket."""
+
+
+@contextmanager
+def borrowed(pid: int, fd: int, cookie: int | None = None) -> Iterator[socket.socket]:
+    """The socket behind `fd` of process `pid`; raises Gone, or PermissionError when it is not ours to borrow.
+
+    With a cookie we know it already, and its options can be used. Without one the kernel is asked what it is (three
+    more system calls), and its addresses can be read too.
+    """
+    try:
+        process = os.pidfd_open(pid)
+    except ProcessLookupError:
+        raise Gone(f"process {pid} has ended") from None
+    try:
+        copy = _libc.syscall(PIDFD_GETFD, process, fd, 0)
+    finally:
+        os.close(process)
+    if copy < 0:
+        number = ctypes.get_errno()
+        if isinstance(refused := OSError(number, os.strerror(number)), PermissionError):
+            raise refused
+        raise Gone(f"process {pid} has closed descriptor {fd}")
+    try:
+        taken = socket.socket(fileno=copy) if cookie is None else socket.socket(*_TCP, fileno=copy)
+    except OSError:  # not even a socket
+        os.close(copy)
+        raise Gone(f"descriptor {fd} of process {pid} is no socket") from None
+    with taken:
+        if cookie is not None and cookie_of(taken) != cookie:
+            raise Gone(f"descriptor {fd} of process {pid} is another socket now")
+        yield taken
+
+
+def cookie_of(borrowed_socket: socket.socket) -> int:
+    """The kernel's name for a socket, never used again until the next boot."""
+    return int.from_bytes(borrowed_socket.getsockopt(socket.SOL_SOCKET, SO_COOKIE, 8), "little")

@@ -1,0 +1,64 @@
+"""What an enforcement backend is.
+
+    attach     these are the flow's sockets now         on change
+    apply      these flows' limits                      every slot, one batched call
+    refresh    devices come and go                      about once a second, and after trouble
+
+Law: jobs end, sockets close and devices vanish at any moment. None of that is an error of ours, so nothing of it is
+raised into the loop: it comes back as Trouble, to be counted. Whatever a backend changes is in the journal first, so
+that anybody can take it back; `close` takes it back here.
+
+Rates count bytes on the wire, Ethernet headers included, as the capacity of a link does. UNLIMITED lifts a limit.
+Limits are never below FLOOR_BPS: slower than that a single bundle of segments is a debt that outlives the limit. A
+flow that has nothing to send should be given a guarantee of 0, which frees what it was promised for the others.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from flowcore.patterns import FlowId
+from hostd.sockets import DataSocket
+
+FLOOR_BPS = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    flow: FlowId
+    rate_bps: float  # guaranteed
+    ceiling_bps: float  # what it may borrow up to
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Something that could not be enforced, and why; for a counter and the log."""
+
+    flow: FlowId | None
+    reason: str
+
+
+class CannotEnforce(Exception):
+    """The backend cannot work on this host; str() says why and what to change."""
+
+
+class Backend(Protocol):
+    name: str
+
+    def attach(self, flow: FlowId, sockets: Sequence[DataSocket]) -> list[Trouble]:
+        """Controls exactly these sockets of the flow from now on; those that left are as they were before."""
+
+    def detach(self, flow: FlowId) -> list[Trouble]:
+        """Forgets the flow; its sockets are as they were before."""
+
+    def apply(self, limits: Sequence[Limit]) -> list[Trouble]:
+        """Sets them; a flow that is not attached yet gets its limit when it is."""
+
+    def refresh(self) -> list[Trouble]:
+        """Sets up what appeared, forgets what vanished."""
+
+    def read_back(self) -> dict[FlowId, Limit]:
+        """What the kernel says it holds each attached flow to."""
+
+    def close(self) -> list[Trouble]:
+        """Restores everything."""

@@ -1,0 +1,181 @@
+"""htb: a class per flow, its guarantee served first and what others leave borrowed up to its ceiling.
+
+    socket ── SO_PRIORITY = the class's handle ──▶ class ace:N on the device its local address is on
+
+Every device has the same class numbers, so a socket's priority is right wherever its packets leave. A flow whose
+sockets leave through several devices has its limit divided among them by their number. A device is set up when the
+first socket of a flow needs it: one that appears later is found then, and one that carries no flow is never
+touched.
+
+The priority does not survive a veth: for a job in a container with a network of its own it is out of reach, and its
+sockets come back as trouble (use pacing).
+
+A lifted limit becomes "nothing guaranteed, all may be borrowed", because a guarantee beyond the link's rate would
+be sent without asking the link's class, and leave it in debt for as long afterwards. Hand-over has no debt either:
+a class that is held back by its guarantee alone borrows, and what it borrows is not charged to it.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from flowcore.patterns import FlowId
+from flowcore.units import UNLIMITED
+from hostd.devices import link_speed_bps, read_devices
+from hostd.enforce.base import FLOOR_BPS, CannotEnforce, Limit, Trouble
+from hostd.enforce.held_sockets import SO_PRIORITY, HeldSockets
+from hostd.enforce.htb_device import FIRST_MINOR, LAST_MINOR, MAJOR, HtbDevice
+from hostd.journal import Journal
+from hostd.netlink import Message, Netlink, means_absent
+from hostd.sockets import DataSocket, own_namespace
+
+# The largest bundle of segments on our devices: see docs/hostd.md for what it buys and costs.
+BUNDLE_BYTES = 8192
+
+
+@dataclass(slots=True)
+class _Flow:
+    minor: int
+    limit: Limit
+    sockets: tuple[DataSocket, ...] = ()
+    share: Mapping[str, float] = field(default_factory=dict)  # of the limit, by device
+
+
+class HtbBackend:
+    name = "htb"
+
+    def __init__(
+        self,
+        journal: Journal,
+        link_bps: Callable[[str], float | None] = link_speed_bps,
+        *,
+        bundle_bytes: int | None = BUNDLE_BYTES,
+        takeover: bool = False,
+    ) -> None:
+        """`link_bps` says how fast a device is, by name; bundle_bytes None leaves bundles as they are."""
+        self._journal = journal
+        self._link_bps = link_bps
+        self._bundle_bytes = bundle_bytes
+        self._takeover = takeover
+        self._netlink = Netlink()
+        self._namespace = own_namespace()
+        self._held = HeldSockets(journal, [SO_PRIORITY])
+        self._present = read_devices(self._netlink)
+        self._trees: dict[str, HtbDevice] = {}
+        self._flows: dict[FlowId, _Flow] = {}
+        self._waiting: dict[FlowId, Limit] = {}  # limits of flows not attached yet
+        self._free_minors = list(range(LAST_MINOR, FIRST_MINOR - 1, -1))
+
+    def set_up(self, name: str) -> HtbDevice:
+        """Our tree on this device, made if it is not there; raises CannotEnforce or OSError."""
+        if name not in self._trees:
+            device = self._present[name]
+            self._trees[name] = HtbDevice(
+                self._netlink, self._journal, device, self._link_bps(name), self._bundle_bytes, self._takeover
+            )
+        return self._trees[name]
+
+    def attach(self, flow: FlowId, sockets: Sequence[DataSocket]) -> list[Trouble]:
+        state = self._flows.get(flow)
+        if state is None:
+            limit = self._waiting.pop(flow, Limit(flow, UNLIMITED, UNLIMITED))
+            state = self._flows[flow] = _Flow(self._free_minors.pop(), limit)
+        within = tuple(one for one in sockets if one.namespace == self._namespace)
+        fresh = [one for one in within if one not in state.sockets]
+        left = [one for one in state.sockets if one not in within]
+        state.sockets = within
+        troubles = [f"process {one.pid} has a network of its own" for one in sockets if one not in within]
+        # The class is there before the first packet asks for it.
+        troubles += self._place(state)
+        troubles += self._held.give_back(left)
+        troubles += self._held.hold(fresh)
+        troubles += self._held.set(fresh, SO_PRIORITY, (MAJOR | state.minor).to_bytes(4, "little"))
+        return [Trouble(flow, reason) for reason in troubles]
+
+    def detach(self, flow: FlowId) -> list[Trouble]:
+        self._waiting.pop(flow, None)
+        state = self._flows.pop(flow, None)
+        if state is None:
+            return []
+        # Lifted first: what is queued leaves before the sockets' next packets take another way. The class stays, for
+        # the next flow: deleting it would drop what it holds.
+        state.limit = Limit(flow, UNLIMITED, UNLIMITED)
+        troubles = self._send([state]) + self._held.give_back(state.sockets)
+        self._free_minors.append(state.minor)
+        return [Trouble(flow, reason) for reason in troubles]
+
+    def apply(self, limits: Sequence[Limit]) -> list[Trouble]:
+        states = []
+        for limit in limits:
+            state = self._flows.get(limit.flow)
+            if state is None:
+                self._waiting[limit.flow] = limit
+            else:
+                state.limit = limit
+                states.append(state)
+        return [Trouble(None, reason) for reason in self._send(states)]
+
+    def refresh(self) -> list[Trouble]:
+        self._present = read_devices(self._netlink)
+        for name, tree in list(self._trees.items()):
+            if name not in self._present or self._present[name].ifindex != tree.device.ifindex:
+                del self._trees[name]  # it has gone, and what we had on it; a namesake is set up anew
+                self._journal.forget((f"qdisc {name}", f"gso {name}"))
+        return [Trouble(flow, reason) for flow, state in self._flows.items() for reason in self._place(state)]
+
+    def read_back(self) -> dict[FlowId, Limit]:
+        rates = {name: tree.rates() for name, tree in self._trees.items()}
+        found = {}
+        for flow, state in self._flows.items():
+            there = [rates[name][state.minor] for name in state.share if state.minor in rates.get(name, {})]
+            if there:
+                found[flow] = Limit(flow, sum(rate for rate, _ in there), sum(ceiling for _, ceiling in there))
+        return found
+
+    def close(self) -> list[Trouble]:
+        problems = self._journal.close()
+        self._netlink.close()
+        return [Trouble(None, f"{key}: {problem}") for key, problem in problems.items()]
+
+    def _place(self, state: _Flow) -> list[str]:
+        """A class on every device the flow's sockets leave through, with its part of the limit."""
+        if not {one.local for one in state.sockets} <= self._addresses().keys():
+            self._present = read_devices(self._netlink)  # a device or an address that has come since
+        name_of = self._addresses()
+        troubles, count = [], Counter[str]()
+        for one in state.sockets:
+            name = name_of.get(one.local)
+            try:
+                if name is None:
+                    raise CannotEnforce(f"no device has the address {one.local}")
+                self.set_up(name)
+                count[name] += 1
+            except (CannotEnforce, OSError) as error:
+                troubles.append(str(error))
+        state.share = {name: number / count.total() for name, number in count.items()}
+        return troubles + self._send([state])
+
+    def _addresses(self) -> dict[str, str]:
+        return {address: name for name, device in self._present.items() for address in device.addresses}
+
+    def _send(self, states: Iterable[_Flow]) -> list[str]:
+        """One send for all classes of these flows."""
+        messages: list[Message] = []
+        origin: list[tuple[HtbDevice, int]] = []
+        for state in states:
+            ceiling_bps = max(state.limit.ceiling_bps, FLOOR_BPS)
+            # Of a lifted guarantee nothing is left: see above.
+            rate_bps = max(state.limit.rate_bps, FLOOR_BPS) if state.limit.rate_bps < UNLIMITED else FLOOR_BPS
+            for name, share in state.share.items():
+                if (tree := self._trees.get(name)) is None:
+                    continue  # refresh() has found it gone, and no place for the flow yet
+                made = tree.set_class(state.minor, rate_bps * share, ceiling_bps * share)
+                messages += made
+                origin += [(tree, state.minor)] * len(made)
+        troubles = []
+        for index, error in self._netlink.send(messages).items():
+            tree, minor = origin[index]
+            if means_absent(error):
+                tree.lost_class(minor)
+            troubles.append(f"class {minor:x} on {tree.device.name}: {error.strerror}")
+        return troubles

@@ -1,0 +1,127 @@
+"""Our HTB tree on one device.
+
+    ace:          root. What nobody classified passes by all classes, first and unlimited, as if we were not there
+    └─ ace:1      the link: its rate is what flows may borrow from each other
+       ├─ ace:2   a flow: its guarantee as rate, its ceiling as ceil, and a bounded queue
+       └─ ...
+
+A flow keeps its class for life and only the class changes: a live socket moved to another class would overtake its
+own packets. Queues: TCP itself keeps no more than two bundles or a millisecond per socket below it (TCP small
+queues), so a class's queue stays short at any rate; the bound is for traffic that ignores this, and is explicit
+because the default, the device's txqueuelen, is 0 or 1000 bundles depending on the device.
+"""
+
+import struct
+from collections.abc import Mapping
+
+from flowcore.units import UNLIMITED
+from hostd.devices import IFINFOMSG, IFLA_GSO_IPV4_MAX_SIZE, IFLA_GSO_MAX_SIZE, Device
+from hostd.enforce.base import CannotEnforce
+from hostd.enforce.htb_class import RTM_GETTCLASS, TCMSG, class_message, rates_of
+from hostd.enforce.qdisc_tree import RTM_NEWQDISC, TC_H_ROOT, Node, delete_root, read_tree
+from hostd.journal import Journal
+from hostd.netlink import NLM_F_CREATE, NLM_F_EXCL, Message, Netlink, attribute
+from hostd.undo import NetlinkUndo
+
+MAJOR = 0x0ACE_0000  # "ace:"; the kernel gives out 8000: and above by itself
+_LINK_MINOR = 1
+FIRST_MINOR, LAST_MINOR = 2, 0xFFFF
+
+# A link whose speed nobody knows: more than any, and still far from overflowing the kernel's arithmetic.
+UNCAPPED_BPS = 1e13
+
+# Sockets of one flow on one device for which the queue has room; NCCL opens up to 64 per peer.
+_SOCKETS = 64
+
+# For what lies in a class's queue when its limit is lifted: milliseconds at any rate a NIC has.
+_DRAIN_MS = 10
+
+_NLM_F_REPLACE = 0x100
+_RTM_SETLINK = 19
+
+
+class HtbDevice:
+    """Sets the tree up when made; raises CannotEnforce or OSError with nothing changed."""
+
+    def __init__(
+        self,
+        netlink: Netlink,
+        journal: Journal,
+        device: Device,
+        link_bps: float | None,
+        bundle_bytes: int | None,
+        takeover: bool,
+    ) -> None:
+        self.device = device
+        self.link_bps = link_bps or UNCAPPED_BPS
+        self.bundle_bytes = min(bundle_bytes or device.gso_max_bytes, device.gso_max_bytes)
+        self._netlink = netlink
+        self._journal = journal
+        self._classes: set[int] = set()
+        ifindex = device.ifindex
+        found = read_tree(netlink, ifindex)
+        if found.root is not None and found.root.handle == MAJOR:
+            # Ours, and in no journal: of a predecessor whose runtime directory is lost.
+            netlink.ask(delete_root(ifindex, MAJOR))
+            found = read_tree(netlink, ifindex)
+        if not found.is_default and not takeover:
+            chosen = next(node for node in found.qdiscs if node.handle)
+            raise CannotEnforce(
+                f"{device.name}: somebody set the qdisc {chosen.kind} {chosen.handle >> 16:x}:; "
+                "--takeover replaces it while hostd runs, --backend pacing leaves it alone"
+            )
+        undo = NetlinkUndo.of(delete_root(ifindex, MAJOR), *found.messages(), pause_ms=_DRAIN_MS)
+        journal.record({f"qdisc {device.name}": undo})
+        flags = NLM_F_CREATE | (NLM_F_EXCL if found.is_default else _NLM_F_REPLACE)
+        netlink.ask(_root(ifindex)._replace(flags=flags))
+        netlink.ask(self._class(_LINK_MINOR, self.link_bps, self.link_bps)._replace(flags=NLM_F_CREATE))
+        self._limit_bundles()
+
+    def set_class(self, minor: int, rate_bps: float, ceiling_bps: float) -> list[Message]:
+        """The messages that change the class in place, or make it; how to lift it is on record by then."""
+        change = self._class(minor, rate_bps, ceiling_bps)
+        if minor in self._classes:
+            return [change]
+        self._classes.add(minor)
+        lifted = self._class(minor, self.link_bps, self.link_bps)
+        self._journal.record({f"class {self.device.name} {minor:x}": NetlinkUndo.of(lifted)})
+        queue = Node("bfifo", 0, MAJOR | minor, 0, struct.pack("=I", 2 * self.bundle_bytes * _SOCKETS))
+        return [change._replace(flags=NLM_F_CREATE), queue.message(RTM_NEWQDISC, self.device.ifindex)]
+
+    def lost_class(self, minor: int) -> None:
+        """Somebody deleted it: the next set_class makes it anew."""
+        self._classes.discard(minor)
+
+    def rates(self) -> Mapping[int, tuple[float, float]]:
+        """(guarantee, ceiling) by minor, from the kernel; UNLIMITED where no speed is known and none was set."""
+        answers = self._netlink.dump(RTM_GETTCLASS, TCMSG.pack(0, self.device.ifindex, 0, 0, 0))
+        read = (rates_of(answer) for answer in answers)
+        return {
+            handle & 0xFFFF: (rate, UNLIMITED if ceil >= UNCAPPED_BPS else ceil)
+            for handle, rate, ceil in read
+            if handle & 0xFFFF_0000 == MAJOR
+        }
+
+    def _class(self, minor: int, rate_bps: float, ceiling_bps: float) -> Message:
+        parent = MAJOR if minor == _LINK_MINOR else MAJOR | _LINK_MINOR
+        ceiling_bps = min(ceiling_bps, self.link_bps)
+        return class_message(
+            self.device.ifindex, MAJOR | minor, parent, min(rate_bps, ceiling_bps), ceiling_bps, self.bundle_bytes
+        )
+
+    def _limit_bundles(self) -> None:
+        device = self.device
+        if self.bundle_bytes < device.gso_max_bytes:
+            original = _gso(device.ifindex, device.gso_max_bytes, device.gso_ipv4_max_bytes)
+            self._journal.record({f"gso {device.name}": NetlinkUndo.of(original)})
+            self._netlink.ask(_gso(device.ifindex, self.bundle_bytes, self.bundle_bytes))
+
+
+def _root(ifindex: int) -> Message:
+    init = struct.pack("=IIIII", 3, 10, 0, 0, 0)  # version, rate2quantum, default class: none, debug, counter
+    return Node("htb", MAJOR, TC_H_ROOT, 0, attribute(2, init)).message(RTM_NEWQDISC, ifindex)
+
+
+def _gso(ifindex: int, max_bytes: int, ipv4_max_bytes: int) -> Message:
+    body = IFINFOMSG.pack(0, 0, ifindex, 0, 0) + attribute(IFLA_GSO_MAX_SIZE, struct.pack("=I", max_bytes))
+    return Message(_RTM_SETLINK, 0, body + attribute(IFLA_GSO_IPV4_MAX_SIZE, struct.pack("=I", ipv4_max_bytes)))

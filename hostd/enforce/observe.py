@@ -1,0 +1,36 @@
+"""observe: nothing is enforced. Law: it touches no socket and no device."""
+
+from collections.abc import Sequence
+
+from flowcore.patterns import FlowId
+from flowcore.units import UNLIMITED
+from hostd.enforce.base import Limit, Trouble
+from hostd.sockets import DataSocket
+
+
+class ObserveBackend:
+    name = "observe"
+
+    def __init__(self) -> None:
+        self._flows: set[FlowId] = set()
+
+    def attach(self, flow: FlowId, sockets: Sequence[DataSocket]) -> list[Trouble]:
+        self._flows.add(flow)
+        return []
+
+    def detach(self, flow: FlowId) -> list[Trouble]:
+        self._flows.discard(flow)
+        return []
+
+    def apply(self, limits: Sequence[Limit]) -> list[Trouble]:
+        return []
+
+    def refresh(self) -> list[Trouble]:
+        return []
+
+    def read_back(self) -> dict[FlowId, Limit]:
+        return {flow: Limit(flow, UNLIMITED, UNLIMITED) for flow in self._flows}
+
+    def close(self) -> list[Trouble]:
+        self._flows.clear()
+        return []

@@ -1,0 +1,164 @@
+"""pacing: TCP itself spaces out a socket's packets (SO_MAX_PACING_RATE); no qdisc, no class, nothing on the device.
+
+Sockets cannot borrow from each other as classes can, so we borrow for them, as HTB would:
+
+    rate_i = guarantee_i + an equal share of what the guarantees leave of the link, up to ceiling_i
+
+over the flows that were promised something; a flow whose guarantee is 0 has nothing to send, takes no share, and
+may go up to its ceiling when it starts before we know. What a flow does not use is lost until the next apply, hence
+events and not only slots should apply. A flow's rate is divided equally over its sockets, which carry data all of
+them (sockets.py).
+
+TCP paces payload, a link carries headers as well: rate × mss/(mss + headers). A lower rate takes effect at once, a
+higher one when the last bundle has been paid for at the old rate, so bundles must be small: TCP makes them one
+millisecond long, unless the round trip is short, where it adds up to 64 KB for the sake of CPU. `tcp_tso_rtt_log` = 0
+turns that off. It is a sysctl of the network namespace and speaks for every socket there; it is set only if allowed.
+
+Known limit: a socket that was paced once stays paced by TCP (at its own estimate, twice what it needs) after the
+limit is lifted; the kernel has no way back from that.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from flowcore.fairshare import max_min
+from flowcore.patterns import FlowId
+from flowcore.units import BITS_PER_BYTE, UNLIMITED
+from hostd.borrow import Gone, borrowed
+from hostd.enforce.base import FLOOR_BPS, Limit, Trouble
+from hostd.enforce.held_sockets import SO_MAX_PACING_RATE, TCP_CONGESTION, HeldSockets
+from hostd.journal import Journal
+from hostd.sockets import DataSocket
+from hostd.tcp_info import TcpCounters
+from hostd.undo import SysctlUndo
+
+TSO_RTT_LOG = Path("/proc/sys/net/ipv4/tcp_tso_rtt_log")
+
+# Ethernet 14, IP 20 or 40, TCP 20 with 12 of timestamps.
+_HEADER_BYTES = {False: 66, True: 86}
+_UNLIMITED_BYTES_PER_S = 0xFFFF_FFFF_FFFF_FFFF
+
+
+@dataclass(slots=True)
+class _Flow:
+    limit: Limit
+    payload: dict[DataSocket, float]  # sockets, and which part of the wire is payload
+
+
+class PacingBackend:
+    name = "pacing"
+
+    def __init__(
+        self,
+        journal: Journal,
+        link_bps: float = UNLIMITED,
+        *,
+        small_bundles: bool = False,
+        congestion_control: str | None = None,
+    ) -> None:
+        """`small_bundles` allows tcp_tso_rtt_log to be set; raises OSError when that fails."""
+        self._journal = journal
+        self._link_bps = link_bps
+        self._congestion_control = congestion_control
+        options = [SO_MAX_PACING_RATE] + ([TCP_CONGESTION] if congestion_control else [])
+        self._held = HeldSockets(journal, options)
+        self._flows: dict[FlowId, _Flow] = {}
+        self._waiting: dict[FlowId, Limit] = {}
+        self._set: dict[DataSocket, int] = {}  # bytes per second; what is in force is not set again
+        if small_bundles and (before := TSO_RTT_LOG.read_text()).strip() != "0":
+            journal.record({"sysctl tcp_tso_rtt_log": SysctlUndo(str(TSO_RTT_LOG), before)})
+            TSO_RTT_LOG.write_text("0")
+
+    def attach(self, flow: FlowId, sockets: Sequence[DataSocket]) -> list[Trouble]:
+        state = self._flows.get(flow)
+        if state is None:
+            limit = self._waiting.pop(flow, Limit(flow, UNLIMITED, UNLIMITED))
+            state = self._flows[flow] = _Flow(limit, {})
+        troubles = self._held.give_back(self._leave(one for one in state.payload if one not in sockets))
+        fresh = [one for one in sockets if one not in state.payload]
+        troubles += self._held.hold(fresh)
+        if self._congestion_control:
+            troubles += self._held.set(fresh, TCP_CONGESTION, self._congestion_control.encode())
+        state.payload = {one: state.payload.get(one) or _payload_part(one) for one in sockets}
+        return [Trouble(flow, reason) for reason in troubles] + self._pace()
+
+    def detach(self, flow: FlowId) -> list[Trouble]:
+        self._waiting.pop(flow, None)
+        state = self._flows.pop(flow, None)
+        if state is None:
+            return []
+        troubles = self._held.give_back(self._leave(state.payload))
+        return [Trouble(flow, reason) for reason in troubles] + self._pace()
+
+    def apply(self, limits: Sequence[Limit]) -> list[Trouble]:
+        for limit in limits:
+            if limit.flow in self._flows:
+                self._flows[limit.flow].limit = limit
+            else:
+                self._waiting[limit.flow] = limit
+        return self._pace()
+
+    def refresh(self) -> list[Trouble]:
+        return []  # a socket does not care which device it leaves through
+
+    def read_back(self) -> dict[FlowId, Limit]:
+        found = {}
+        for flow, state in self._flows.items():
+            rate_bps = sum(_kernel_bps(one, part) for one, part in state.payload.items())
+            found[flow] = Limit(flow, rate_bps, rate_bps)
+        return found
+
+    def close(self) -> list[Trouble]:
+        self._set.clear()
+        return [Trouble(None, f"{key}: {problem}") for key, problem in self._journal.close().items()]
+
+    def _pace(self) -> list[Trouble]:
+        limits = [state.limit for state in self._flows.values()]
+        troubles = []
+        for state, rate_bps in zip(self._flows.values(), borrowing(limits, self._link_bps), strict=True):
+            for one, part in state.payload.items():
+                bytes_per_s = _UNLIMITED_BYTES_PER_S
+                if rate_bps < UNLIMITED:
+                    bytes_per_s = round(max(rate_bps, FLOOR_BPS) / len(state.payload) * part / BITS_PER_BYTE)
+                if self._set.get(one) != bytes_per_s:
+                    reasons = self._held.set([one], SO_MAX_PACING_RATE, bytes_per_s.to_bytes(8, "little"))
+                    troubles += [Trouble(state.limit.flow, reason) for reason in reasons]
+                    self._set[one] = bytes_per_s
+        return troubles
+
+    def _leave(self, sockets: Iterable[DataSocket]) -> list[DataSocket]:
+        left = list(sockets)
+        for one in left:
+            self._set.pop(one, None)
+        return left
+
+
+def borrowing(limits: Sequence[Limit], link_bps: float) -> list[float]:
+    """What each flow may send: its guarantee, and its share of what the guarantees leave."""
+    busy = [index for index, limit in enumerate(limits) if 0 < limit.rate_bps < UNLIMITED]
+    firm = [min(limits[index].rate_bps, limits[index].ceiling_bps) for index in busy]
+    left_bps = max(0.0, link_bps - sum(firm))
+    room = [limits[index].ceiling_bps - rate for index, rate in zip(busy, firm, strict=True)]
+    rates = [limit.ceiling_bps for limit in limits]
+    for index, rate, more in zip(busy, firm, max_min([[0]] * len(busy), room, [left_bps]), strict=True):
+        rates[index] = rate + more
+    return rates
+
+
+def _payload_part(one: DataSocket) -> float:
+    try:
+        with borrowed(one.pid, one.fd, one.cookie) as theirs:
+            mss_bytes = TcpCounters.of(theirs).mss_bytes
+    except (Gone, OSError):
+        return 1.0  # it will be trouble when it is set
+    return mss_bytes / (mss_bytes + _HEADER_BYTES[":" in one.remote])
+
+
+def _kernel_bps(one: DataSocket, payload_part: float) -> float:
+    try:
+        with borrowed(one.pid, one.fd, one.cookie) as theirs:
+            bytes_per_s = int.from_bytes(theirs.getsockopt(*SO_MAX_PACING_RATE, 8), "little")
+    except (Gone, OSError):
+        return 0.0
+    return UNLIMITED if bytes_per_s == _UNLIMITED_BYTES_PER_S else bytes_per_s * BITS_PER_BYTE / payload_part

@@ -1,0 +1,157 @@
+"""What works on this host, why not, and what to change. Law: a probe changes nothing.
+
+    htb        a class tree is asked for with its options missing: a kernel without HTB does not know the word, one
+               that has it refuses the request, and without the capability nobody gets that far
+    sockets    options are set on a socket of our own, which is then borrowed as a job's would be
+
+`auto` takes htb, whose classes borrow from each other, unless a device has several queues and is so fast that HTB's
+one lock for all of them would be the bottleneck; then pacing; and observe where neither works.
+"""
+
+import errno
+import os
+import socket
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from hostd.borrow import Gone, borrowed, cookie_of
+from hostd.devices import Device, link_speed_bps, read_devices
+from hostd.enforce.held_sockets import SO_MAX_PACING_RATE, SO_PRIORITY
+from hostd.enforce.htb_device import FIRST_MINOR, MAJOR
+from hostd.enforce.pacing import TSO_RTT_LOG
+from hostd.enforce.qdisc_tree import RTM_NEWQDISC, TC_H_ROOT, Node, read_tree
+from hostd.netlink import Netlink
+
+# Above it a NIC needs more than one queue to be filled, and HTB serialises them.
+ONE_LOCK_BPS = 25e9
+
+_LOOPBACK_IFINDEX = 1
+_CAP_SYS_PTRACE = 19
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    name: str
+    usable: bool
+    reason: str
+    advice: str = ""
+
+
+def probe() -> list[Finding]:
+    """In the order people should read them: backends, what they need, devices."""
+    htb, mark, pace = _htb(), _socket_option("SO_PRIORITY", SO_PRIORITY, MAJOR | FIRST_MINOR), _pacing()
+    borrow = _borrowing()
+    return [
+        _backend("htb", [htb, mark, borrow]),
+        _backend("pacing", [pace, borrow]),
+        Finding("observe", True, "needs nothing"),
+        *(htb, mark, pace, borrow, _bundles(), _congestion_controls()),
+        *_devices(),
+    ]
+
+
+def choose(findings: Iterable[Finding], fast_devices: bool = False) -> str:
+    """`auto`: the first backend that works."""
+    usable = {finding.name for finding in findings if finding.usable}
+    order = ("pacing", "htb", "observe") if fast_devices else ("htb", "pacing", "observe")
+    return next(name for name in order if name in usable)
+
+
+def has_fast_device(devices: Mapping[str, Device]) -> bool:
+    return any(
+        device.queues > 1 and device.addresses and (link_speed_bps(name) or 0) > ONE_LOCK_BPS
+        for name, device in devices.items()
+    )
+
+
+def _backend(name: str, needs: Iterable[Finding]) -> Finding:
+    for need in needs:
+        if not need.usable:
+            return Finding(name, False, f"{need.name}: {need.reason}", need.advice)
+    return Finding(name, True, "everything it needs works")
+
+
+def _htb() -> Finding:
+    name = "HTB in the kernel"
+    request = Node("htb", MAJOR, TC_H_ROOT, 0, b"").message(RTM_NEWQDISC, _LOOPBACK_IFINDEX)
+    with Netlink() as netlink:
+        try:
+            netlink.ask(request)
+        except PermissionError:
+            return Finding(name, False, "not permitted", "grant CAP_NET_ADMIN")
+        except FileNotFoundError:
+            return Finding(name, False, "this kernel has none", "modprobe sch_htb, or use pacing")
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.EEXIST):
+                return Finding(name, False, error.strerror or str(error))
+    return Finding(name, True, "known to the kernel")
+
+
+def _socket_option(name: str, option: tuple[int, int], value: int) -> Finding:
+    with socket.socket() as own:
+        try:
+            own.setsockopt(*option, value)
+        except OSError as error:
+            return Finding(name, False, error.strerror or str(error), "grant CAP_NET_ADMIN")
+    return Finding(name, True, "can be set")
+
+
+def _pacing() -> Finding:
+    name = "SO_MAX_PACING_RATE"
+    fast = (100 * 10**9 // 8).to_bytes(8, "little")
+    with socket.socket() as own:
+        own.setsockopt(*SO_MAX_PACING_RATE, fast)
+        if own.getsockopt(*SO_MAX_PACING_RATE, 8) != fast:
+            return Finding(name, False, "the kernel cuts rates to 32 bits", "needs Linux 5.0 or newer")
+    return Finding(name, True, "can be set")
+
+
+def _borrowing() -> Finding:
+    name = "jobs' sockets"
+    with socket.socket() as own:
+        try:
+            with borrowed(os.getpid(), own.fileno(), cookie_of(own)):
+                pass
+        except (Gone, OSError) as error:
+            return Finding(name, False, str(error), "needs Linux 5.6 or newer (pidfd_getfd)")
+    status = Path("/proc/self/status").read_text()
+    effective = next(int(line.split()[1], 16) for line in status.splitlines() if line.startswith("CapEff:"))
+    if effective >> _CAP_SYS_PTRACE & 1:
+        return Finding(name, True, "can be borrowed from every user")
+    return Finding(name, True, "can be borrowed from our own user only", "grant CAP_SYS_PTRACE for other users' jobs")
+
+
+def _bundles() -> Finding:
+    name = "net.ipv4.tcp_tso_rtt_log"
+    try:
+        value = TSO_RTT_LOG.read_text().strip()
+    except OSError:
+        return Finding(name, True, "absent: bundles are a millisecond long at any round trip")
+    if value == "0":
+        return Finding(name, True, "0: bundles are a millisecond long at any round trip")
+    reason = f"{value}: on short round trips bundles grow to 64 KB, and pacing below 1 Gbit/s is coarse"
+    return Finding(name, os.access(TSO_RTT_LOG, os.W_OK), reason, f"sysctl -w {name}=0, or allow hostd to set it")
+
+
+def _congestion_controls() -> Finding:
+    available = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
+    missing = "bbr" not in available
+    advice = "modprobe tcp_bbr: under our rates random loss would not halve the window" if missing else ""
+    return Finding("congestion controls", not missing, " ".join(available), advice)
+
+
+def _devices() -> list[Finding]:
+    found = []
+    with Netlink() as netlink:
+        for name, device in read_devices(netlink).items():
+            if device.loopback or not device.addresses:
+                continue
+            tree = read_tree(netlink, device.ifindex)
+            root = tree.root.kind if tree.root else "none"
+            if tree.is_default or (tree.root and tree.root.handle == MAJOR):
+                found.append(Finding(f"device {name}", True, f"root qdisc {root}"))
+            else:
+                advice = "hostd --takeover replaces it and puts it back; pacing leaves it alone"
+                found.append(Finding(f"device {name}", False, f"somebody set the qdisc {root}", advice))
+    return found

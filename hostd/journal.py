@@ -1,0 +1,123 @@
+"""The lease journal: everything we changed in the kernel and how to take it back, on disk before it is changed.
+
+    record(key, undo)     on disk first, then the change; of two records for one key the first holds the original
+    take_back(keys)       perform and forget, newest first
+    release(path)         the same for whoever finds the file: guardian, ExecStopPost, `paceline release --all`
+
+The file exists exactly as long as the lease. If it is gone, somebody released us: `Revoked`, and the books of this
+process are worth nothing any more. It belongs in a runtime directory that does not outlive a boot; a file of another
+boot or another network namespace names other devices, and is left alone.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from hostd.undo import Undo, as_json, from_json
+
+VERSION = 1
+
+
+class Revoked(Exception):
+    """The lease was taken from us: every limit has been lifted."""
+
+
+class BadJournal(Exception):
+    """The file is not a lease journal of this boot and network namespace; str() says why."""
+
+
+class Journal:
+    """Entries of one lease; opening it takes back what a predecessor left behind."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.leftovers = release(path)  # problems by key; {} when there was nothing or all went well
+        self._entries: dict[str, Undo] = {}
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._write()
+
+    def record(self, entries: Mapping[str, Undo]) -> None:
+        """On disk when this returns; raises Revoked."""
+        self.check()
+        fresh = {key: undo for key, undo in entries.items() if key not in self._entries}
+        if fresh:
+            self._entries |= fresh
+            self._write()
+
+    def forget(self, keys: Iterable[str]) -> None:
+        """They have gone by themselves: a closed socket, a vanished device."""
+        present = [key for key in keys if self._entries.pop(key, None) is not None]
+        if present and self.path.exists():
+            self._write()
+
+    def take_back(self, keys: Iterable[str]) -> dict[str, str]:
+        """Undoes these, newest first; returns the problems by key. Works after a revocation too."""
+        wanted = set(keys)
+        problems = _perform({key: undo for key, undo in self._entries.items() if key in wanted})
+        self.forget(wanted - problems.keys())
+        return problems
+
+    def check(self) -> None:
+        """Raises Revoked if somebody else released the lease."""
+        if not self.path.exists():
+            raise Revoked(f"{self.path} is gone")
+
+    def close(self) -> dict[str, str]:
+        """Takes everything back and ends the lease; returns the problems by key."""
+        problems = self.take_back(list(self._entries))
+        if not problems:
+            self.path.unlink(missing_ok=True)
+        return problems
+
+    def _write(self) -> None:
+        text = json.dumps({**_here(), "entries": {key: as_json(undo) for key, undo in self._entries.items()}})
+        temporary = self.path.with_suffix(".new")
+        file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with os.fdopen(file, "w") as out:
+            out.write(text)
+        temporary.replace(self.path)
+
+
+def release(path: Path) -> dict[str, str]:
+    """Takes back everything in the journal and removes it; returns what could not be taken back, by key.
+
+    Nothing to do when there is no file. Raises BadJournal, having touched nothing.
+    """
+    try:
+        text = path.read_text()
+    except FileNotFoundError:
+        return {}
+    problems = _perform(_parse(path, text))
+    if not problems:
+        path.unlink(missing_ok=True)
+    return problems
+
+
+def _perform(entries: Mapping[str, Undo]) -> dict[str, str]:
+    problems = {}
+    for key, undo in reversed(list(entries.items())):
+        try:
+            undo.perform()
+        except OSError as error:
+            problems[key] = error.strerror or str(error)
+    return problems
+
+
+def _parse(path: Path, text: str) -> dict[str, Undo]:
+    try:
+        content = json.loads(text)
+        found = {key: content[key] for key in _here()}
+        entries = {str(key): from_json(fields) for key, fields in content["entries"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BadJournal(f"{path}: not a lease journal ({error!r})") from None
+    for key, expected in _here().items():
+        if found[key] != expected:
+            raise BadJournal(f"{path}: {key} is {found[key]!r}, expected {expected!r}")
+    return entries
+
+
+def _here() -> dict[str, object]:
+    namespace = Path("/proc/thread-self/ns/net").stat().st_ino
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return {"version": VERSION, "boot": boot, "network_namespace": namespace}

@@ -1,0 +1,96 @@
+"""A lease on the kernel: the journal, the guardian that watches over it, and the heartbeat.
+
+    journal = Journal(path)                                  # journal.py; takes back what a crash left behind
+    lease = Lease(journal, slot_ns)                          # starts the guardian
+    lease.beat()                                             # once per slot, from the loop that decides
+    lease.close()                                            # takes everything back, lets the guardian go
+
+`beat` raises Revoked when the guardian (or an operator) has released us: close, and begin anew with empty books. A
+guardian that was merely killed is replaced at once; the limits stay. If no other can be started there is nobody to
+lift our limits, so we have no business setting any: that is Revoked as well.
+"""
+
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from flowcore.units import NS_PER_MS
+from hostd.guardian import REVOKED
+from hostd.journal import Journal, Revoked
+
+PATIENCE_SLOTS = 5
+_PACKAGE_PARENT = Path(__file__).parents[1]
+
+
+class Lease:
+    def __init__(self, journal: Journal, slot_ns: int) -> None:
+        self.journal = journal
+        self.replaced = 0  # guardians that were killed and followed by another
+        self._patience_ms = max(1, PATIENCE_SLOTS * slot_ns // NS_PER_MS)
+        self._start_guardian()
+
+    @property
+    def guardian_pid(self) -> int:
+        return self._guardian.pid
+
+    def fileno(self) -> int:
+        """Readable when the guardian has ended, for an event loop; another one after `replaced` grew."""
+        return self._pidfd
+
+    def beat(self) -> None:
+        """Tells the guardian that we live; raises Revoked."""
+        self.journal.check()
+        try:
+            os.write(self._heartbeat, b".")
+        except BlockingIOError:
+            pass  # it has not read 65,536 beats: stopped, but there
+        except BrokenPipeError:
+            self._succeed_guardian()
+
+    def close(self) -> dict[str, str]:
+        """Takes everything back and ends the guardian; returns what could not be restored, by key."""
+        problems = self.journal.close()
+        self._end_guardian()
+        return problems
+
+    def _succeed_guardian(self) -> None:
+        status = self._end_guardian()
+        self.journal.check()
+        if status == REVOKED:
+            raise Revoked("the guardian heard nothing from us and lifted every limit")
+        try:
+            self._start_guardian()
+        except OSError as error:
+            raise Revoked(f"the guardian ended and no other can be started: {error}") from error
+        self.replaced += 1
+
+    def _start_guardian(self) -> None:
+        theirs, ours = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(ours, False)
+        arguments = [str(theirs), str(self._patience_ms), str(self.journal.path.absolute())]
+        try:
+            self._guardian = subprocess.Popen(
+                [sys.executable, "-S", "-m", "hostd.guardian", *arguments],
+                pass_fds=(theirs,),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                env={"PYTHONPATH": str(_PACKAGE_PARENT)},
+                start_new_session=True,  # a Ctrl-C meant for us must not reach it
+            )
+        except OSError:
+            os.close(ours)
+            raise
+        finally:
+            os.close(theirs)
+        self._heartbeat = ours
+        self._pidfd = os.pidfd_open(self._guardian.pid)
+
+    def _end_guardian(self) -> int:
+        os.close(self._heartbeat)
+        os.close(self._pidfd)
+        with suppress(subprocess.TimeoutExpired):
+            return self._guardian.wait(timeout=1.0)
+        self._guardian.kill()  # it was stopped: nothing else ends it, and the journal is ours to take back
+        return self._guardian.wait()

@@ -1,0 +1,113 @@
+"""`paceline bench jobs` and `paceline bench clean`: real jobs on an emulated cluster, and what a killed run left."""
+
+import argparse
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from paceline.arguments import CommandError, add_json, integer, seed
+
+DEFAULT_CONTROLS = "reno,cubic,bbr"
+WORKLOADS = ("auto", "synthetic", "ddp", "ps")
+
+
+def add_parsers(commands: Any) -> None:
+    _add_jobs(commands)
+    _add_clean(commands)
+
+
+def _add_jobs(commands: Any) -> None:
+    parser = commands.add_parser(
+        "jobs",
+        help="real jobs on an emulated cluster, under several controls",
+        description=(
+            "Run the jobs of a scenario on hosts made of network namespaces, under each control, and each job\n"
+            "alone for comparison. Needs root, or user namespaces. A run whose bytes did not cross the emulated\n"
+            "links is an error.\n\n"
+            "Workloads: ddp (torch DDP over gloo), ps (torch RPC), synthetic (plain sockets, no torch); auto takes\n"
+            "ddp for all-reduce jobs and ps for parameter-server jobs."
+        ),
+        epilog="example: paceline bench jobs scenarios/two-jobs.toml --control reno,cubic,bbr --workload synthetic",
+    )
+    parser.add_argument("file", metavar="FILE", type=Path, help="scenario (TOML, version 1)")
+    parser.add_argument(
+        "--control", metavar="A,B", default=DEFAULT_CONTROLS, help="comma-separated (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--repeat", metavar="N", type=integer(1, 1000), default=1, help="runs of each control (default: %(default)s)"
+    )
+    parser.add_argument("--workload", choices=WORKLOADS, default="auto", help="what runs (default: %(default)s)")
+    parser.add_argument("--seed", metavar="N", type=seed, help="instead of the scenario's")
+    add_json(parser)
+    parser.set_defaults(run=run_jobs)
+
+
+def _add_clean(commands: Any) -> None:
+    parser = commands.add_parser(
+        "clean",
+        help="remove what a killed testbed left behind",
+        description=(
+            "Kill the processes and remove the directories of testbeds whose owner is gone. Namespaces, devices\n"
+            "and qdiscs have no name of their own and go with the last process in them."
+        ),
+        epilog="example: paceline bench clean",
+    )
+    add_json(parser)
+    parser.set_defaults(run=run_clean)
+
+
+def run_jobs(args: argparse.Namespace) -> int:
+    from bench.jobs_control import ControlError, control_named
+    from bench.jobs_crew import RunFailed
+    from bench.jobs_launch import WorkloadError, module_for
+    from bench.jobs_measure import measure, plan
+    from bench.jobs_nursery import NurseryError
+    from bench.jobs_report import CONTROL_COLUMNS, JOB_COLUMNS, control_rows, document, job_rows
+    from bench.testbed.rootless import ensure_networks
+    from paceline.console import print_json, print_table, progress_bar
+    from paceline.provenance import provenance
+    from sim.scenario_file import read_scenario
+
+    scenario = read_scenario(args.file)
+    try:
+        controls = [control_named(name.strip()) for name in dict.fromkeys(args.control.split(","))]
+        for job in scenario.jobs:
+            module_for(job, args.workload)
+    except (ControlError, WorkloadError) as error:
+        raise CommandError(str(error)) from None
+    ensure_networks()
+    chosen_seed = scenario.seed if args.seed is None else args.seed
+    started_s = perf_counter()
+    with progress_bar() as bar:
+        total_s = sum(planned.estimate_s for planned in plan(scenario, controls, args.repeat))
+        task = bar.add_task("starting", total=total_s)
+
+        def progress(doing: str, worth_s: float) -> None:
+            bar.update(task, description=doing, advance=worth_s)
+
+        try:
+            measured = measure(scenario, controls, args.repeat, args.workload, chosen_seed, progress)
+        except (RunFailed, NurseryError) as error:
+            raise CommandError(str(error)) from None
+    wall_s = perf_counter() - started_s
+    if args.json:
+        print_json(document(measured, wall_s) | provenance())
+        return 0
+    print_table(f"{scenario.name}, jobs", JOB_COLUMNS, job_rows(measured))
+    print_table(f"{scenario.name}, capacity bound {measured.bound.mean:.3f}", CONTROL_COLUMNS, control_rows(measured))
+    print("All bytes crossed the emulated network. Slowdown is against each job alone; ± is 95 % over the repeats.")
+    return 0
+
+
+def run_clean(args: argparse.Namespace) -> int:
+    from dataclasses import asdict
+
+    from bench.testbed.leftovers import remove_leftovers
+    from paceline.console import print_json
+
+    removed = remove_leftovers()
+    if args.json:
+        print_json(asdict(removed))
+        return 0
+    print(f"killed {len(removed.pids)} processes, removed {len(removed.directories)} directories")
+    return 0

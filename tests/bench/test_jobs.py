@@ -1,0 +1,186 @@
+"""`paceline bench jobs`: the order of runs, the arithmetic of the report, the command, and a kill in the middle."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+
+from bench.jobs_control import TCP, ControlError, DaemonCpu, TcpControl, control_named
+from bench.jobs_measure import ALONE_ITERATIONS, Measurement, plan
+from bench.jobs_report import Estimate, document
+from bench.jobs_run import Run
+from bench.testbed.leftovers import marked_processes, remove_leftovers
+from bench.testbed.namespace import owner_mark
+from flowcore.bound import capacity_bound
+from flowcore.policy import POLICIES
+from paceline import cli
+from sim.jobs import TrainingJob
+from sim.scenario_file import read_scenario
+from tests.bench.test_leftovers import alive, wait_until
+
+ROOT = Path(__file__).parents[2]
+MIXES = sorted((ROOT / "scenarios/testbed").glob("*.toml"))
+SMALL = """
+version = 1
+name = "small"
+[topology]
+kind = "star"
+hosts = 2
+link_gbps = 0.5
+[[job]]
+name = "a"
+pattern = "allreduce"
+workers = ["h0", "h1"]
+model_mb = 2.0
+compute_s = 0.05
+iterations = 6
+[[job]]
+name = "b"
+pattern = "allreduce"
+workers = ["h0", "h1"]
+model_mb = 2.0
+compute_s = 0.05
+iterations = 6
+"""
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    path = tmp_path / "small.toml"
+    path.write_text(SMALL)
+    return path
+
+
+def test_every_repeat_has_each_control_once_and_each_job_alone(small: Path) -> None:
+    scenario = read_scenario(small)
+    planned = plan(scenario, [TcpControl(name) for name in TCP], 4)
+    names = [run.alone or run.control.name for run in planned]
+    assert [names[start : start + 5] for start in range(0, 20, 5)] == [
+        ["a", "b", "reno", "cubic", "bbr"],
+        ["a", "b", "cubic", "bbr", "reno"],
+        ["a", "b", "bbr", "reno", "cubic"],
+        ["a", "b", "reno", "cubic", "bbr"],
+    ]
+    alone = planned[0].scenario
+    assert [job.iterations for job in alone.jobs] == [6] == [min(6, ALONE_ITERATIONS)]
+    assert all(run.estimate_s > 0 for run in planned)
+
+
+def test_the_report_compares_with_alone_and_with_the_bound(small: Path) -> None:
+    scenario = read_scenario(small)
+    second = 1_000_000_000
+
+    def run(iteration_s: float) -> Run:
+        jobs = tuple(TrainingJob(spec, 1) for spec in scenario.jobs)
+        for job in jobs:  # a warm-up twice as long
+            ends = [2 * iteration_s * n for n in (1, 2, 3)]
+            ends += [ends[-1] + iteration_s * n for n in (1, 2, 3)]
+            job.iteration_ends_ns = [round(end * second) for end in ends]
+        return Run("reno", jobs, 20 * second, {}, (), DaemonCpu(3.0, 1.0))
+
+    bound = capacity_bound([{"l": 0.75}, {"l": 0.75}])
+    measured = Measurement(scenario, "synthetic", 1, {"a": 1.0, "b": 1.0}, bound, {"reno": [run(1.5), run(1.7)]})
+    report = document(measured, 1.0)
+    (control,) = report["controls"]
+    assert control["mean_slowdown"] == pytest.approx(1.6)
+    assert control["whole_run_slowdown"] == pytest.approx(2.4)
+    assert control["ratio_to_bound"] == pytest.approx(1.6 / 1.5)
+    low, high = control["mean_slowdown_95"]
+    assert (high - low) / 2 == pytest.approx(12.706 * 0.1)
+    assert (control["host_cpu_percent"], control["switch_cpu_percent"]) == (3.0, 1.0)
+    job = control["jobs"][0]
+    assert job["mean_iteration_s"] == pytest.approx(1.6)
+    assert job["warm_up_iteration_s"] == pytest.approx(3.2)
+    assert job["jct_s"] == pytest.approx(fmean([13.5, 15.3]))
+    json.dumps(report, allow_nan=False)
+
+
+def test_one_value_has_no_interval() -> None:
+    assert Estimate.of([1.5]).interval() is None
+    assert str(Estimate.of([1.5])) == "1.500"
+    assert Estimate.of([1.0] * 40).interval() == [1.0, 1.0]
+
+
+def test_controls_are_known_by_name() -> None:
+    assert [control_named(name).congestion_control for name in TCP] == list(TCP)
+    with pytest.raises(ControlError, match="needs hostd and switchd"):
+        control_named("paceline")
+    with pytest.raises(ControlError, match="expected one of reno") as refused:
+        control_named("vegas")
+    assert all(policy in str(refused.value) for policy in POLICIES)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--control", "paceline"], "hostd"),
+        (["--control", "cubic,vegas"], "'vegas'"),
+        (["--workload", "ps"], "pattern is allreduce"),
+        (["--workload", "mpi"], "mpi"),
+        (["--repeat", "0"], "an integer from 1"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_in_one_line(
+    small: Path, arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["bench", "jobs", str(small), *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert said in err
+    assert len(err.splitlines()) == 1
+
+
+def test_the_command_prints_the_keys_of_the_contract(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--control", "reno,bbr", "--workload", "synthetic", "--json"]
+    assert cli.main(["bench", "jobs", str(small), *arguments]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["network_bytes_checked"] is True
+    assert [control["control"] for control in report["controls"]] == ["reno", "bbr"]
+    keys = {"name", "iterations", "alone_iteration_s", "mean_iteration_s", "p99_iteration_s", "slowdown", "jct_s"}
+    for control in report["controls"]:
+        assert control.keys() >= {"mean_slowdown", "ratio_to_bound", "host_cpu_percent"}
+        assert control["host_cpu_percent"] == 0
+        assert all(job.keys() >= keys for job in control["jobs"])
+        assert [len(times) for times in control["runs"][0]["iteration_s"].values()] == [6, 6]
+        assert 0.8 < control["mean_slowdown"] < 5
+    assert report["machine"]["cpus"] == os.cpu_count()
+
+
+def test_a_kill_in_the_middle_leaves_nothing(small: Path) -> None:
+    endless = small.with_name("endless.toml")
+    endless.write_text(SMALL.replace("iterations = 6", "iterations = 100000"))
+    command = [sys.executable, "-m", "paceline", "bench", "jobs", str(endless), "--workload", "synthetic"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as owner:
+        mark = owner_mark(owner.pid)
+
+        def ours() -> list[int]:
+            return [pid for pid, of in marked_processes() if of == mark]
+
+        started = wait_until(lambda: len(ours()) >= 3)  # the nursery and two ranks
+        pids = ours()
+        owner.send_signal(signal.SIGKILL)
+    assert started
+    assert wait_until(lambda: not any(map(alive, pids)))
+    assert cli.main(["bench", "clean"]) == 0
+    assert remove_leftovers().directories == ()
+
+
+@pytest.mark.parametrize("path", MIXES, ids=lambda path: path.stem)
+def test_the_scenarios_of_the_testbed_are_for_a_small_machine(path: Path) -> None:
+    scenario = read_scenario(path)
+    assert scenario.duration_s is not None
+    assert scenario.duration_s <= 30
+    assert all(link.capacity_bps <= 1e9 for link in scenario.topology.links.values())
+    assert len(plan(replace(scenario), [TcpControl("cubic")], 1)) == len(scenario.jobs) + 1
+
+
+def test_there_are_the_five_mixes_and_three_more() -> None:
+    assert [path.stem for path in MIXES] == [
+        "identical", "mix-1", "mix-2", "mix-3", "mix-4", "mix-5", "ps-and-ring", "two-tors",
+    ]  # fmt: skip

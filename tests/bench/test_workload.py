@@ -1,0 +1,190 @@
+"""What the processes of a job are told, and real and synthetic jobs on a small network."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.jobs_control import NoDaemons, Running, TcpControl
+from bench.jobs_crew import RunFailed
+from bench.jobs_launch import modules_for, nursery_environment
+from bench.jobs_nursery import Nursery, NurseryError
+from bench.jobs_run import Run, check_bytes, run_once
+from bench.testbed.network import Testbed
+from bench.testbed.ports import PAYLOAD_SHARE
+from bench.workload.assignment import Assignment, ComputeTimes
+from flowcore.scenario import JobSpec, Pattern, Scenario, parse_scenario
+from nccl_shim.reader import Reader
+from sim.jobs import TrainingJob
+from sim.run import iteration_times_s
+
+RING = """
+[[job]]
+name = "ring"
+pattern = "allreduce"
+workers = ["h0", "h1", "h2"]
+model_mb = 6.0
+compute_s = 0.1
+iterations = 8
+"""
+SERVER = """
+[[job]]
+name = "server"
+pattern = "ps"
+workers = ["h0", "h1"]
+servers = ["h2"]
+model_mb = 4.0
+compute_s = 0.1
+iterations = 8
+"""
+CROSS = """
+[[cross_traffic]]
+from = "h0"
+to = "h1"
+every_s = 0.4
+lasts_s = [0.2, 0.2]
+gbps = 0.1
+"""
+
+
+def scenario(*tables: str, link_gbps: float = 0.5) -> Scenario:
+    head = f'version = 1\nname = "test"\n[topology]\nkind = "star"\nhosts = 3\nlink_gbps = {link_gbps}\n'
+    return parse_scenario(head + "".join(tables), "test.toml")
+
+
+class WatchedControl(TcpControl):
+    """Cubic, with somebody who reads every host's counters, as hostd will."""
+
+    def __init__(self) -> None:
+        super().__init__("cubic")
+        self.seen: dict[tuple[str, str, int], tuple[int, int]] = {}  # host, job, rank -> iteration, bytes sent in all
+
+    @contextmanager
+    def running(self, testbed: Testbed, scenario: Scenario, directory: Path) -> Iterator[Running]:
+        stop = threading.Event()
+        thread = threading.Thread(target=self._watch, args=(scenario.topology.hosts, directory, stop))
+        thread.start()
+        try:
+            yield NoDaemons()
+        finally:
+            stop.set()
+            thread.join()
+
+    def _watch(self, hosts: tuple[str, ...], directory: Path, stop: threading.Event) -> None:
+        readers = {host: Reader(directory / host) for host in hosts}
+        while not stop.is_set():
+            for host, reader in readers.items():
+                for view in reader.poll():
+                    key = host, view.snapshot.job, view.snapshot.global_rank
+                    mark = view.snapshot.mark
+                    self.seen[key] = (mark.iteration if mark else 0, view.snapshot.tx_bytes)
+            time.sleep(0.01)
+        for reader in readers.values():
+            reader.close()
+
+
+@pytest.fixture(scope="module")
+def torch_nursery() -> Iterator[Nursery]:
+    modules = modules_for(scenario(RING, SERVER, CROSS), "auto")
+    with Nursery([*modules, "bench.workload.synthetic"], nursery_environment()) as nursery:
+        yield nursery
+
+
+def steady_s(run: Run, number: int = 0) -> float:
+    times = sorted(iteration_times_s(run.jobs[number])[2:])
+    return times[len(times) // 2]
+
+
+@pytest.mark.parametrize(
+    ("table", "size_mb"),
+    # 2(n-1)/n of the model; a server takes in both workers' pushes over one link.
+    [(RING, 6.0 * 4 / 3), (SERVER, 4.0 * 2)],
+    ids=["ring", "ps"],
+)
+def test_a_synthetic_job_alone_takes_what_theory_says(table: str, size_mb: float, torch_nursery: Nursery) -> None:
+    control = WatchedControl()
+    run = run_once(scenario(table), control, "synthetic", 1, torch_nursery)
+    theory_s = 0.1 + size_mb * 8e6 / (0.5e9 * PAYLOAD_SHARE)
+    assert 0.95 < steady_s(run) / theory_s < 1.4
+    assert len(run.jobs[0].iteration_ends_ns) == 8
+    # Each host's processes have said how far they are, and by how much they got there.
+    spec = run.jobs[0].spec
+    senders = [*((host, rank) for rank, host in enumerate(spec.workers)), *((host, 2) for host in spec.servers)]
+    for host, rank in senders:
+        iteration, tx_bytes = control.seen[host, spec.name, rank]
+        assert iteration >= 6
+        per_iteration = size_mb * 1e6 if table is RING or rank == 2 else size_mb * 1e6 / 2
+        assert tx_bytes >= 6 * per_iteration
+
+
+def test_real_jobs_train_over_the_emulated_network_and_are_seen(torch_nursery: Nursery) -> None:
+    control = WatchedControl()
+    run = run_once(scenario(RING, SERVER), control, "auto", 1, torch_nursery)
+    assert [len(job.iteration_ends_ns) for job in run.jobs] == [8, 8]
+    assert all(steady_s(run, number) > 0.1 for number in range(2))
+    for host, job, rank in (("h0", "ring", 0), ("h1", "ring", 1), ("h2", "ring", 2), ("h1", "server", 1)):
+        iteration, tx_bytes = control.seen[host, job, rank]
+        assert iteration >= 5
+        assert tx_bytes >= 5 * 4e6
+    assert control.seen["h2", "server", 2][1] >= 5 * 8e6  # what it pushed to its two workers
+
+
+def test_cross_traffic_keeps_to_its_rate_and_is_counted(torch_nursery: Nursery) -> None:
+    timed = replace(scenario(RING, CROSS), duration_s=2.0)
+    jobs = tuple(replace(job, iterations=None) for job in timed.jobs)
+    run = run_once(replace(timed, jobs=jobs), TcpControl("cubic"), "synthetic", 1, torch_nursery)
+    (sent_bytes,) = run.cross_traffic_bytes
+    whole_bytes = 0.1e9 / 8 * 0.2 * 5
+    assert 0.3 * whole_bytes < sent_bytes < 1.3 * whole_bytes
+    assert 1.9e9 < run.lasted_ns < 4e9
+
+
+def test_a_failing_process_is_named_in_one_line(torch_nursery: Nursery) -> None:
+    sound = scenario(RING)
+    broken = replace(sound.jobs[0], compute_s=-1.0)
+    with pytest.raises(RunFailed, match=r"^ring worker on h\d failed: ValueError: .+$"):
+        run_once(replace(sound, jobs=(broken,)), TcpControl("cubic"), "synthetic", 1, torch_nursery)
+
+
+def test_bytes_that_went_elsewhere_are_noticed() -> None:
+    job = TrainingJob(scenario(RING).jobs[0], 1)
+    job.iteration_ends_ns = [1, 2]
+    paths = {(a, b): (a, "sw", b) for a in ("h0", "h1", "h2") for b in ("h0", "h1", "h2") if a != b}
+    links = [f"h{n}->sw" for n in range(3)] + [f"sw->h{n}" for n in range(3)]
+    check_bytes([job], paths, dict.fromkeys(links, 16_000_000))
+    with pytest.raises(RunFailed, match="sw->h2 carried 15000000 bytes"):
+        check_bytes([job], paths, dict.fromkeys(links, 16_000_000) | {"sw->h2": 15_000_000})
+
+
+def test_what_cannot_be_imported_is_said() -> None:
+    with pytest.raises(NurseryError, match="no_such_module"):
+        Nursery(["bench.no_such_module"], nursery_environment())
+
+
+names = st.lists(st.sampled_from(["h0", "h1", "h2", "h3"]), min_size=1, unique=True).map(tuple)
+
+
+@given(workers=names, servers=names, model_mb=st.floats(0.001, 1e6), iterations=st.none() | st.integers(1, 100))
+def test_an_assignment_survives_the_journey(
+    workers: tuple[str, ...], servers: tuple[str, ...], model_mb: float, iterations: int | None
+) -> None:
+    job = JobSpec("j", Pattern.PS, workers, servers, model_mb, 0.5, iterations, 0.0, 0.1)
+    own = Assignment(job, 3, 7, servers[0], True, {"h0": "198.18.0.1"}, {"h0": "198.19.0.1"})
+    assert Assignment.from_json(own.to_json()) == own
+    assert own.rank == len(workers)
+
+
+def test_workers_compute_as_in_the_simulator() -> None:
+    spec = replace(scenario(RING).jobs[0], jitter=0.1)
+    simulated = TrainingJob(spec, 5)
+    for host in spec.workers:
+        own = ComputeTimes(Assignment(spec, 0, 5, host, False, {}, {}))
+        expected = [simulated.compute_ns(simulated.workers[host]) / 1e9 for _ in range(5)]
+        assert [own.next_s() for _ in range(5)] == expected
+        assert len(set(expected)) == 5

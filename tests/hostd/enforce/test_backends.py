@@ -1,0 +1,201 @@
+"""What every enforcing backend owes: limits that hold, a way back to exactly where it began, and no surprises."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from flowcore.patterns import FlowId
+from flowcore.units import UNLIMITED
+from hostd.enforce.base import Backend, Limit
+from hostd.enforce.htb import HtbBackend
+from hostd.enforce.pacing import PacingBackend
+from hostd.journal import Journal
+from tests.hostd.conftest import FLOW, HERE6, PORT, THERE6, Wire, wait_until
+
+Make = Callable[[Journal], Backend]
+LINK_BPS = 1e9
+BACKENDS: dict[str, Make] = {
+    "htb": lambda journal: HtbBackend(journal, lambda device: LINK_BPS),
+    "pacing": lambda journal: PacingBackend(journal, LINK_BPS, small_bundles=True, congestion_control="reno"),
+}
+
+
+@pytest.fixture(params=BACKENDS)
+def make(request: pytest.FixtureRequest) -> Make:
+    return BACKENDS[request.param]
+
+
+@pytest.fixture
+def journal_path(tmp_path: Path) -> Path:
+    return tmp_path / "run" / "lease.json"
+
+
+def hold(flow: FlowId, rate_bps: float) -> Limit:
+    return Limit(flow, rate_bps, rate_bps)
+
+
+def test_a_limit_holds_changes_and_is_read_back(wire: Wire, make: Make, journal_path: Path) -> None:
+    wire.sink()
+    job = wire.send(2)
+    sockets = job.sockets(2)
+    with wire.here.enter():
+        backend = make(Journal(journal_path))
+        assert backend.attach(FLOW, sockets) == []
+        for rate_bps in (20e6, 100e6):
+            assert backend.apply([hold(FLOW, rate_bps)]) == []
+            time.sleep(0.2)  # until what was sent before has been acknowledged
+            # Payload is 4 % less than the wire carries; the machine may be busy, but never faster than allowed.
+            assert 0.5 * rate_bps < job.rate_bps(sockets) < 1.2 * rate_bps
+            assert backend.read_back()[FLOW].ceiling_bps == pytest.approx(rate_bps, rel=1e-6)
+        backend.apply([hold(FLOW, UNLIMITED)])
+        assert job.rate_bps(sockets) > 300e6
+        assert backend.close() == []
+
+
+def test_closing_restores_everything(wire: Wire, make: Make, journal_path: Path) -> None:
+    wire.sink()
+    sockets = wire.send(2).sockets(2)
+    before = wire.state(sockets)
+    with wire.here.enter():
+        backend = make(Journal(journal_path))
+        backend.attach(FLOW, sockets)
+        backend.apply([hold(FLOW, 50e6)])
+        assert wire.state(sockets) != before
+        assert backend.close() == []
+    assert wire.state(sockets) == before
+    assert not journal_path.exists()
+
+
+def test_a_limit_may_come_before_the_sockets(wire: Wire, make: Make, journal_path: Path) -> None:
+    wire.sink()
+    sockets = wire.send().sockets()
+    with wire.here.enter():
+        backend = make(Journal(journal_path))
+        assert backend.apply([hold(FLOW, 30e6)]) == []
+        assert backend.attach(FLOW, sockets) == []
+        assert backend.read_back()[FLOW].ceiling_bps == pytest.approx(30e6, rel=1e-6)
+        backend.close()
+
+
+def test_a_detached_flow_runs_free_with_its_sockets_as_before(wire: Wire, make: Make, journal_path: Path) -> None:
+    wire.sink()
+    job = wire.send()
+    sockets = job.sockets()
+    *_, options = wire.state(sockets)
+    with wire.here.enter():
+        backend = make(Journal(journal_path))
+        backend.attach(FLOW, sockets)
+        backend.apply([hold(FLOW, 20e6)])
+        assert backend.detach(FLOW) == []
+        assert backend.detach(FLOW) == []  # twice is no harm
+        assert job.rate_bps(sockets) > 300e6
+        *_, now = wire.state(sockets)
+        assert now == options
+        backend.close()
+
+
+def test_a_connection_closes_normally_while_it_is_controlled(wire: Wire, make: Make, journal_path: Path) -> None:
+    sink, job = wire.sink(), wire.send()
+    sockets = job.sockets()
+    with wire.here.enter():
+        backend = make(Journal(journal_path))
+        backend.attach(FLOW, sockets)
+        backend.apply([hold(FLOW, 400e6)])
+        assert job.process.stdin is not None and sink.stdout is not None
+        job.process.stdin.write("close\n")
+        job.process.stdin.flush()
+        assert sink.stdout.readline() == "fin\n"
+        # Pacing finds the socket gone; a class does not care.
+        assert len(backend.apply([hold(FLOW, 50e6)])) == (1 if backend.name == "pacing" else 0)
+        assert backend.attach(FLOW, []) == []
+        assert backend.close() == []
+
+
+def test_a_job_killed_mid_slot_is_trouble_and_not_an_exception(wire: Wire, make: Make, journal_path: Path) -> None:
+    wire.sink()
+    job = wire.send(3)
+    sockets = job.sockets(3)
+    before = wire.state()
+    with wire.here.enter():
+        backend = make(Journal(journal_path))
+        backend.attach(FLOW, sockets[:2])
+        os.kill(job.pid, signal.SIGKILL)
+        job.process.wait()
+        backend.apply([hold(FLOW, 50e6)])
+        troubles = backend.attach(FLOW, sockets)  # it was found before it died
+        assert troubles and all(trouble.flow == FLOW and "ended" in trouble.reason for trouble in troubles)
+        backend.read_back()
+        assert backend.refresh() == [] or backend.name == "htb"
+        assert backend.detach(FLOW) == []
+        assert backend.close() == []
+    assert wire.state() == before
+
+
+def test_descriptors_do_not_grow_while_jobs_come_and_go(wire: Wire, make: Make, journal_path: Path) -> None:
+    wire.sink()
+    sockets = wire.send(4).sockets(4)
+    with wire.here.enter():
+        backend = make(Journal(journal_path))
+
+        def life() -> None:
+            backend.attach(FLOW, sockets)
+            for rate_bps in range(10, 20):
+                backend.apply([hold(FLOW, rate_bps * 1e6)])
+            backend.read_back()
+            backend.refresh()
+            backend.detach(FLOW)
+
+        life()
+        entries, journal_bytes = len(os.listdir("/proc/self/fd")), journal_path.stat().st_size  # noqa: PTH208
+        for _ in range(20):
+            life()
+        assert len(os.listdir("/proc/self/fd")) == entries  # noqa: PTH208
+        assert journal_path.stat().st_size == journal_bytes
+        backend.close()
+
+
+def test_ipv6(wire: Wire, make: Make, journal_path: Path) -> None:
+    wire.sink(THERE6, PORT + 1)
+    job = wire.send(1, THERE6, PORT + 1)
+    sockets = job.sockets()
+    assert {(one.local, one.remote) for one in sockets} == {(HERE6, THERE6)}
+    with wire.here.enter():
+        backend = make(Journal(journal_path))
+        assert backend.attach(FLOW, sockets) == []
+        backend.apply([hold(FLOW, 50e6)])
+        time.sleep(0.2)
+        assert 25e6 < job.rate_bps(sockets) < 60e6
+        backend.close()
+
+
+def test_a_successor_takes_back_what_a_crash_left_behind(wire: Wire, make: Make, journal_path: Path) -> None:
+    wire.sink()
+    sockets = wire.send().sockets()
+    before = wire.state(sockets)
+    with wire.here.enter():
+        crashed = make(Journal(journal_path))
+        crashed.attach(FLOW, sockets)
+        crashed.apply([hold(FLOW, 50e6)])
+        assert wire.state(sockets) != before
+        successor = Journal(journal_path)
+        assert successor.leftovers == {}
+        assert wire.state(sockets) == before
+        crashed.close()
+
+
+def test_a_job_that_starts_anew_on_the_same_flow(wire: Wire, make: Make, journal_path: Path) -> None:
+    wire.sink()
+    first, second = wire.send(), wire.send()
+    with wire.here.enter():
+        backend = make(Journal(journal_path))
+        old, new = first.sockets(), second.sockets()
+        backend.apply([hold(FLOW, 40e6)])
+        backend.attach(FLOW, old)
+        assert backend.attach(FLOW, new) == []
+        wait_until(lambda: first.rate_bps(old, 0.2) > 200e6)
+        assert second.rate_bps(new) < 50e6
+        backend.close()

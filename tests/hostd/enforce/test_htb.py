@@ -1,0 +1,193 @@
+"""htb: its own handle, its manners towards what others set, borrowing, and devices that come and go."""
+
+import struct
+import time
+from ipaddress import IPv4Interface
+from pathlib import Path
+
+import pytest
+
+from bench.testbed.namespace import Namespace, connect
+from flowcore.patterns import FlowId, Role
+from hostd.enforce.base import CannotEnforce, Limit
+from hostd.enforce.htb import HtbBackend
+from hostd.enforce.htb_class import RTM_DELTCLASS, TCMSG
+from hostd.enforce.htb_device import MAJOR
+from hostd.enforce.qdisc_tree import RTM_NEWQDISC, Node, read_tree
+from hostd.journal import Journal
+from hostd.netlink import Message, Netlink
+from tests.hostd.conftest import FLOW, PORT, Wire, wait_until
+
+OTHER = FlowId("other", "h0", "h1", Role.RING)
+LINK_BPS = 200e6
+SECOND = IPv4Interface("10.96.0.1/24"), IPv4Interface("10.96.0.2/24")
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    return Journal(tmp_path / "lease.json")
+
+
+def backend_on(journal: Journal, takeover: bool = False) -> HtbBackend:
+    return HtbBackend(journal, lambda device: LINK_BPS, takeover=takeover)
+
+
+def somebodys_tree(namespace: Namespace) -> None:
+    """A class tree with a queue and a filter, as an operator might have."""
+    netlink, index = namespace.netlink, namespace.index_of("eth0")
+    netlink.tc("add", "htb", index, 0x10000, default=0x20)
+    netlink.tc("add-class", "htb", index, 0x10001, parent=0x10000, rate="500mbit", ceil="600mbit")
+    netlink.tc("add-class", "htb", index, 0x10010, parent=0x10001, rate="100mbit", ceil="500mbit", prio=1)
+    netlink.tc("add-class", "htb", index, 0x10020, parent=0x10001, rate="50mbit")
+    match = {"prio": 5, "protocol": 0x0800, "target": 0x10010, "keys": ["0x0a610002/0xffffffff+16"]}
+    netlink.tc("add-filter", "u32", index, 0, parent=0x10000, **match)
+    with namespace.enter(), Netlink() as raw:  # pyroute2 puts it at the root
+        raw.ask(Node("bfifo", 0x200000, 0x10010, 0, struct.pack("=I", 100_000)).message(RTM_NEWQDISC, index))
+
+
+def test_a_foreign_root_qdisc_is_refused_and_left_alone(wire: Wire, journal: Journal) -> None:
+    wire.sink()
+    sockets = wire.send().sockets()
+    somebodys_tree(wire.here)
+    before = wire.state(sockets)
+    with wire.here.enter():
+        backend = backend_on(journal)
+        with pytest.raises(CannotEnforce, match=r"eth0: somebody set the qdisc htb 1:; --takeover"):
+            backend.set_up("eth0")
+        [trouble] = backend.attach(FLOW, sockets)
+        assert trouble.flow == FLOW and "--takeover" in trouble.reason
+        assert backend.apply([Limit(FLOW, 1e6, 1e6)]) == []
+        backend.close()
+    assert wire.state(sockets) == before
+
+
+@pytest.mark.parametrize("kind", ["tbf", "htb", "pfifo"])
+def test_a_qdisc_taken_over_comes_back_as_it_was(wire: Wire, journal: Journal, kind: str) -> None:
+    index = wire.here.index_of("eth0")
+    match kind:
+        case "tbf":
+            wire.here.netlink.tc("add", "tbf", index, 0x30000, rate="300mbit", burst=65536, latency="20ms")
+        case "pfifo":
+            wire.here.netlink.tc("add", "pfifo", index, 0x30000, limit=77)
+        case "htb":
+            somebodys_tree(wire.here)
+    before = wire.state()
+    with wire.here.enter():
+        backend = backend_on(journal, takeover=True)
+        backend.set_up("eth0")
+        with Netlink() as netlink:
+            root = read_tree(netlink, index).root
+        assert root is not None and root.handle == MAJOR
+        assert backend.close() == []
+    assert wire.state() == before
+
+
+def test_a_root_that_somebody_replaced_meanwhile_is_theirs(wire: Wire, journal: Journal) -> None:
+    index = wire.here.index_of("eth0")
+    with wire.here.enter():
+        backend = backend_on(journal)
+        backend.set_up("eth0")
+        wire.here.netlink.tc("replace", "pfifo", index, 0x30000, limit=5)
+        backend.close()
+        with Netlink() as netlink:
+            assert [node.kind for node in read_tree(netlink, index).qdiscs] == ["pfifo"]
+
+
+def test_the_guaranteed_flow_wins_and_the_other_borrows_what_it_leaves(wire: Wire, journal: Journal) -> None:
+    wire.sink()
+    winner, loser = wire.send(), wire.send()
+    first, second = winner.sockets(), loser.sockets()
+    with wire.here.enter():
+        backend = backend_on(journal)
+        backend.apply([Limit(FLOW, 0.9 * LINK_BPS, LINK_BPS), Limit(OTHER, 1e6, LINK_BPS)])
+        backend.attach(FLOW, first)
+        backend.attach(OTHER, second)
+        time.sleep(0.3)
+        loser.meter.read(second)
+        won_bps = winner.rate_bps(first, 0.5)
+        lost_bps = loser.rate_bps(second, 0.5)
+        assert won_bps > 4 * lost_bps
+        winner.end()
+        # Nothing else was told: what the winner leaves is borrowed, with no debt to pay off first.
+        wait_until(lambda: loser.rate_bps(second, 0.2) > 0.6 * LINK_BPS, 3.0)
+        backend.close()
+
+
+def test_other_traffic_is_not_limited(wire: Wire, journal: Journal) -> None:
+    wire.sink()
+    ours, theirs = wire.send(), wire.send()
+    first, second = ours.sockets(), theirs.sockets()
+    with wire.here.enter():
+        backend = backend_on(journal)
+        backend.attach(FLOW, first)
+        backend.apply([Limit(FLOW, 10e6, 10e6)])
+        assert theirs.rate_bps(second) > 2 * LINK_BPS
+        backend.close()
+
+
+def test_a_flow_over_two_devices_is_divided_and_a_device_may_come_later(wire: Wire, journal: Journal) -> None:
+    wire.sink()
+    first = wire.send().sockets()
+    with wire.here.enter():
+        backend = backend_on(journal)
+        backend.attach(FLOW, first)
+    connect(wire.here, "eth1", wire.there, "eth1", SECOND)
+    before = wire.state()
+    wire.sink(str(SECOND[1].ip))
+    job = wire.send(1, str(SECOND[1].ip))
+    second = job.sockets()
+    with wire.here.enter():
+        assert backend.attach(FLOW, [*first, *second]) == []
+        assert backend.apply([Limit(FLOW, 40e6, 60e6)]) == []
+        with Netlink() as netlink:
+            for name in ("eth0", "eth1"):
+                root = read_tree(netlink, wire.here.index_of(name)).root
+                assert root is not None and root.handle == MAJOR
+        assert backend.read_back()[FLOW] == Limit(FLOW, 40e6, 60e6)
+        time.sleep(0.2)
+        assert 15e6 < job.rate_bps(second) < 33e6
+        backend.close()
+    assert wire.state()[1][-1] == before[1][-1]
+
+
+def test_a_device_that_vanishes_and_returns_is_set_up_again(wire: Wire, journal: Journal) -> None:
+    connect(wire.here, "eth1", wire.there, "eth1", SECOND)
+    wire.sink(str(SECOND[1].ip), PORT)
+    sockets = wire.send(1, str(SECOND[1].ip)).sockets()
+    with wire.here.enter():
+        backend = backend_on(journal)
+        backend.attach(FLOW, sockets)
+        wire.here.netlink.link("del", index=wire.here.index_of("eth1"))
+        [trouble] = backend.apply([Limit(FLOW, 50e6, 50e6)])
+        assert "eth1" in trouble.reason
+        assert backend.refresh() != []  # no device has its address
+        assert backend.apply([Limit(FLOW, 30e6, 30e6)]) == []
+        connect(wire.here, "eth1", wire.there, "eth1", SECOND)
+        assert backend.refresh() == []
+        assert backend.read_back()[FLOW] == Limit(FLOW, 30e6, 30e6)
+        assert backend.close() == []
+
+
+def test_a_class_that_somebody_deleted_is_made_anew(wire: Wire, journal: Journal) -> None:
+    wire.sink()
+    sockets = wire.send().sockets()
+    index = wire.here.index_of("eth0")
+    with wire.here.enter():
+        backend = backend_on(journal)
+        backend.attach(FLOW, sockets)
+        with Netlink() as netlink:
+            netlink.ask(Message(RTM_DELTCLASS, 0, TCMSG.pack(0, index, MAJOR | 2, 0, 0)))
+        assert len(backend.apply([Limit(FLOW, 50e6, 50e6)])) == 1
+        assert FLOW not in backend.read_back()
+        assert backend.apply([Limit(FLOW, 60e6, 60e6)]) == []
+        assert backend.read_back()[FLOW].ceiling_bps == 60e6
+        backend.close()
+
+
+def test_a_job_with_a_network_of_its_own_is_out_of_reach(wire: Wire, journal: Journal) -> None:
+    wire.sink()
+    sockets = wire.send().sockets()
+    backend = backend_on(journal)  # not in the job's namespace
+    [trouble] = backend.attach(FLOW, sockets)
+    assert "network of its own" in trouble.reason
+    backend.close()
