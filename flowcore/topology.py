@@ -80,8 +80,12 @@ def link_name(source: str, target: str) -> str:
 
 def star(hosts: int, link_gbps: float) -> Topology:
     """Every host on one switch."""
-    names = _names("h", hosts)
-    return _wire("star", names, ("sw",), _spread(names, ("sw",), link_gbps))
+    return star_of(_names("h", hosts), link_gbps)
+
+
+def star_of(hosts: Sequence[str], link_gbps: float) -> Topology:
+    """These hosts on one switch; all that a host on its own needs to know."""
+    return _wire("star", tuple(hosts), ("sw",), _spread(hosts, ("sw",), link_gbps))
 
 
 def tree(servers_per_tor: int, tors_per_edge: int, edges: int, link_gbps: Sequence[float]) -> Topology:

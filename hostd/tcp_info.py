@@ -21,7 +21,7 @@ from hostd.sockets import DataSocket
 
 # struct tcp_info, offsets that have not moved since 4.19; an older kernel returns fewer bytes.
 _STATE_AT, _SND_MSS_AT, _RTT_US_AT = 0, 16, 68
-_ACKED_AT, _NOTSENT_AT, _RETRANS_AT = 120, 144, 208
+_ACKED_AT, _RECEIVED_AT, _NOTSENT_AT, _RETRANS_AT = 120, 128, 144, 208
 _INFO_BYTES = 216
 TCP_ESTABLISHED, TCP_CLOSE_WAIT = 1, 8
 
@@ -30,6 +30,7 @@ TCP_ESTABLISHED, TCP_CLOSE_WAIT = 1, 8
 class TcpCounters:
     sending: bool  # the connection is open in our direction
     acked_bytes: int
+    received_bytes: int
     waiting_bytes: int  # written by the job, not yet handed to the network
     retransmitted_bytes: int
     rtt_us: int
@@ -41,10 +42,11 @@ class TcpCounters:
         [mss_bytes] = struct.unpack_from("=I", info, _SND_MSS_AT)
         [rtt_us] = struct.unpack_from("=I", info, _RTT_US_AT)
         [acked_bytes] = struct.unpack_from("=Q", info, _ACKED_AT)
+        [received_bytes] = struct.unpack_from("=Q", info, _RECEIVED_AT)
         [waiting_bytes] = struct.unpack_from("=I", info, _NOTSENT_AT)
         [retransmitted_bytes] = struct.unpack_from("=Q", info, _RETRANS_AT)
         sending = info[_STATE_AT] in (TCP_ESTABLISHED, TCP_CLOSE_WAIT)
-        return cls(sending, acked_bytes, waiting_bytes, retransmitted_bytes, rtt_us, mss_bytes)
+        return cls(sending, acked_bytes, received_bytes, waiting_bytes, retransmitted_bytes, rtt_us, mss_bytes)
 
 
 class FlowMeter:
@@ -52,14 +54,15 @@ class FlowMeter:
 
     def __init__(self) -> None:
         self.sent_bytes = 0
+        self.received_bytes = 0
         self.waiting_bytes = 0  # at the last reading
         self.rtt_us = 0  # the largest at the last reading
         self.lost = 0  # readings of sockets that had gone
-        self._acked: dict[int, int] = {}  # at the last reading, by cookie
+        self._before: dict[int, TcpCounters] = {}  # at the last reading, by cookie
 
     def read(self, sockets: Iterable[DataSocket]) -> int:
         """Looks at the flow's sockets as they are now; returns the sum. What has gone is counted, not raised."""
-        acked: dict[int, int] = {}
+        found: dict[int, TcpCounters] = {}
         self.waiting_bytes = self.rtt_us = 0
         for one in sockets:
             try:
@@ -68,10 +71,11 @@ class FlowMeter:
             except (Gone, OSError):
                 self.lost += 1
                 continue
-            before = self._acked.get(one.cookie, counters.acked_bytes)
-            acked[one.cookie] = counters.acked_bytes
-            self.sent_bytes += counters.acked_bytes - before
+            before = self._before.get(one.cookie, counters)
+            found[one.cookie] = counters
+            self.sent_bytes += counters.acked_bytes - before.acked_bytes
+            self.received_bytes += counters.received_bytes - before.received_bytes
             self.waiting_bytes += counters.waiting_bytes
             self.rtt_us = max(self.rtt_us, counters.rtt_us)
-        self._acked = acked
+        self._before = found
         return self.sent_bytes

@@ -41,8 +41,13 @@ class _Tracked:
         self._learner = IterationLearner()
         self._waiting = WaitingEstimate()
         self._mark: IterationMark | None = None
+        self._heartbeat = b""
+
+    def stirred(self) -> bool:
+        return self.file.heartbeat() != self._heartbeat
 
     def view(self, now_ns: int) -> ProcessView:
+        self._heartbeat = self.file.heartbeat()  # before the counters: what comes between is seen next time
         snapshot = self.file.read()
         if snapshot.mark is not None:
             self._mark = snapshot.mark
@@ -72,6 +77,10 @@ class Reader:
         self.directory = directory or identity_from_env().directory
         self.refused: dict[str, str] = {}  # file name → why it is not believed
         self._tracked: dict[str, _Tracked] = {}
+
+    def stirred(self) -> bool:
+        """Whether a process had an event since it was last polled. New files are noticed by `poll` alone."""
+        return any(tracked.stirred() for tracked in self._tracked.values())
 
     def poll(self, now_ns: int | None = None) -> list[ProcessView]:
         """Every process with a believable file, dead ones included until reaped; by job, rank and pid."""

@@ -21,6 +21,7 @@ from nccl_shim.snapshot import (
 )
 
 _MARK_ATTEMPTS = 32
+_HEARTBEAT = Header.heartbeat_ns
 
 
 class SegmentFile:
@@ -44,6 +45,10 @@ class SegmentFile:
         except BaseException:
             os.close(self._file)
             raise
+
+    def heartbeat(self) -> bytes:
+        """The time of the last event, as it stands in the file: one system call, to see whether `read` is worth it."""
+        return os.pread(self._file, _HEARTBEAT.size, _HEARTBEAT.offset)
 
     def read(self) -> ProcessSnapshot:
         """The counters now; raises NotASegment when the file was cut."""

@@ -38,6 +38,8 @@ class Arbitrated(Policy):
         host.report([flow], now_ns)
 
     def on_done(self, host: "HostAgent", flow: "Flow", now_ns: int) -> None:
+        # What it was guaranteed is free again; the first bytes of its next iteration will be out before we know.
+        host.set_rate(flow, FLOOR_BPS, host.nic_bps)
         host.report((), now_ns, withdraw=[flow])
 
     def on_slot(self, host: "HostAgent", now_ns: int) -> None:

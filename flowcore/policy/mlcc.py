@@ -31,6 +31,7 @@ class Mlcc(Policy):
         host.set_rate(flow, FLOOR_BPS, FLOOR_BPS)
 
     def on_done(self, host: "HostAgent", flow: "Flow", now_ns: int) -> None:
+        host.set_rate(flow, FLOOR_BPS, FLOOR_BPS)
         host.report((), now_ns, withdraw=[flow])
 
     def on_slot(self, host: "HostAgent", now_ns: int) -> None:

@@ -1,0 +1,41 @@
+"""hostd: the daemon on every GPU host. `hostd --help`."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from flowcore.fields import InputError, printable
+from hostd.config import read_config
+from hostd.daemon import HostDaemon
+from service import logs
+from service.lifecycle import BAD_INPUT, run_daemon
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="hostd",
+        description="Paces the bursts of the training jobs on this host, together with its switch.",
+        epilog="example: hostd --config /etc/paceline/hostd.toml",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--config", type=Path, metavar="FILE", required=True, help="this host's configuration (TOML)")
+    parser.add_argument("--check", action="store_true", help="read the configuration and stop")
+    parser.add_argument("--journal", type=Path, metavar="FILE", help="write every event and decision to FILE")
+    parser.add_argument("--log-level", choices=("DEBUG", "INFO", "WARNING", "ERROR"), default="INFO")
+    parser.add_argument("--log-json", action=argparse.BooleanOptionalAction, default=None, help="JSON lines")
+    args = parser.parse_args(argv)
+    logs.setup(args.log_level, args.log_json)
+    try:
+        config = read_config(args.config)
+        if args.check:
+            return 0
+        config.runtime_directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+    except (InputError, OSError) as error:
+        print(f"hostd: {printable(str(error))}", file=sys.stderr)
+        return BAD_INPUT
+    return run_daemon("hostd", lambda: HostDaemon(config, args.config, args.journal), config.lock)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

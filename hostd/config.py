@@ -1,0 +1,167 @@
+"""What a host is told at its start, and again at a reload. deploy/hostd.toml has every key with a word on it."""
+
+import tomllib
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+from flowcore.fields import (
+    Field,
+    InputError,
+    Value,
+    list_of,
+    number_from,
+    one_of,
+    printable_name,
+    read_table,
+)
+from flowcore.policy import POLICIES
+from flowcore.scenario import SlotsSpec, slots_table, topology_table
+from flowcore.topology import Topology, star_of
+from service.address import host_port
+from service.tls import TlsFiles, plaintext_allowed, tls_files
+
+MODES = ("observe", "advise", "enforce")
+BACKENDS = ("auto", "htb", "pacing", "observe")
+RUNTIME_DIRECTORY = Path("/run/paceline/hostd")
+MAX_CONFIG_BYTES = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class HostConfig:
+    name: str
+    topology: Topology
+    host_of: dict[str, str]  # address → host
+    switch: str | None = None  # address of its ToR's switchd; None: decide alone
+    slots: SlotsSpec = field(default_factory=SlotsSpec)
+    policy: str = "paceline"
+    mode: str = "observe"
+    backend: str = "auto"
+    jobs: tuple[str, ...] | None = None  # only these are paced; None: all
+    shim_directory: Path | None = None  # None: where the shim puts them by itself
+    runtime_directory: Path = RUNTIME_DIRECTORY
+    takeover: bool = False  # replace a qdisc somebody else set, and put it back at the end
+    small_bundles: bool = False  # pacing: set net.ipv4.tcp_tso_rtt_log = 0 while we run
+    congestion_control: str | None = None  # pacing: of the sockets we control
+    metrics: str | None = None
+    tls: TlsFiles | None = None
+    plaintext: bool = False
+
+    @property
+    def switch_name(self) -> str:
+        return self.topology.switch_of[self.name]
+
+    @property
+    def nic_bps(self) -> float:
+        return self.topology.links[f"{self.name}->{self.switch_name}"].capacity_bps
+
+    @property
+    def control_socket(self) -> Path:
+        return self.runtime_directory / "control.sock"
+
+    @property
+    def lease_journal(self) -> Path:
+        return self.runtime_directory / "lease.json"
+
+    @property
+    def lock(self) -> Path:
+        return self.runtime_directory / "lock"
+
+
+def read_config(path: Path) -> HostConfig:
+    try:
+        with path.open("rb") as file:
+            text = file.read(MAX_CONFIG_BYTES + 1).decode()
+    except UnicodeDecodeError:
+        raise InputError(str(path), "the file", "no UTF-8 text", "TOML") from None
+    if len(text) > MAX_CONFIG_BYTES:
+        raise InputError(str(path), "the file", "more than a megabyte", "a host's configuration")
+    return parse_config(text, str(path))
+
+
+def parse_config(text: str, source: str) -> HostConfig:
+    try:
+        root = Value(source, "", tomllib.loads(text))
+    except (ValueError, RecursionError) as error:
+        raise InputError(source, "the file", f"no TOML ({error})", "a host's configuration in TOML") from None
+    found: dict[str, Any] = read_table(root, _TOP)
+    addresses, nic_gbps = found.pop("addresses"), found.pop("nic_gbps")
+    if found["topology"] is None:
+        if nic_gbps is None:
+            raise root.at("topology").wrong("a [topology] as in a scenario, or nic_gbps for a host on its own")
+        if found["switch"] is not None:
+            raise root.at("topology").wrong("the [topology] that the switch has, too")
+        found["topology"] = star_of(tuple(addresses), nic_gbps)
+    topology = found["topology"]
+    for name in (found["name"], *addresses):
+        if name not in topology.switch_of:
+            key = "name" if name == found["name"] else f"addresses.{name}"
+            raise root.at(key).wrong(f"a host of the topology, {topology.hosts[0]} to {topology.hosts[-1]}")
+    host_of = {address: host for host, own in addresses.items() for address in own}
+    config = HostConfig(**found, host_of=host_of)
+    if config.switch and config.tls is None and not plaintext_allowed(config.switch, config.plaintext):
+        expected = "a [tls] table, a loopback address, or plaintext = true"
+        raise InputError(source, "switch", f"{config.switch!r} without TLS", expected)
+    return config
+
+
+# ---- The tables ----
+
+
+def _address(value: Value) -> str:
+    if isinstance(value.found, str):
+        try:
+            return str(host_port(value.found))
+        except ValueError:
+            pass
+    raise value.wrong("HOST:PORT, such as 127.0.0.1:7470 or [::1]:7470")
+
+
+def _ip_addresses(value: Value) -> tuple[str, ...]:
+    """One or several; a number would be an address to `ip_address`, and a slip of the pen to us."""
+    found = value.found if isinstance(value.found, list) else [value.found]
+    if all(isinstance(address, str) for address in found):
+        try:
+            return tuple(str(ip_address(address)) for address in found)
+        except ValueError:
+            pass
+    raise value.wrong("an IP address, or a list of them")
+
+
+def _addresses(value: Value) -> dict[str, tuple[str, ...]]:
+    return {name: _ip_addresses(value.at(name)) for name in value.table()}
+
+
+def _directory(value: Value) -> Path:
+    if isinstance(value.found, str) and value.found.startswith("/") and "\0" not in value.found:
+        return Path(value.found)
+    raise value.wrong("an absolute path")
+
+
+def _flag(value: Value) -> bool:
+    if isinstance(value.found, bool):
+        return value.found
+    raise value.wrong("true or false")
+
+
+_TOP = {
+    "name": Field(printable_name),
+    "addresses": Field(_addresses),
+    "topology": Field(topology_table, None),
+    "nic_gbps": Field(number_from(1e-3, 1e4), None),
+    "switch": Field(_address, None),
+    "slots": Field(slots_table, SlotsSpec()),
+    "policy": Field(one_of(*POLICIES), "paceline"),
+    "mode": Field(one_of(*MODES), "observe"),
+    "backend": Field(one_of(*BACKENDS), "auto"),
+    "jobs": Field(list_of(printable_name, "job names", distinct=True), None),
+    "shim_directory": Field(_directory, None),
+    "runtime_directory": Field(_directory, RUNTIME_DIRECTORY),
+    "takeover": Field(_flag, False),
+    "small_bundles": Field(_flag, False),
+    "congestion_control": Field(printable_name, None),
+    "metrics": Field(_address, None),
+    "tls": Field(tls_files, None),
+    "plaintext": Field(_flag, False),
+}

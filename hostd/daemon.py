@@ -1,0 +1,310 @@
+"""hostd from start to end: progress in, feedback in, rates out.
+
+    monitor ──events──▶ ┌───────────┐ ──SetRate──▶ enforcer ──▶ kernel
+    switch  ─feedback─▶ │ HostAgent │ ──Send─────▶ switch
+    timer   ────tick──▶ └───────────┘
+
+Every decision is HostAgent's (flowcore); this is the shell around it: read the counters, hand over what happened,
+perform the effects, re-arm the timer. Nothing here waits for a peer. Whatever goes wrong, the jobs go on: a fault in
+the loop lifts every limit before it ends the daemon.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TextIO
+
+from flowcore.host import HostAgent
+from flowcore.journal import Entry, encode
+from flowcore.messages import (
+    Effect,
+    Feedback,
+    HostEvent,
+    JobJoined,
+    JobLeft,
+    Progress,
+    Report,
+    Send,
+    SetRate,
+    SwitchLost,
+    Tick,
+    Welcomed,
+)
+from flowcore.patterns import FlowId
+from flowcore.policy import POLICIES
+from hostd.achieved import AchievedRates
+from hostd.config import HostConfig, read_config
+from hostd.control import ControlSocket
+from hostd.enforce.base import CannotEnforce, Limit
+from hostd.enforcer import Enforcer
+from hostd.monitor import Monitor
+from hostd.sockets import DataSocket
+from hostd.status import explain, status
+from service.instruments import HostInstruments
+from service.metrics import MetricsServer, new_registry
+from service.shared_clock import SharedClock
+from service.tls import expecting
+from wire.calls import open_channel
+from wire.host_stream import HostStream, Terms
+
+_log = logging.getLogger(__name__)
+
+POLL_S = 0.002  # how late a burst may be noticed while there are jobs ...
+IDLE_POLL_S = 0.1  # ... and a job while there are none
+
+# The loop is alive as long as it has gone round within this; systemd's watchdog is patted only then.
+ALIVE_SLOTS = 10
+
+
+# What the agent was built with, or others hold on to.
+FIXED = ("name", "topology", "slots", "policy", "switch", "host_of", "shim_directory", "runtime_directory")
+
+
+class HostDaemon:
+    def __init__(self, config: HostConfig, path: Path | None = None, journal: Path | None = None) -> None:
+        self.config = config
+        self.path = path
+        self.clock = SharedClock()
+        self.slots = config.slots.clock()
+        switch = config.switch_name if config.switch else None
+        self.agent = HostAgent(
+            config.name, config.topology, self.slots, POLICIES[config.policy](), switch
+        )
+        self.registry = new_registry()
+        self.instruments = HostInstruments(self.registry)
+        self.stream: HostStream | None = None
+        self.terms_refused = ""  # why the switch is not listened to
+        self.silent: tuple[str, ...] = ()  # switches that ours has lost
+        self.missed_slots = 0
+        self.achieved = AchievedRates()
+        self._journal_path, self._journal = journal, None
+        self._open = AsyncExitStack()
+        self._timer: asyncio.TimerHandle | None = None
+        self._decided_slot = -1
+        self._round_ns = 0
+
+    # ---- Life ----
+
+    async def startup(self) -> None:
+        config = self.config
+        config.runtime_directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+        try:
+            self.enforcer = Enforcer(config, self.slots.length_ns)
+        except CannotEnforce as error:
+            raise OSError(str(error)) from None
+        self._open.callback(self._close_enforcer)
+        self.monitor = Monitor(config.name, config.host_of, config.shim_directory, self._sockets_changed)
+        self._open.callback(self.monitor.close)
+        if self._journal_path is not None:
+            self._journal = self._open.enter_context(self._journal_path.open("w", encoding="utf-8"))
+        if config.metrics is not None:
+            metrics = MetricsServer(self.registry, config.metrics)
+            self._open.callback(metrics.close)
+        commands = {"status": self._status, "explain": self._explain, "release": self._release}
+        control = ControlSocket(config.control_socket, commands)
+        await control.open()
+        self._open.push_async_callback(control.close)
+        if config.switch is not None and config.mode != "observe":
+            await self._open_stream(config.switch)
+        _log.info("%s with %s, policy %s", config.mode, self.enforcer.backend.name, config.policy)
+
+    async def _open_stream(self, address: str) -> None:
+        config = self.config
+        credentials = config.tls.channel_credentials() if config.tls else None
+        options = expecting(config.switch_name) if config.tls else None
+        channel = open_channel(address, credentials, options)
+        self._open.push_async_callback(channel.close)
+        self.stream = HostStream(
+            channel,
+            config.name,
+            config.topology.fingerprint,
+            self.clock.own_ns,
+            self.clock.peer,
+            on_welcome=self._welcomed,
+            on_feedback=self._feedback,
+            on_lost=self._lost,
+        )
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            if self.stream is not None:
+                tasks.create_task(self.stream.run())
+            tasks.create_task(self._watch())
+            tasks.create_task(self._beat())
+            tasks.create_task(self._keep_house())
+
+    async def shutdown(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        await self._open.aclose()
+
+    async def reload(self) -> None:
+        """What can change while jobs run: mode, backend, which jobs, and how a backend works."""
+        if self.path is None:
+            return
+        fresh = read_config(self.path)
+        for name in FIXED:
+            if getattr(fresh, name) != getattr(self.config, name):
+                raise OSError(f"{self.path}: {name} cannot change while hostd runs; restart it")
+        attached = {flow: self.monitor.sockets_of(flow) for flow in self.agent.flows}
+        self.enforcer.close()
+        try:
+            self.enforcer = Enforcer(fresh, self.slots.length_ns)
+        except CannotEnforce as error:
+            self.enforcer = Enforcer(self.config, self.slots.length_ns)
+            raise OSError(str(error)) from None
+        finally:
+            for flow, sockets in attached.items():
+                self.enforcer.attach(flow, sockets)
+        self.config = fresh
+        if fresh.jobs is not None:
+            self._take([JobLeft(job) for job in self.agent.jobs if job not in fresh.jobs])
+
+    def alive(self) -> bool:
+        return self.clock.own_ns() - self._round_ns < ALIVE_SLOTS * self.slots.length_ns
+
+    def _close_enforcer(self) -> None:
+        self.enforcer.close()
+
+    # ---- What happens ----
+
+    async def _watch(self) -> None:
+        while True:
+            self._round_ns = self.clock.own_ns()
+            events = self.monitor.poll(self._round_ns)
+            if events and self.config.mode != "observe":
+                self._take(event for event in events if self._allowed(event))
+            await asyncio.sleep(POLL_S if self.monitor.jobs else IDLE_POLL_S)
+
+    async def _beat(self) -> None:
+        """Once per slot: the guardian hears from us, and a slot without a decision is counted."""
+        while True:
+            slot = self.slots.index(self.clock.now_ns())
+            self.enforcer.beat()
+            live = self.agent.live_flows()
+            if live and self.agent.policy.paced and self._decided_slot < slot - 1:
+                self.missed_slots += 1
+                self.instruments.missed_slots.inc()
+            self.achieved.sample(self.clock.own_ns(), [(flow.id, flow.volume_bytes) for flow in live])
+            await asyncio.sleep((self.slots.end_ns(slot) - self.clock.now_ns()) / 1e9 + 1e-4)
+
+    async def _keep_house(self) -> None:
+        while True:
+            await asyncio.sleep(1.0)
+            self.enforcer.refresh()
+            self._publish()
+
+    def _allowed(self, event: HostEvent) -> bool:
+        """Jobs that are not on the list never join, and events of a job that has not joined mean nothing."""
+        allowed = self.config.jobs
+        return allowed is None or not isinstance(event, JobJoined) or event.job in allowed
+
+    def _sockets_changed(self, flow: FlowId, sockets: tuple[DataSocket, ...]) -> None:
+        if flow in self.agent.flows:
+            self.enforcer.attach(flow, sockets)
+
+    def _welcomed(self, terms: Terms) -> None:
+        ours = (self.slots.length_ns, self.slots.horizon, self.slots.epoch_ns, self.config.policy)
+        if (terms.slot_length_ns, terms.horizon, terms.epoch_ns, terms.policy) != ours:
+            self.terms_refused = (
+                f"{terms.switch} has {terms.horizon} slots of {terms.slot_length_ns / 1e6:g} ms and policy "
+                f"{terms.policy}: configure the same here"
+            )
+            _log.error("deciding alone: %s", self.terms_refused)
+            return
+        self.terms_refused = ""
+        _log.info("taken in by %s", terms.switch, extra={"switch": terms.switch})
+        self._take([Welcomed(terms.phase_ns)])
+
+    def _feedback(self, feedback: Feedback) -> None:
+        if not self.terms_refused:
+            self.silent = feedback.silent
+            self._take([feedback])
+
+    def _lost(self) -> None:
+        _log.warning("the switch is gone; deciding alone until it returns")
+        self._take([SwitchLost()])
+
+    def _ring(self) -> None:
+        self._timer = None
+        self._take([Tick()])
+
+    # ---- Deciding ----
+
+    def _take(self, events: Iterable[HostEvent]) -> None:
+        """Counters first, then what happened, then the effects in one go."""
+        began = time.perf_counter()
+        now_ns = self.clock.now_ns()
+        self._decided_slot = self.slots.index(now_ns)
+        effects: list[Effect] = []
+        moved = self.monitor.progress() if self.agent.policy.paced else ()
+        for event in (*([Progress(moved)] if moved else []), *events):
+            if isinstance(event, JobLeft) and event.job in self.agent.jobs:
+                leaving = [flow.id for flow in self.agent.jobs[event.job].flows]
+            else:
+                leaving = []
+            done = self.agent.handle(event, now_ns)
+            self._record(now_ns, event, done)
+            effects += done
+            if isinstance(event, JobJoined):
+                for spec in event.flows:
+                    self.enforcer.attach(spec.flow, self.monitor.sockets_of(spec.flow))
+            for flow in leaving:
+                self.enforcer.detach(flow)
+                self.instruments.forget_flow(flow.job, str(flow))
+        self._perform(effects)
+        self._arm(now_ns)
+        self.instruments.decision.observe(time.perf_counter() - began)
+
+    def _perform(self, effects: Iterable[Effect]) -> None:
+        limits: dict[FlowId, Limit] = {}
+        for effect in effects:
+            match effect:
+                case SetRate(flow, rate_bps, ceiling_bps):
+                    limits[flow] = Limit(flow, rate_bps, ceiling_bps)
+                case Send(_, message) if isinstance(message, Report) and self.stream is not None:
+                    self.stream.send(message)
+        present = [limit for flow, limit in limits.items() if flow in self.agent.flows]
+        if present:
+            self.enforcer.apply(present)
+
+    def _arm(self, now_ns: int) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        deadline_ns = self.agent.next_deadline()
+        if deadline_ns is not None:
+            delay_s = max(0.0, (deadline_ns - now_ns) / 1e9)
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self._ring)
+
+    def _record(self, now_ns: int, event: HostEvent, effects: list[Effect]) -> None:
+        journal: TextIO | None = self._journal
+        if journal is not None:
+            journal.write(encode(Entry(now_ns, self.config.name, event, tuple(effects))) + "\n")
+
+    # ---- For people ----
+
+    def _publish(self) -> None:
+        kernel = self.enforcer.read_back()
+        instruments = self.instruments
+        instruments.switch_silent.set(self.agent.isolated)
+        for flow in self.agent.flows.values():
+            names = (flow.id.job, str(flow.id))
+            instruments.requested_rate.labels(*names).set(flow.rate_bps)
+            instruments.achieved_rate.labels(*names).set(self.achieved.bps(flow.id))
+            if flow.id in kernel:
+                instruments.kernel_rate.labels(*names).set(kernel[flow.id].rate_bps)
+
+    def _status(self, _arguments: dict[str, object]) -> dict[str, object]:
+        return status(self)
+
+    def _explain(self, arguments: dict[str, object]) -> dict[str, object]:
+        return explain(self, str(arguments.get("flow", "")))
+
+    def _release(self, _arguments: dict[str, object]) -> dict[str, object]:
+        self.enforcer.release()
+        self.instruments.fail_opens.inc()
+        return {"released": True}

@@ -1,0 +1,167 @@
+"""Rates into the kernel, on a lease: backend, journal and guardian as one thing that can be begun anew.
+
+Without `enforce` nothing is set and nothing needs a lease. With it, the lease is taken before the first change, and a
+revocation (we hung, an operator released us) costs the flows their limits for a moment and us nothing: the books are
+closed, a new lease is taken, and what is attached now is attached again.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+
+from flowcore.patterns import FlowId
+from hostd.config import HostConfig
+from hostd.devices import read_devices
+from hostd.enforce.base import Backend, CannotEnforce, Limit, Trouble
+from hostd.enforce.htb import HtbBackend
+from hostd.enforce.observe import ObserveBackend
+from hostd.enforce.pacing import PacingBackend
+from hostd.enforce.probe import choose, has_fast_device, probe
+from hostd.journal import BadJournal, Journal, Revoked
+from hostd.lease import Lease
+from hostd.netlink import Netlink
+from hostd.sockets import DataSocket
+from service.repeats import RepeatLimit
+
+_log = logging.getLogger(__name__)
+
+
+class Enforcer:
+    def __init__(self, config: HostConfig, slot_ns: int) -> None:
+        """Raises CannotEnforce."""
+        self.fail_opens = 0
+        self.troubles: Counter[str] = Counter()
+        self._config, self._slot_ns = config, slot_ns
+        self._attached: dict[FlowId, tuple[DataSocket, ...]] = {}
+        self._limits: dict[FlowId, Limit] = {}
+        self._repeats = RepeatLimit()
+        self._lease: Lease | None = None
+        self.backend: Backend = ObserveBackend()
+        if config.mode == "enforce":
+            self._open()
+
+    @property
+    def guardian_pid(self) -> int | None:
+        return self._lease.guardian_pid if self._lease else None
+
+    def attach(self, flow: FlowId, sockets: tuple[DataSocket, ...]) -> None:
+        self._attached[flow] = sockets
+        self._do(lambda: self.backend.attach(flow, sockets))
+
+    def detach(self, flow: FlowId) -> None:
+        self._attached.pop(flow, None)
+        self._limits.pop(flow, None)
+        self._do(lambda: self.backend.detach(flow))
+
+    def apply(self, limits: Sequence[Limit]) -> None:
+        self._limits |= {limit.flow: limit for limit in limits}
+        self._do(lambda: self.backend.apply(limits))
+
+    def beat(self) -> None:
+        """Once per slot: the guardian hears that we live, or we hear that we were given up."""
+        if self._lease is not None:
+            self._do(self._beat)
+
+    def refresh(self) -> None:
+        self._do(self.backend.refresh)
+
+    def read_back(self) -> dict[FlowId, Limit]:
+        try:
+            return self.backend.read_back()
+        except OSError as error:
+            self._count([Trouble(None, f"cannot read back: {error}")])
+            return {}
+
+    def release(self) -> None:
+        """Lifts everything and sets nothing any more, until the next start or reload."""
+        self._close()
+        self.backend = ObserveBackend()
+        self.fail_opens += 1
+
+    def close(self) -> None:
+        self._close()
+
+    # ---- The lease ----
+
+    def _open(self) -> None:
+        config = self._config
+        try:
+            journal = Journal(config.lease_journal)
+            self._lease = Lease(journal, self._slot_ns)
+            self.backend = self._make(journal)
+        except (OSError, BadJournal) as error:
+            self._close()
+            raise CannotEnforce(f"cannot take a lease on the kernel: {error}") from error
+        except CannotEnforce:
+            self._close()
+            raise
+
+    def _make(self, journal: Journal) -> Backend:
+        config = self._config
+        findings = {finding.name: finding for finding in probe()}
+        name = config.backend
+        if name == "auto":
+            with Netlink() as netlink:
+                name = choose(findings.values(), has_fast_device(read_devices(netlink)))
+            _log.info("enforcing with %s", name)
+        elif not findings[name].usable:
+            advice = findings[name].advice or "see paceline probe"
+            raise CannotEnforce(f"{name} does not work here: {findings[name].reason}; {advice}")
+        match name:
+            case "htb":
+                return HtbBackend(journal, lambda _device: config.nic_bps, takeover=config.takeover)
+            case "pacing":
+                return PacingBackend(
+                    journal,
+                    config.nic_bps,
+                    small_bundles=config.small_bundles,
+                    congestion_control=config.congestion_control,
+                )
+            case _:
+                return ObserveBackend()
+
+    def _close(self) -> None:
+        if self._lease is not None:
+            lease, self._lease = self._lease, None
+            self._count(self.backend.close())
+            for key, problem in lease.close().items():
+                self._count([Trouble(None, f"could not restore {key}: {problem}")])
+
+    def _begin_anew(self, reason: str) -> None:
+        _log.warning("every limit was lifted, beginning anew: %s", reason)
+        self.fail_opens += 1
+        self._close()
+        try:
+            self._open()
+        except CannotEnforce as error:
+            _log.error("observing from now on: %s", error)
+            self.backend = ObserveBackend()
+        for flow, sockets in self._attached.items():
+            self._count(self.backend.attach(flow, sockets))
+        self._count(self.backend.apply(list(self._limits.values())))
+
+    # ---- Trouble ----
+
+    def _beat(self) -> Iterable[Trouble]:
+        if self._lease is not None:
+            self._lease.beat()
+        return ()
+
+    def _do(self, work: Callable[[], Iterable[Trouble]]) -> None:
+        """Trouble is counted. A revocation begins anew; what the kernel refuses outright is trouble like any."""
+        try:
+            self._count(work())
+        except Revoked as error:
+            self._begin_anew(str(error))
+        except (OSError, CannotEnforce) as error:
+            self._count([Trouble(None, str(error))])
+
+    def _count(self, troubles: Iterable[Trouble]) -> None:
+        for trouble in troubles:
+            self.troubles[trouble.reason[:80]] += 1
+            if len(self.troubles) > 100:
+                self.troubles = Counter(dict(self.troubles.most_common(50)))
+            flow = str(trouble.flow) if trouble.flow else None
+            self._repeats.log(
+                _log, logging.WARNING, trouble.reason, "not enforced: %s", trouble.reason, extra={"flow": flow}
+            )

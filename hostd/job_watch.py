@@ -1,0 +1,173 @@
+"""From counters to events: what one job on this host does, as the decision engine wants to hear it.
+
+    counters                                  event
+    ────────────────────────────────────────────────────────────────────────
+    three iterations seen, sizes repeat       JobJoined, with the flows found
+    bytes announced in a new iteration        FlowReady for every flow
+    a flow has sent its size                  FlowDone
+    the iteration has ended                   FlowDone for the rest, IterationEnded
+    sizes have changed, twice alike           JobJoined again
+    its processes have gone                   JobLeft
+
+Nothing is asked of the job's owner. To whom it sends is in its sockets; how much, in what they sent from the end of
+one iteration to the end of the next; who feeds whom, in what they received: a ring's flow out of a host forwards
+what comes in, a server's flows give back what was pushed to it. Of a ring's later members a host knows nothing, and
+says nothing.
+
+Pure: facts in, events out. Volumes are bytes on the wire.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from statistics import median
+
+from flowcore.messages import FlowDone, FlowReady, HostEvent, IterationEnded, JobJoined, JobLeft
+from flowcore.patterns import FlowId, FlowSpec, Role
+from flowcore.units import UNLIMITED
+
+# Marks and counters are read a few milliseconds apart, so that the last packets of an iteration may be booked
+# into the next: sizes this close are the same size, and a flow this close to its end is through.
+SAME = 0.02
+NEARLY = 0.995
+
+# The first iterations of a job set things up (buckets, connections); DDP's own take two.
+WARM_UP = 2
+AGREEING = 2  # iterations alike before a size is believed
+MOST_SAMPLES = 5  # of iterations that never agree, the median counts
+
+# A connection that carries less than this part of the job's traffic is control.
+LEAST_PART = 0.01
+
+# (role, target) and (role, source): a host may be worker and server of the same job.
+Ends = tuple[Role, str]
+
+
+@dataclass(frozen=True, slots=True)
+class JobFacts:
+    """What is known of a job now, over all its processes on this host."""
+
+    iteration: int  # how many have ended
+    announced: bool  # bytes of the current one have been handed over for sending
+    members: int  # ranks in all
+    sent_bytes: Mapping[Ends, float]  # since the job was first seen, by role and target
+    received_bytes: Mapping[Ends, float]  # likewise, by role and source
+
+
+@dataclass(slots=True)
+class JobWatch:
+    job: str
+    host: str
+    sizes: dict[Ends, float] = field(default_factory=dict)  # of one iteration; empty: not joined
+    live: set[Ends] = field(default_factory=set)
+    _iteration: int = -1
+    _seen: int = 0  # iterations seen to end
+    _base: dict[Ends, float] = field(default_factory=dict)  # sent when this iteration began
+    _samples: list[dict[Ends, float]] = field(default_factory=list)
+    _sources: dict[Ends, float] = field(default_factory=dict)  # received in all
+    _fed: bool = False  # this iteration's bytes were announced while we watched
+
+    def observe(self, facts: JobFacts) -> list[HostEvent]:
+        events: list[HostEvent] = []
+        if self._iteration < 0:  # in the middle of one: it counts from the next
+            self._iteration, self._base = facts.iteration, dict(facts.sent_bytes)
+        if facts.iteration != self._iteration:
+            events += self._iteration_ended(facts)
+        self._sources = dict(facts.received_bytes)
+        if facts.announced and self.sizes and not self._fed:
+            self._fed = True
+            self.live = set(self.sizes)
+            events += (FlowReady(self._flow(ends), facts.iteration) for ends in sorted(self.live))
+        for ends in sorted(self.live):
+            if self.sent_bytes(ends, facts) >= NEARLY * self.sizes[ends]:
+                events.append(self._done(ends))
+        return events
+
+    def left(self) -> list[HostEvent]:
+        joined, self.sizes, self.live = bool(self.sizes), {}, set()
+        return [JobLeft(self.job)] if joined else []
+
+    def sent_bytes(self, ends: Ends, facts: JobFacts) -> float:
+        """In the current iteration, never more than its size."""
+        return min(facts.sent_bytes.get(ends, 0.0) - self._base.get(ends, 0.0), self.sizes[ends])
+
+    def progress(self, facts: JobFacts) -> list[tuple[FlowId, float]]:
+        return [(self._flow(ends), self.sent_bytes(ends, facts)) for ends in sorted(self.live)]
+
+    def flow_ids(self) -> dict[Ends, FlowId]:
+        return {ends: self._flow(ends) for ends in self.sizes}
+
+    # ---- Iterations ----
+
+    def _iteration_ended(self, facts: JobFacts) -> list[HostEvent]:
+        events: list[HostEvent] = [self._done(ends) for ends in sorted(self.live)]
+        if self.sizes:
+            events.append(IterationEnded(self.job))
+        passed = facts.iteration - self._iteration
+        if passed == 1:  # a poll that missed some knows only their sum
+            self._seen += 1
+            if self._seen > WARM_UP:
+                events += self._learn(facts)
+        self._iteration, self._base, self._fed = facts.iteration, dict(facts.sent_bytes), False
+        return events
+
+    def _learn(self, facts: JobFacts) -> list[HostEvent]:
+        sample = {ends: sent - self._base.get(ends, 0.0) for ends, sent in facts.sent_bytes.items()}
+        total = sum(sample.values())
+        sample = {ends: size for ends, size in sample.items() if size > LEAST_PART * total}
+        if not sample or _alike(sample, self.sizes):
+            self._samples.clear()
+            return []
+        self._samples = [*self._samples, sample][-MOST_SAMPLES:]
+        recent = self._samples[-AGREEING:]
+        if len(recent) == AGREEING and _alike(*recent):
+            return self._join(sample, facts)
+        if len(self._samples) == MOST_SAMPLES:
+            ends = set().union(*self._samples)
+            return self._join({e: median(s.get(e, 0.0) for s in self._samples) for e in ends}, facts)
+        return []
+
+    def _join(self, sizes: Mapping[Ends, float], facts: JobFacts) -> list[HostEvent]:
+        self._samples.clear()
+        self.sizes = {ends: size for ends, size in sizes.items() if size > 0}
+        received = {ends: size for ends, size in self._sources.items() if size > 0}
+        specs = tuple(self._spec(ends, received, facts.members) for ends in sorted(self.sizes))
+        feeds = tuple((spec.flow, self._followers(spec.flow, received, facts.members)) for spec in specs)
+        return [JobJoined(self.job, specs, feeds)]
+
+    # ---- Flows ----
+
+    def _flow(self, ends: Ends) -> FlowId:
+        role, target = ends
+        return FlowId(self.job, self.host, target, role)
+
+    def _done(self, ends: Ends) -> FlowDone:
+        self.live.discard(ends)
+        return FlowDone(self._flow(ends))
+
+    def _spec(self, ends: Ends, received: Iterable[Ends], members: int) -> FlowSpec:
+        size_bytes, flow = self.sizes[ends], self._flow(ends)
+        match flow.role:
+            case Role.RING:
+                preds = self._arriving(Role.RING, Role.RING, received)
+                return FlowSpec(flow, size_bytes, preds, size_bytes / (2 * max(1, members - 1)))
+            case Role.PULL:
+                return FlowSpec(flow, size_bytes, self._arriving(Role.PUSH, Role.PULL, received), 0.0)
+            case _:
+                return FlowSpec(flow, size_bytes, (), UNLIMITED)
+
+    def _arriving(self, sent_as: Role, received_as: Role, received: Iterable[Ends]) -> tuple[FlowId, ...]:
+        return tuple(FlowId(self.job, host, self.host, sent_as) for role, host in received if role == received_as)
+
+    def _followers(self, flow: FlowId, received: Mapping[Ends, float], members: int) -> tuple[FlowId, ...]:
+        if flow.role == Role.PUSH:
+            return (FlowId(self.job, flow.target, self.host, Role.PULL),)
+        if flow.role == Role.RING and members == 2 and (Role.RING, flow.target) in received:
+            return (FlowId(self.job, flow.target, self.host, Role.RING),)
+        return ()
+
+
+def _alike(one: Mapping[Ends, float], other: Mapping[Ends, float]) -> bool:
+    """The same flows, each of nearly the same size."""
+    return one.keys() == other.keys() and all(
+        abs(size - other[ends]) <= SAME * max(size, other[ends]) for ends, size in one.items()
+    )

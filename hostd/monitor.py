@@ -1,0 +1,170 @@
+"""What the jobs of this host do: counters in shared memory and in the kernel, turned into events (job_watch.py).
+
+Looking must cost next to nothing while nothing happens:
+
+    every POLL       one word per process: has it had an event since?                 2 µs for a host's jobs
+    if it has        all its counters, and what its sockets have sent                 some 100 µs a process
+    every second     new and dead processes, new and closed sockets
+
+While a flow is live its sockets are read every METER_NS at most, which is as fine as hand-over needs: when a flow
+will end is predicted from its rate, not waited for.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from flowcore.messages import HostEvent
+from flowcore.patterns import FlowId, Role
+from hostd.job_watch import Ends, JobFacts, JobWatch
+from hostd.sockets import DataSocket, ProcessSockets, by_host
+from hostd.tcp_info import FlowMeter
+from nccl_shim.layout import Kind
+from nccl_shim.layout import Role as ShimRole
+from nccl_shim.reader import ProcessView, Reader
+
+METER_NS = 4_000_000
+HOUSEKEEPING_NS = 1_000_000_000
+LEARNING_LOOK_NS = 100_000_000  # a job that has not joined yet may be opening its connections
+
+# Ethernet, IP and TCP headers: 1514 bytes on the wire for 1448 of data (MTU 1500, timestamps).
+WIRE_PER_PAYLOAD = 1514 / 1448
+
+
+@dataclass(slots=True)
+class _Process:
+    sockets: ProcessSockets
+    role: Role
+    view: ProcessView
+    looked_ns: int = 0
+
+
+@dataclass(slots=True)
+class _Job:
+    watch: JobWatch
+    processes: dict[int, _Process] = field(default_factory=dict)  # by pid
+    meters: dict[Ends, FlowMeter] = field(default_factory=dict)
+    sockets: dict[Ends, tuple[DataSocket, ...]] = field(default_factory=dict)
+    facts: JobFacts | None = None
+    read_ns: int = 0
+
+
+class Monitor:
+    """`poll` often; it says what happened. `on_sockets` hears when a joined flow's sockets changed."""
+
+    def __init__(
+        self,
+        host: str,
+        host_of: Mapping[str, str],
+        directory: Path | None,
+        on_sockets: Callable[[FlowId, tuple[DataSocket, ...]], None],
+    ) -> None:
+        self.jobs: dict[str, _Job] = {}
+        self.invisible: dict[str, str] = {}  # why a process is not seen, by file or pid
+        self._host, self._host_of = host, host_of
+        self._reader = Reader(directory)
+        self._on_sockets = on_sockets
+        self._housekeeping_ns = 0
+
+    def poll(self, now_ns: int) -> list[HostEvent]:
+        housekeeping = now_ns >= self._housekeeping_ns
+        due = [job for job in self.jobs.values() if job.watch.live and now_ns - job.read_ns >= METER_NS]
+        if not housekeeping and not due and not self._reader.stirred():
+            return []
+        if housekeeping:
+            self._housekeeping_ns = now_ns + HOUSEKEEPING_NS
+            self._reader.reap()
+        return self._read(now_ns, housekeeping)
+
+    def progress(self) -> tuple[tuple[FlowId, float], ...]:
+        """What every live flow has sent in its iteration, read now."""
+        moved: list[tuple[FlowId, float]] = []
+        for job in self.jobs.values():
+            if job.watch.live and job.facts is not None:
+                job.facts = self._facts(job, job.facts.iteration, job.facts.announced, job.facts.members)
+                moved += job.watch.progress(job.facts)
+        return tuple(moved)
+
+    def sockets_of(self, flow: FlowId) -> tuple[DataSocket, ...]:
+        job = self.jobs.get(flow.job)
+        return job.sockets.get((flow.role, flow.target), ()) if job else ()
+
+    def close(self) -> None:
+        self._reader.close()
+
+    # ---- Reading ----
+
+    def _read(self, now_ns: int, housekeeping: bool) -> list[HostEvent]:
+        views: dict[str, list[ProcessView]] = {}
+        for view in self._reader.poll():
+            if view.alive and not view.snapshot.finished and view.host_pid is not None:
+                views.setdefault(view.snapshot.job, []).append(view)
+        self.invisible = dict(self._reader.refused)
+        events: list[HostEvent] = []
+        for name in [name for name in self.jobs if name not in views]:
+            events += self.jobs.pop(name).watch.left()
+        for name, processes in views.items():
+            job = self.jobs.setdefault(name, _Job(JobWatch(name, self._host)))
+            events += self._read_job(job, processes, now_ns, housekeeping)
+        return events
+
+    def _read_job(
+        self, job: _Job, views: Iterable[ProcessView], now_ns: int, housekeeping: bool
+    ) -> list[HostEvent]:
+        present = {view.host_pid: view for view in views if view.host_pid is not None}
+        for gone in job.processes.keys() - present.keys():
+            del job.processes[gone]
+        for pid, view in present.items():
+            process = job.processes.setdefault(pid, _Process(ProcessSockets(pid), _role(view), view))
+            process.view, process.role = view, _role(view)
+        learning = not job.watch.sizes
+        if housekeeping or learning:
+            self._look(job, now_ns, 0 if housekeeping else LEARNING_LOOK_NS)
+        marks = [view.snapshot.mark for view in present.values() if view.snapshot.mark is not None]
+        iteration = max((mark.iteration for mark in marks), default=0)
+        announced = any(
+            view.iteration_enqueued_bytes > 0
+            for view in present.values()
+            if view.snapshot.mark is not None and view.snapshot.mark.iteration == iteration
+        )
+        members = max(view.snapshot.world_size for view in present.values())
+        job.read_ns = now_ns
+        job.facts = self._facts(job, iteration, announced, members)
+        return job.watch.observe(job.facts)
+
+    def _facts(self, job: _Job, iteration: int, announced: bool, members: int) -> JobFacts:
+        sent: dict[Ends, float] = {}
+        received: dict[Ends, float] = {}
+        for ends, sockets in job.sockets.items():
+            meter = job.meters.setdefault(ends, FlowMeter())
+            meter.read(sockets)
+            sent[ends] = meter.sent_bytes * WIRE_PER_PAYLOAD
+            received[ends] = meter.received_bytes * WIRE_PER_PAYLOAD
+        return JobFacts(iteration, announced, members, sent, received)
+
+    def _look(self, job: _Job, now_ns: int, every_ns: int) -> None:
+        """Which sockets the job has now."""
+        for pid, process in job.processes.items():
+            if now_ns - process.looked_ns >= every_ns:
+                process.looked_ns = now_ns
+                process.sockets.look()
+                if process.sockets.refused:
+                    self.invisible[str(pid)] = process.sockets.refused
+        found: dict[Ends, tuple[DataSocket, ...]] = dict.fromkeys(job.sockets, ())
+        for process in job.processes.values():
+            for target, sockets in by_host(process.sockets.sockets, self._host_of, self._host).items():
+                ends = (process.role, target)
+                found[ends] = found.get(ends, ()) + sockets
+        changed = [ends for ends, sockets in found.items() if sockets != job.sockets.get(ends)]
+        job.sockets = found
+        flows = job.watch.flow_ids()
+        for ends in changed:
+            if ends in flows:
+                self._on_sockets(flows[ends], found[ends])
+
+
+def _role(view: ProcessView) -> Role:
+    """A parameter server's process says so; a worker that pushes has one."""
+    if view.snapshot.role is ShimRole.SERVER:
+        return Role.PULL
+    return Role.PUSH if any(flow.kind is Kind.PUSH for flow in view.snapshot.flows) else Role.RING

@@ -1,0 +1,113 @@
+"""What a job does, told from its counters alone."""
+
+from collections.abc import Iterator
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flowcore.messages import FlowDone, FlowReady, HostEvent, IterationEnded, JobJoined, JobLeft
+from flowcore.patterns import FlowId, Role
+from flowcore.units import UNLIMITED
+from hostd.job_watch import JobFacts, JobWatch
+
+NEXT = (Role.RING, "h1")
+FLOW = FlowId("a", "h0", "h1", Role.RING)
+
+
+def iterations(
+    watch: JobWatch, sizes: list[float], sent: float = 0.0, first: int = 0, steps: int = 4
+) -> Iterator[HostEvent]:
+    """A ring's iterations: announced, sent in steps, ended."""
+    for number, size in enumerate(sizes, start=first):
+        for step in range(steps + 1):
+            there = sent + size * step / steps
+            yield from watch.observe(JobFacts(number, True, 2, {NEXT: there}, {NEXT: there}))
+        sent += size
+        yield from watch.observe(JobFacts(number + 1, False, 2, {NEXT: sent}, {NEXT: sent}))
+
+
+def test_a_job_joins_when_its_iterations_repeat() -> None:
+    watch = JobWatch("a", "h0")
+    events = list(iterations(watch, [500.0, 50.0, 100.0, 100.0]))
+    assert watch.sizes == {NEXT: 100.0}
+    [joined] = events
+    assert isinstance(joined, JobJoined)
+    [spec] = joined.flows
+    assert spec.flow == FLOW and spec.preds == (FlowId("a", "h1", "h0", Role.RING),)
+    assert spec.window_bytes == 50.0, "half of the model, which is what a ring of two sends"
+    assert joined.followers == ((FLOW, spec.preds),)
+
+
+def test_an_iteration_is_ready_done_ended_once_each() -> None:
+    watch = JobWatch("a", "h0")
+    list(iterations(watch, [100.0] * 4))
+    events = list(iterations(watch, [100.0, 100.0], sent=400.0, first=4))
+    one = [FlowReady(FLOW, 4), FlowDone(FLOW), IterationEnded("a")]
+    assert events == [*one, FlowReady(FLOW, 5), *one[1:]]
+
+
+def test_sizes_are_learned_anew_when_they_change_for_good() -> None:
+    watch = JobWatch("a", "h0")
+    list(iterations(watch, [100.0] * 4))
+    odd = list(iterations(watch, [140.0, 100.0], sent=400.0, first=4))
+    assert not any(isinstance(event, JobJoined) for event in odd), "a lone odd iteration changes nothing"
+    changed = list(iterations(watch, [140.0, 140.0], sent=640.0, first=6))
+    assert isinstance(changed[-1], JobJoined) and watch.sizes == {NEXT: 140.0}
+
+
+def test_sizes_that_never_agree_become_their_median() -> None:
+    watch = JobWatch("a", "h0")
+    list(iterations(watch, [1.0, 1.0, 100.0, 200.0, 300.0, 150.0, 250.0]))
+    assert watch.sizes == {NEXT: 200.0}
+
+
+def test_flows_within_control_traffic_are_left_out() -> None:
+    watch = JobWatch("a", "h0")
+    store = (Role.RING, "h2")
+    for number in range(6):
+        watch.observe(JobFacts(number, False, 3, {NEXT: 1e6 * number, store: 10.0 * number}, {}))
+    assert set(watch.sizes) == {NEXT}
+
+
+def test_a_server_gives_back_what_was_pushed_to_it() -> None:
+    watch = JobWatch("p", "h2")
+    for number in range(5):
+        sent = {(Role.PULL, "h0"): 100.0 * number, (Role.PULL, "h1"): 100.0 * number}
+        events = watch.observe(JobFacts(number, False, 3, sent, sent))
+    [joined] = events
+    pushes = {FlowId("p", "h0", "h2", Role.PUSH), FlowId("p", "h1", "h2", Role.PUSH)}
+    for spec in joined.flows:
+        assert spec.flow.role == Role.PULL and set(spec.preds) == pushes and spec.window_bytes == 0.0
+
+
+def test_a_worker_pushes_without_waiting_for_anybody() -> None:
+    watch = JobWatch("p", "h0")
+    for number in range(5):
+        events = watch.observe(JobFacts(number, False, 2, {(Role.PUSH, "h2"): 100.0 * number}, {}))
+    [joined] = events
+    [spec] = joined.flows
+    assert spec.preds == () and spec.window_bytes == UNLIMITED
+    assert joined.followers == ((spec.flow, (FlowId("p", "h2", "h0", Role.PULL),)),)
+
+
+def test_a_job_that_leaves_says_so_once() -> None:
+    watch = JobWatch("a", "h0")
+    assert watch.left() == [], "it had never joined"
+    list(iterations(watch, [100.0] * 4))
+    assert watch.left() == [JobLeft("a")] and watch.left() == []
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.floats(0, 1e9)), max_size=60))
+def test_whatever_the_counters_do_flows_begin_before_they_end(steps: list[tuple[int, bool, float]]) -> None:
+    watch, live, iteration, sent = JobWatch("a", "h0"), set(), 0, 0.0
+    for passed, announced, more in steps:
+        iteration, sent = iteration + passed, sent + more
+        facts = JobFacts(iteration, announced, 2, {NEXT: sent}, {})
+        for event in watch.observe(facts):
+            if isinstance(event, FlowReady):
+                assert event.flow not in live
+                live.add(event.flow)
+            elif isinstance(event, FlowDone):
+                live.remove(event.flow)
+        assert dict(watch.progress(facts)).keys() == live
+        assert all(0 <= done <= watch.sizes[NEXT] for _, done in watch.progress(facts))
