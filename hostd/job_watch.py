@@ -2,7 +2,7 @@
 
     counters                                  event
     ────────────────────────────────────────────────────────────────────────
-    three iterations seen, sizes repeat       JobJoined, with the flows found
+    a whole iteration seen                    JobJoined, with the flows found
     bytes announced in a new iteration        FlowReady for every flow
     a flow has sent its size                  FlowDone
     the iteration has ended                   FlowDone for the rest, IterationEnded
@@ -30,9 +30,9 @@ from flowcore.units import UNLIMITED
 SAME = 0.02
 NEARLY = 0.995
 
-# The first iterations of a job set things up (buckets, connections); DDP's own take two.
-WARM_UP = 2
-AGREEING = 2  # iterations alike before a size is believed
+# In the first iteration connections are opened and found, so only a part of it is counted.
+WARM_UP = 1
+AGREEING = 2  # iterations alike before another size is believed than the first
 MOST_SAMPLES = 5  # of iterations that never agree, the median counts
 
 # A connection that carries less than this part of the job's traffic is control.
@@ -119,7 +119,7 @@ class JobWatch:
             return []
         self._samples = [*self._samples, sample][-MOST_SAMPLES:]
         recent = self._samples[-AGREEING:]
-        if len(recent) == AGREEING and _alike(*recent):
+        if not self.sizes or (len(recent) == AGREEING and _alike(*recent)):
             return self._join(sample, facts)
         if len(self._samples) == MOST_SAMPLES:
             ends = set().union(*self._samples)

@@ -34,9 +34,7 @@ WIRE_PER_PAYLOAD = 1514 / 1448
 @dataclass(slots=True)
 class _Process:
     sockets: ProcessSockets
-    role: Role
     view: ProcessView
-    looked_ns: int = 0
 
 
 @dataclass(slots=True)
@@ -46,7 +44,9 @@ class _Job:
     meters: dict[Ends, FlowMeter] = field(default_factory=dict)
     sockets: dict[Ends, tuple[DataSocket, ...]] = field(default_factory=dict)
     facts: JobFacts | None = None
+    stirred: bool = False
     read_ns: int = 0
+    looked_ns: int = 0
 
 
 class Monitor:
@@ -67,14 +67,20 @@ class Monitor:
         self._housekeeping_ns = 0
 
     def poll(self, now_ns: int) -> list[HostEvent]:
-        housekeeping = now_ns >= self._housekeeping_ns
-        due = [job for job in self.jobs.values() if job.watch.live and now_ns - job.read_ns >= METER_NS]
-        if not housekeeping and not due and not self._reader.stirred():
-            return []
-        if housekeeping:
+        if now_ns >= self._housekeeping_ns:
             self._housekeeping_ns = now_ns + HOUSEKEEPING_NS
             self._reader.reap()
-        return self._read(now_ns, housekeeping)
+            return self._read_all(now_ns)
+        events: list[HostEvent] = []
+        for view in self._reader.poll_stirred():
+            job = self.jobs.get(view.snapshot.job)
+            if job is not None and view.host_pid in job.processes:
+                job.processes[view.host_pid].view = view
+                job.stirred = True
+        for job in self.jobs.values():
+            if (job.stirred or job.watch.live) and (not job.watch.live or now_ns - job.read_ns >= METER_NS):
+                events += self._read_job(job, now_ns)
+        return events
 
     def progress(self) -> tuple[tuple[FlowId, float], ...]:
         """What every live flow has sent in its iteration, read now."""
@@ -94,7 +100,7 @@ class Monitor:
 
     # ---- Reading ----
 
-    def _read(self, now_ns: int, housekeeping: bool) -> list[HostEvent]:
+    def _read_all(self, now_ns: int) -> list[HostEvent]:
         views: dict[str, list[ProcessView]] = {}
         for view in self._reader.poll():
             if view.alive and not view.snapshot.finished and view.host_pid is not None:
@@ -105,30 +111,32 @@ class Monitor:
             events += self.jobs.pop(name).watch.left()
         for name, processes in views.items():
             job = self.jobs.setdefault(name, _Job(JobWatch(name, self._host)))
-            events += self._read_job(job, processes, now_ns, housekeeping)
+            self._who_is_there(job, processes)
+            self._look(job, now_ns)
+            events += self._read_job(job, now_ns)
         return events
 
-    def _read_job(
-        self, job: _Job, views: Iterable[ProcessView], now_ns: int, housekeeping: bool
-    ) -> list[HostEvent]:
+    def _who_is_there(self, job: _Job, views: Iterable[ProcessView]) -> None:
         present = {view.host_pid: view for view in views if view.host_pid is not None}
         for gone in job.processes.keys() - present.keys():
             del job.processes[gone]
         for pid, view in present.items():
-            process = job.processes.setdefault(pid, _Process(ProcessSockets(pid), _role(view), view))
-            process.view, process.role = view, _role(view)
-        learning = not job.watch.sizes
-        if housekeeping or learning:
-            self._look(job, now_ns, 0 if housekeeping else LEARNING_LOOK_NS)
-        marks = [view.snapshot.mark for view in present.values() if view.snapshot.mark is not None]
+            process = job.processes.setdefault(pid, _Process(ProcessSockets(pid), view))
+            process.view = view
+
+    def _read_job(self, job: _Job, now_ns: int) -> list[HostEvent]:
+        if not job.watch.sizes and now_ns - job.looked_ns >= LEARNING_LOOK_NS:
+            self._look(job, now_ns)
+        views = [process.view for process in job.processes.values()]
+        marks = [view.snapshot.mark for view in views if view.snapshot.mark is not None]
         iteration = max((mark.iteration for mark in marks), default=0)
         announced = any(
             view.iteration_enqueued_bytes > 0
-            for view in present.values()
+            for view in views
             if view.snapshot.mark is not None and view.snapshot.mark.iteration == iteration
         )
-        members = max(view.snapshot.world_size for view in present.values())
-        job.read_ns = now_ns
+        members = max((view.snapshot.world_size for view in views), default=0)
+        job.read_ns, job.stirred = now_ns, False
         job.facts = self._facts(job, iteration, announced, members)
         return job.watch.observe(job.facts)
 
@@ -142,18 +150,17 @@ class Monitor:
             received[ends] = meter.received_bytes * WIRE_PER_PAYLOAD
         return JobFacts(iteration, announced, members, sent, received)
 
-    def _look(self, job: _Job, now_ns: int, every_ns: int) -> None:
+    def _look(self, job: _Job, now_ns: int) -> None:
         """Which sockets the job has now."""
+        job.looked_ns = now_ns
         for pid, process in job.processes.items():
-            if now_ns - process.looked_ns >= every_ns:
-                process.looked_ns = now_ns
-                process.sockets.look()
-                if process.sockets.refused:
-                    self.invisible[str(pid)] = process.sockets.refused
+            process.sockets.look()
+            if process.sockets.refused:
+                self.invisible[str(pid)] = process.sockets.refused
         found: dict[Ends, tuple[DataSocket, ...]] = dict.fromkeys(job.sockets, ())
         for process in job.processes.values():
             for target, sockets in by_host(process.sockets.sockets, self._host_of, self._host).items():
-                ends = (process.role, target)
+                ends = (_role(process.view), target)
                 found[ends] = found.get(ends, ()) + sockets
         changed = [ends for ends, sockets in found.items() if sockets != job.sockets.get(ends)]
         job.sockets = found

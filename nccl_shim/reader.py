@@ -42,11 +42,17 @@ class _Tracked:
         self._waiting = WaitingEstimate()
         self._mark: IterationMark | None = None
         self._heartbeat = b""
+        self._alive = True
 
     def stirred(self) -> bool:
-        return self.file.heartbeat() != self._heartbeat
+        try:
+            return self.file.heartbeat() != self._heartbeat
+        except OSError:
+            return True  # reading it will say why
 
-    def view(self, now_ns: int) -> ProcessView:
+    def view(self, now_ns: int, check_alive: bool) -> ProcessView:
+        if check_alive:
+            self._alive = self.file.is_alive()
         self._heartbeat = self.file.heartbeat()  # before the counters: what comes between is seen next time
         snapshot = self.file.read()
         if snapshot.mark is not None:
@@ -59,7 +65,7 @@ class _Tracked:
         return ProcessView(
             snapshot=snapshot,
             host_pid=self.file.host_pid,
-            alive=self.file.is_alive(),
+            alive=self._alive,
             age_ns=max(0, now_ns - snapshot.heartbeat_ns),
             waiting_bytes=self._waiting.update(
                 enqueued_bytes, snapshot.expected_tx_bytes, tx_bytes, measured, learned
@@ -78,22 +84,27 @@ class Reader:
         self.refused: dict[str, str] = {}  # file name → why it is not believed
         self._tracked: dict[str, _Tracked] = {}
 
-    def stirred(self) -> bool:
-        """Whether a process had an event since it was last polled. New files are noticed by `poll` alone."""
-        return any(tracked.stirred() for tracked in self._tracked.values())
+    def poll_stirred(self) -> list[ProcessView]:
+        """Only the processes that had an event since they were last read; who came or died, `poll` tells."""
+        now_ns = time.monotonic_ns()
+        return self._views([name for name, tracked in self._tracked.items() if tracked.stirred()], now_ns, False)
 
     def poll(self, now_ns: int | None = None) -> list[ProcessView]:
         """Every process with a believable file, dead ones included until reaped; by job, rank and pid."""
         now_ns = time.monotonic_ns() if now_ns is None else now_ns
         self._follow_directory()
+        views = self._views(list(self._tracked), now_ns, True)
+        return sorted(views, key=lambda v: (v.snapshot.job, v.snapshot.global_rank, v.snapshot.pid))
+
+    def _views(self, names: list[str], now_ns: int, check_alive: bool) -> list[ProcessView]:
         views = []
-        for name, tracked in list(self._tracked.items()):
+        for name in names:
             try:
-                views.append(tracked.view(now_ns))
+                views.append(self._tracked[name].view(now_ns, check_alive))
             except (NotASegment, OSError) as error:
                 self._drop(name)
                 self.refused[name] = str(error)
-        return sorted(views, key=lambda v: (v.snapshot.job, v.snapshot.global_rank, v.snapshot.pid))
+        return views
 
     def reap(self) -> list[str]:
         """Removes the files of dead processes; returns their names. Poll first if the last counts matter."""

@@ -47,7 +47,7 @@ class SegmentFile:
             raise
 
     def heartbeat(self) -> bytes:
-        """The time of the last event, as it stands in the file: one system call, to see whether `read` is worth it."""
+        """The time of the last event as it stands in the file: one system call, to see whether to `read`."""
         return os.pread(self._file, _HEARTBEAT.size, _HEARTBEAT.offset)
 
     def read(self) -> ProcessSnapshot:
