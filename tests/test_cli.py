@@ -14,7 +14,7 @@ from paceline.arguments import CommandError
 
 ROOT = Path(__file__).parents[1]
 COMMANDS = [[], ["demo"], ["sim"], ["sim", "run"], ["sim", "mixes"], ["bench"], ["bench", "allocate"]]
-COMMANDS += [["bench", "jobs"], ["bench", "clean"]]
+COMMANDS += [["bench", "jobs"], ["bench", "clean"], ["probe"], ["status"], ["top"], ["explain"], ["release"]]
 
 
 def one_line(capsys: pytest.CaptureFixture[str]) -> str:

@@ -1,0 +1,225 @@
+"""`paceline probe`, `status`, `top`, `explain`, `release`: what people ask the daemon on a host."""
+
+import argparse
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from paceline.arguments import CommandError, add_json
+
+RUNTIME_DIRECTORY = Path("/run/paceline/hostd")
+BAR_CELLS = 24
+
+
+def add_parser(subparsers: Any) -> None:
+    probe = subparsers.add_parser(
+        "probe",
+        help="what works on this host, why not, and what to change",
+        description="Find out which ways of enforcing rates work on this host. Changes nothing.",
+        epilog="example: paceline probe",
+    )
+    add_json(probe)
+    probe.set_defaults(run=run_probe)
+    status = _command(subparsers, "status", "jobs, flows and rates on this host", run_status)
+    add_json(status)
+    top = _command(subparsers, "top", "the same, live", run_top)
+    top.add_argument("--once", action="store_true", help="print once and stop")
+    explain = _command(subparsers, "explain", "why a flow has the rate it has", run_explain)
+    explain.add_argument("flow", help='as `paceline status` names it, such as "bert/ring/h0>h1"')
+    add_json(explain)
+    release = _command(subparsers, "release", "lift every limit now", run_release)
+    release.add_argument("--all", action="store_true", required=True, help="say that you mean it")
+    add_json(release)
+
+
+def _command(subparsers: Any, name: str, what: str, run: Any) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        name,
+        help=what,
+        description=f"{what[0].upper()}{what[1:]}.",
+        epilog=f"example: paceline {name}" + {"explain": " bert/ring/h0>h1", "release": " --all"}.get(name, ""),
+    )
+    where = "hostd's runtime directory (default: %(default)s)"
+    parser.add_argument("--runtime-directory", type=Path, default=RUNTIME_DIRECTORY, metavar="DIR", help=where)
+    parser.set_defaults(run=run)
+    return parser
+
+
+def run_probe(args: argparse.Namespace) -> int:
+    from dataclasses import asdict
+
+    from hostd.devices import read_devices
+    from hostd.enforce.probe import choose, has_fast_device, probe
+    from hostd.netlink import Netlink
+    from paceline.console import print_json, print_table
+
+    findings = probe()
+    with Netlink() as netlink:
+        chosen = choose(findings, has_fast_device(read_devices(netlink)))
+    if args.json:
+        backends = [asdict(finding) for finding in findings if finding.name in ("htb", "pacing", "observe")]
+        others = [asdict(finding) for finding in findings if finding.name not in ("htb", "pacing", "observe")]
+        print_json({"chosen": chosen, "backends": backends, "findings": others})
+        return 0
+    rows = [(f.name, "yes" if f.usable else "no", f.reason, f.advice) for f in findings]
+    print_table(f"This host; hostd would use {chosen}", ("", "works", "because", "what to change"), rows)
+    return 0
+
+
+def run_status(args: argparse.Namespace) -> int:
+    from paceline.console import print_json
+
+    found = _ask(args.runtime_directory, "status")
+    if args.json:
+        print_json(found)
+    else:
+        _print(_view(found))
+    return 0
+
+
+def run_top(args: argparse.Namespace) -> int:
+    from rich.live import Live
+
+    found = _ask(args.runtime_directory, "status")
+    if args.once:
+        _print(_view(found))
+        return 0
+    with Live(_view(found), screen=True, refresh_per_second=8) as live:
+        while True:
+            time.sleep(0.25)
+            live.update(_view(_ask(args.runtime_directory, "status")))
+
+
+def run_explain(args: argparse.Namespace) -> int:
+    from paceline.console import print_json, print_table
+
+    found = _ask(args.runtime_directory, "explain", flow=args.flow)
+    if args.json:
+        print_json(found)
+        return 0
+    print(f"{found['flow']}: {rate(found['rate_bps'])} guaranteed, up to {rate(found['ceiling_bps'])}")
+    print(f"because {found['because']}")
+    print(f"path       {' '.join(found['path'])}")
+    print(f"decided by {found['decided_by']}{' (at the floor)' if found['at_floor'] else ''}")
+    job, bid = found["job"], found["bid"]
+    print(f"job        slowdown {job['slowdown']:.2f}, computes {job['compute_ms']:.0f} ms, then needs "
+          f"{job['exchange_alone_ms']:.0f} ms of network alone; {bid['remaining_ms']:.0f} ms left")  # fmt: skip
+    depends = found["dependency"]
+    if depends["preds"]:
+        waits = "and waits for them" if depends["waits_for_preds"] else "and is not held back by them"
+        print(f"depends on {', '.join(depends['preds'])} {waits}")
+    if found["slots"]:
+        rows = [
+            (str(slot["slot"]), f"{slot['price']:.2f}", rate(slot["available_bps"]), rate(slot["planned_bps"]))
+            for slot in found["slots"]
+        ]
+        print_table("Coming slots", ("slot", "price", "path has left", "planned"), rows)
+    return 0
+
+
+def run_release(args: argparse.Namespace) -> int:
+    """By the daemon if it answers, else from the journal of its lease: both lift everything."""
+    from hostd.control import ask
+    from hostd.journal import BadJournal, release
+    from paceline.console import print_json
+
+    problems: Mapping[str, str] = {}
+    try:
+        by = "hostd"
+        answer = ask(args.runtime_directory / "control.sock", "release")
+        if "error" in answer:
+            raise CommandError(str(answer["error"]))
+    except OSError:
+        by = "the lease journal"
+        try:
+            problems = release(args.runtime_directory / "lease.json")
+        except BadJournal as error:
+            raise CommandError(str(error)) from None
+    if args.json:
+        print_json({"released_by": by, "problems": dict(problems)})
+    elif problems:
+        for key, problem in problems.items():
+            print(f"could not restore {key}: {problem}")
+    else:
+        print(f"every limit is lifted (by {by})")
+    return 1 if problems else 0
+
+
+def _ask(directory: Path, command: str, **arguments: str) -> dict[str, Any]:
+    from hostd.control import ask
+
+    path = directory / "control.sock"
+    try:
+        answer = ask(path, command, **arguments)
+    except PermissionError:
+        raise CommandError(f"{path}: permission denied; ask as root or as hostd's own user") from None
+    except OSError as error:
+        raise CommandError(f"no hostd answers at {path} ({error.strerror or error}); is it running?") from None
+    if "error" in answer:
+        raise CommandError(str(answer["error"]))
+    return answer
+
+
+# ---- What people see ----
+
+
+def rate(bps: float | None) -> str:
+    if bps is None:
+        return "unlimited"
+    return f"{bps / 1e9:.2f} Gbit/s" if bps >= 1e9 else f"{bps / 1e6:.0f} Mbit/s"
+
+
+def bar(part: float) -> str:
+    cells = round(max(0.0, min(1.0, part)) * BAR_CELLS)
+    return "█" * cells + "·" * (BAR_CELLS - cells)
+
+
+def _view(found: Mapping[str, Any]) -> Any:
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    switch = found["switch"]
+    with_switch = f"with its switch, {switch['round_trip_ms']:.1f} ms away"
+    where = "deciding alone" if switch["deciding_alone"] else with_switch
+    lines = [f"{found['host']}: {found['mode']} by {found['backend']}, policy {found['policy']}, {where}"]
+    if switch["deciding_alone"] and switch["why"]:
+        lines.append(f"  {switch['why']}")
+    if switch["silent_switches"]:
+        lines.append(f"  silent switches: {', '.join(switch['silent_switches'])}")
+    lines.append(f"  slot {found['slot']}, missed {found['missed_slots']}, lifted {found['fail_opens']} times")
+    table = Table()
+    for name in ("job", "iteration", "phase", "flow", "sent", "requested", "kernel", "achieved", ""):
+        table.add_column(name, justify="left" if name in ("job", "phase", "flow", "") else "right", no_wrap=True)
+    fastest = max(
+        [flow["achieved_bps"] for job in found["jobs"] for flow in job["flows"]] + [1.0],
+    )
+    for job in found["jobs"]:
+        for number, flow in enumerate(job["flows"] or [None]):
+            names = (job["name"], str(job["iteration"]), job["phase"]) if number == 0 else ("", "", "")
+            if flow is None:
+                table.add_row(*map(Text, names), "", "", "", "", "", "")
+                continue
+            done = flow["sent_bytes"] / max(1, flow["size_bytes"])
+            table.add_row(
+                *map(Text, names),
+                Text(flow["flow"].partition("/")[2] if flow["flow"].startswith(job["name"]) else flow["flow"]),
+                f"{100 * done:.0f} %" if flow["live"] else "",
+                rate(flow["requested_bps"]),
+                rate(flow["kernel_bps"]),
+                rate(flow["achieved_bps"]),
+                bar(flow["achieved_bps"] / fastest),
+            )
+    troubles = [Text(f"{count} × {reason}") for reason, count in found["troubles"].items()]
+    unseen = [Text(f"not seen: {name}: {why}") for name, why in found["invisible"].items()]
+    return Group(*(Text(line) for line in lines), table, *troubles, *unseen)
+
+
+def _print(view: Any) -> None:
+    from rich.console import Console
+
+    console = Console(markup=False, highlight=False)
+    with console.capture() as text:
+        console.print(view)
+    print(text.get(), end="")
