@@ -28,7 +28,9 @@ START_S = 20.0
 class DaemonControl:
     congestion_control = "cubic"
 
-    def __init__(self, policy: str, backend: str = "htb", mode: str = "enforce", journals: Path | None = None) -> None:
+    def __init__(
+        self, policy: str, backend: str = "htb", mode: str = "enforce", journals: Path | None = None
+    ) -> None:
         self.name = policy
         self._backend, self._mode, self._journals = backend, mode, journals
 

@@ -96,7 +96,9 @@ class HostDaemon:
         except CannotEnforce as error:
             raise OSError(str(error)) from None
         self._open.callback(self._close_enforcer)
-        self.monitor = Monitor(config.name, config.host_of, config.shim_directory, self._sockets_changed)
+        self.monitor = Monitor(
+            config.name, config.host_of, config.nic_bps, config.shim_directory, self._sockets_changed
+        )
         self._open.callback(self.monitor.close)
         if self._journal_path is not None:
             self._journal = self._open.enter_context(self._journal_path.open("w", encoding="utf-8"))

@@ -90,8 +90,12 @@ class JobWatch:
         """In the current iteration, never more than its size."""
         return min(facts.sent_bytes.get(ends, 0.0) - self._base.get(ends, 0.0), self.sizes[ends])
 
+    def sent(self, facts: JobFacts) -> list[tuple[Ends, float]]:
+        """Of the live flows."""
+        return [(ends, self.sent_bytes(ends, facts)) for ends in sorted(self.live)]
+
     def progress(self, facts: JobFacts) -> list[tuple[FlowId, float]]:
-        return [(self._flow(ends), self.sent_bytes(ends, facts)) for ends in sorted(self.live)]
+        return [(self._flow(ends), sent) for ends, sent in self.sent(facts)]
 
     def flow_ids(self) -> dict[Ends, FlowId]:
         return {ends: self._flow(ends) for ends in self.sizes}

@@ -6,8 +6,8 @@ Looking must cost next to nothing while nothing happens:
     if it has        all its counters, and what its sockets have sent                 some 100 µs a process
     every second     new and dead processes, new and closed sockets
 
-While a flow is live its sockets are read every METER_NS at most, which is as fine as hand-over needs: when a flow
-will end is predicted from its rate, not waited for.
+While a job sends it is read again when half the time has passed in which it could be through at the line's rate:
+seldom in the middle of a burst, often at its end, where hand-over depends on it.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -16,6 +16,7 @@ from pathlib import Path
 
 from flowcore.messages import HostEvent
 from flowcore.patterns import FlowId, Role
+from flowcore.units import transfer_ns
 from hostd.job_watch import Ends, JobFacts, JobWatch
 from hostd.sockets import DataSocket, ProcessSockets, by_host
 from hostd.tcp_info import FlowMeter
@@ -23,7 +24,8 @@ from nccl_shim.layout import Kind
 from nccl_shim.layout import Role as ShimRole
 from nccl_shim.reader import ProcessView, Reader
 
-METER_NS = 4_000_000
+SHORTEST_READ_NS = 4_000_000
+LONGEST_READ_NS = 30_000_000
 HOUSEKEEPING_NS = 1_000_000_000
 LEARNING_LOOK_NS = 100_000_000  # a job that has not joined yet may be opening its connections
 
@@ -44,8 +46,7 @@ class _Job:
     meters: dict[Ends, FlowMeter] = field(default_factory=dict)
     sockets: dict[Ends, tuple[DataSocket, ...]] = field(default_factory=dict)
     facts: JobFacts | None = None
-    stirred: bool = False
-    read_ns: int = 0
+    due_ns: int = 0  # when to read it again while it sends
     looked_ns: int = 0
 
 
@@ -56,12 +57,13 @@ class Monitor:
         self,
         host: str,
         host_of: Mapping[str, str],
+        nic_bps: float,
         directory: Path | None,
         on_sockets: Callable[[FlowId, tuple[DataSocket, ...]], None],
     ) -> None:
         self.jobs: dict[str, _Job] = {}
         self.invisible: dict[str, str] = {}  # why a process is not seen, by file or pid
-        self._host, self._host_of = host, host_of
+        self._host, self._host_of, self._nic_bps = host, host_of, nic_bps
         self._reader = Reader(directory)
         self._on_sockets = on_sockets
         self._housekeeping_ns = 0
@@ -71,16 +73,14 @@ class Monitor:
             self._housekeeping_ns = now_ns + HOUSEKEEPING_NS
             self._reader.reap()
             return self._read_all(now_ns)
-        events: list[HostEvent] = []
-        for view in self._reader.poll_stirred():
-            job = self.jobs.get(view.snapshot.job)
-            if job is not None and view.host_pid in job.processes:
+        due = {name: job for name, job in self.jobs.items() if not job.watch.live or now_ns >= job.due_ns}
+        to_read = {name: job for name, job in due.items() if job.watch.live}
+        for view in self._reader.poll_stirred(due):
+            job = due[view.snapshot.job]
+            if view.host_pid in job.processes:
                 job.processes[view.host_pid].view = view
-                job.stirred = True
-        for job in self.jobs.values():
-            if (job.stirred or job.watch.live) and (not job.watch.live or now_ns - job.read_ns >= METER_NS):
-                events += self._read_job(job, now_ns)
-        return events
+                to_read[view.snapshot.job] = job
+        return [event for job in to_read.values() for event in self._read_job(job, now_ns)]
 
     def progress(self) -> tuple[tuple[FlowId, float], ...]:
         """What every live flow has sent in its iteration, read now."""
@@ -136,9 +136,12 @@ class Monitor:
             if view.snapshot.mark is not None and view.snapshot.mark.iteration == iteration
         )
         members = max((view.snapshot.world_size for view in views), default=0)
-        job.read_ns, job.stirred = now_ns, False
         job.facts = self._facts(job, iteration, announced, members)
-        return job.watch.observe(job.facts)
+        events = job.watch.observe(job.facts)
+        left_bytes = max((job.watch.sizes[ends] - sent for ends, sent in job.watch.sent(job.facts)), default=0.0)
+        half_ns = transfer_ns(left_bytes, self._nic_bps) // 2
+        job.due_ns = now_ns + min(max(half_ns, SHORTEST_READ_NS), LONGEST_READ_NS)
+        return events
 
     def _facts(self, job: _Job, iteration: int, announced: bool, members: int) -> JobFacts:
         sent: dict[Ends, float] = {}

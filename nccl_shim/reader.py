@@ -8,6 +8,7 @@ with Reader() as reader:
 
 import os
 import time
+from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -84,10 +85,10 @@ class Reader:
         self.refused: dict[str, str] = {}  # file name → why it is not believed
         self._tracked: dict[str, _Tracked] = {}
 
-    def poll_stirred(self) -> list[ProcessView]:
-        """Only the processes that had an event since they were last read; who came or died, `poll` tells."""
-        now_ns = time.monotonic_ns()
-        return self._views([name for name, tracked in self._tracked.items() if tracked.stirred()], now_ns, False)
+    def poll_stirred(self, jobs: Container[str]) -> list[ProcessView]:
+        """Of these jobs, the processes with an event since they were last read; who came or died, `poll` tells."""
+        stirred = [name for name, one in self._tracked.items() if one.file.job in jobs and one.stirred()]
+        return self._views(stirred, time.monotonic_ns(), False) if stirred else []
 
     def poll(self, now_ns: int | None = None) -> list[ProcessView]:
         """Every process with a believable file, dead ones included until reaped; by job, rank and pid."""

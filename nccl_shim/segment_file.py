@@ -37,6 +37,7 @@ class SegmentFile:
             header = parse_header(os.pread(self._file, layout.HEADER_BYTES, 0))
             if header.uid != self._uid:
                 raise NotASegment(f"claims uid {header.uid} but belongs to {self._uid}")
+            self.job = header.job.decode(errors="replace")
             self._writer = (header.pid, header.pid_start_ticks, header.pid_namespace)
             self.host_pid = host_pid(*self._writer)
             owner = self._uid if self.host_pid is None else owner_of(self.host_pid)

@@ -7,7 +7,7 @@ from flowcore.units import BPS_PER_GBPS
 def topology_text(topology: Topology) -> str:
     """The [topology] table that `flowcore.scenario.topology_table` reads back as this topology."""
     children: dict[str, int] = {}
-    for node, parents in topology.parents.items():
+    for parents in topology.parents.values():
         children[parents[0]] = children.get(parents[0], 0) + 1
     tor = topology.switch_of[topology.hosts[0]]
     rates = [_gbps(topology, topology.hosts[0], tor)]
