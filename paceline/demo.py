@@ -1,4 +1,4 @@
-"""`paceline demo`: two jobs on one link, without control and with it, and a picture of the difference."""
+"""`paceline demo`: two jobs on one link, under TCP and under Paceline, for real, and a picture of the difference."""
 
 import argparse
 from importlib.resources import files
@@ -7,30 +7,29 @@ from typing import Any
 
 from paceline.arguments import CommandError, add_json
 
-CONTROLS = ("fair", "paceline")
+CONTROLS = ("reno", "cubic", "bbr", "paceline")
 DEFAULT_FIGURE = Path("out/demo.png")
+CAMERA = "h0"
 SHARED_LINK = "h0->sw"
-WINDOW_S = (4.0, 7.5)  # after the warm-up, a handful of iterations
-CAPTIONS = {
-    "fair": "Without control (fair sharing, TCP's ideal): bursts collide",
-    "paceline": "With paceline: bursts take turns",
-}
+SHOWN_S = 8.0
 
 
 def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "demo",
         help="two jobs on one link, with and without control",
-        description="Simulate two jobs that share one link, without control and with it, and draw the link.",
+        description=(
+            "Run two jobs that share one link, on two hosts made of network namespaces: under each TCP congestion\n"
+            "control, then with the daemons. Needs no root and takes about a minute. With --simulate the simulator\n"
+            "runs the same jobs, in seconds and anywhere."
+        ),
         epilog="example: paceline demo --figure demo.png",
     )
     parser.add_argument(
-        "--figure",
-        metavar="OUT.png",
-        type=Path,
-        default=DEFAULT_FIGURE,
-        help="picture (default: %(default)s)",
+        "--figure", metavar="OUT.png", type=Path, default=DEFAULT_FIGURE, help="picture (default: %(default)s)"
     )
+    parser.add_argument("--torch", action="store_true", help="real DDP jobs over gloo (needs torch)")
+    parser.add_argument("--simulate", action="store_true", help="simulate instead; takes seconds")
     add_json(parser)
     parser.set_defaults(run=run_demo)
 
@@ -39,9 +38,7 @@ def run_demo(args: argparse.Namespace) -> int:
     from flowcore.scenario import parse_scenario
     from paceline.console import print_json, print_table
     from paceline.provenance import provenance
-    from sim.engine import Recording
-    from sim.figure import FigureError, Panel, draw_panels, require_figures
-    from sim.run import alone_iterations_s, run
+    from sim.figure import FigureError, require_figures
 
     if args.figure == DEFAULT_FIGURE:
         DEFAULT_FIGURE.parent.mkdir(exist_ok=True)
@@ -51,41 +48,92 @@ def run_demo(args: argparse.Namespace) -> int:
         raise CommandError(str(error)) from None
     text = files("paceline").joinpath("demo.toml").read_text(encoding="utf-8")
     scenario = parse_scenario(text, "demo.toml")
-    alone_s = alone_iterations_s(scenario, scenario.seed)
-    recordings = {control: Recording() for control in CONTROLS}
-    results = {
-        control: run(scenario, control, alone_s=alone_s, recording=recording)
-        for control, recording in recordings.items()
-    }
-    panels = [
-        Panel(f"{CAPTIONS[control]}, {mean_s(results[control]):.2f} s per iteration", SHARED_LINK, recording)
-        for control, recording in recordings.items()
-    ]
-    draw_panels(panels, scenario, args.figure, WINDOW_S, "Two training jobs on one link")
-
+    rows = simulated(scenario, args.figure) if args.simulate else real(scenario, args.figure, args.torch)
     if args.json:
-        controls = [
-            {
-                "control": control,
-                "mean_iteration_s": mean_s(result),
-                "mean_slowdown": result.mean_slowdown,
-                "ratio_to_bound": result.ratio_to_bound,
-            }
-            for control, result in results.items()
-        ]
-        document = {"controls": controls, "figure": str(args.figure), "simulated": True}
-        print_json(document | provenance())
+        print_json({"controls": rows, "figure": str(args.figure), "simulated": args.simulate} | provenance())
         return 0
     columns = ("control", "iteration s", "slowdown", "ratio to bound")
-    rows = [
-        (control, f"{mean_s(result):.3f}", f"{result.mean_slowdown:.3f}", f"{result.ratio_to_bound:.3f}")
-        for control, result in results.items()
+    shown = [
+        (row["control"], *(f"{row[key]:.3f}" for key in ("mean_iteration_s", "mean_slowdown", "ratio_to_bound")))
+        for row in rows
     ]
-    print_table("Two jobs on one 1 Gbit/s link, each computing and sending half of the time", columns, rows)
-    print(f"This was the simulator. The link over time: {args.figure}")
+    print_table("Two jobs on one 1 Gbit/s link, each computing and sending half of the time", columns, shown)
+    how = "This was the simulator." if args.simulate else "All bytes crossed the emulated network."
+    print(f"{how} The link over time: {args.figure}")
     return 0
 
 
-def mean_s(result: Any) -> float:
-    """Mean iteration time over the jobs."""
-    return float(sum(job.mean_iteration_s for job in result.jobs) / len(result.jobs))
+def real(scenario: Any, figure: Path, torch: bool) -> list[dict[str, Any]]:
+    from bench.jobs_control import ControlError, control_named
+    from bench.jobs_crew import RunFailed
+    from bench.jobs_launch import WorkloadError, module_for
+    from bench.jobs_measure import measure, plan
+    from bench.jobs_nursery import NurseryError
+    from bench.jobs_report import document
+    from bench.link_picture import Pictured
+    from bench.testbed.rootless import ensure_networks
+    from paceline.console import progress_bar
+    from sim.figure import Panel, draw_panels
+
+    workload = "ddp" if torch else "synthetic"
+    try:
+        for job in scenario.jobs:
+            module_for(job, workload)
+    except WorkloadError as error:
+        raise CommandError(str(error)) from None
+    ensure_networks()
+    pictured = [Pictured(control_named(name), CAMERA) for name in CONTROLS]
+    with progress_bar() as bar:
+        total_s = sum(planned.estimate_s for planned in plan(scenario, pictured, 1))
+        task = bar.add_task("starting", total=total_s)
+        try:
+            measured = measure(
+                scenario,
+                pictured,
+                1,
+                workload,
+                scenario.seed,
+                lambda doing, worth_s: bar.update(task, description=doing, advance=worth_s),
+            )
+        except (RunFailed, NurseryError, ControlError) as error:
+            raise CommandError(str(error)) from None
+    rows = [
+        {
+            "control": control["control"],
+            "mean_iteration_s": sum(job["mean_iteration_s"] for job in control["jobs"]) / len(control["jobs"]),
+            "mean_slowdown": control["mean_slowdown"],
+            "ratio_to_bound": control["ratio_to_bound"],
+        }
+        for control in document(measured, 0.0)["controls"]  # type: ignore[attr-defined]
+    ]
+    panels = [
+        Panel(f"{row['control']}: {row['mean_iteration_s']:.2f} s per iteration", SHARED_LINK, control.recording)
+        for row, control in zip(rows, pictured, strict=True)
+    ]
+    draw_panels(panels, scenario, figure, (0.0, SHOWN_S), "Two training jobs on one link")
+    return rows
+
+
+def simulated(scenario: Any, figure: Path) -> list[dict[str, Any]]:
+    from sim.engine import Recording
+    from sim.figure import Panel, draw_panels
+    from sim.run import alone_iterations_s, run
+
+    alone_s = alone_iterations_s(scenario, scenario.seed)
+    rows, panels = [], []
+    for control in ("fair", "paceline"):
+        recording = Recording()
+        result = run(scenario, control, alone_s=alone_s, recording=recording)
+        mean_s = sum(job.mean_iteration_s for job in result.jobs) / len(result.jobs)
+        caption = "without control (fair sharing, TCP's ideal)" if control == "fair" else "with paceline"
+        panels.append(Panel(f"{caption}: {mean_s:.2f} s per iteration", SHARED_LINK, recording))
+        rows.append(
+            {
+                "control": control,
+                "mean_iteration_s": mean_s,
+                "mean_slowdown": result.mean_slowdown,
+                "ratio_to_bound": result.ratio_to_bound,
+            }
+        )
+    draw_panels(panels, scenario, figure, (0.0, SHOWN_S), "Two training jobs on one link (simulated)")
+    return rows

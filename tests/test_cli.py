@@ -94,13 +94,13 @@ def raising(failure: BaseException):
 
 def test_missing_matplotlib_is_said_before_running(monkeypatch, capsys, tmp_path) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert cli.main(["demo", "--figure", str(tmp_path / "demo.png")]) == 2
+    assert cli.main(["demo", "--simulate", "--figure", str(tmp_path / "demo.png")]) == 2
     assert one_line(capsys) == "paceline: figures need matplotlib: pip install 'paceline[plot]'\n"
 
 
 def test_demo_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     figure = tmp_path / "demo.png"
-    assert cli.main(["demo", "--json", "--figure", str(figure)]) == 0
+    assert cli.main(["demo", "--simulate", "--json", "--figure", str(figure)]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["figure"] == str(figure)
     assert figure.read_bytes().startswith(b"\x89PNG")
@@ -112,15 +112,11 @@ def test_demo_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
 
 def test_demo_for_people_writes_where_they_are(capsys, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert cli.main(["demo"]) == 0
+    assert cli.main(["demo", "--simulate"]) == 0
     out, err = capsys.readouterr()
     assert "simulator" in out
     assert err == ""  # no progress bar: stderr is no terminal
     assert (tmp_path / "out" / "demo.png").exists()
-
-
-def test_demo_is_the_two_jobs_scenario() -> None:
-    assert (ROOT / "paceline" / "demo.toml").read_text() == (ROOT / "scenarios" / "two-jobs.toml").read_text()
 
 
 def test_bench_allocate_json(capsys, monkeypatch) -> None:

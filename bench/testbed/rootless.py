@@ -48,5 +48,6 @@ if __name__ == "__main__":
     try:
         enter_user_namespace()
     except OSError as error:
-        sys.exit(f"paceline: {error.strerror or error}")
+        print(f"paceline: {error.strerror or error}; `paceline demo --simulate` needs neither", file=sys.stderr)
+        sys.exit(2)
     os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
