@@ -5,9 +5,13 @@
     a whole iteration seen                    JobJoined, with the flows found
     bytes announced in a new iteration        FlowReady for every flow
     a flow has sent its size                  FlowDone
-    the iteration has ended                   FlowDone for the rest, IterationEnded
+    the iteration has ended and all is sent   IterationEnded
     sizes have changed, twice alike           JobJoined again
     its processes have gone                   JobLeft
+
+On a GPU the iteration's mark runs ahead of the network: NCCL sends from the GPU while Python goes on. So a flow that
+has bytes left at the mark stays live until they are sent, and the next iteration's are counted from where it should
+have ended. The next announcement ends it in any case.
 
 Nothing is asked of the job's owner. To whom it sends is in its sockets; how much, in what they sent from the end of
 one iteration to the end of the next; who feeds whom, in what they received: a ring's flow out of a host forwards
@@ -62,24 +66,26 @@ class JobWatch:
     _iteration: int = -1
     _seen: int = 0  # iterations seen to end
     _base: dict[Ends, float] = field(default_factory=dict)  # sent when this iteration began
+    _late_base: dict[Ends, float] = field(default_factory=dict)  # the same for flows that outlast its mark
     _samples: list[dict[Ends, float]] = field(default_factory=list)
     _sources: dict[Ends, float] = field(default_factory=dict)  # received in all
     _fed: bool = False  # this iteration's bytes were announced while we watched
+    _ending: bool = False  # marked as ended, and not all is sent
 
     def observe(self, facts: JobFacts) -> list[HostEvent]:
         events: list[HostEvent] = []
         if self._iteration < 0:  # in the middle of one: it counts from the next
             self._iteration, self._base = facts.iteration, dict(facts.sent_bytes)
-        if facts.iteration != self._iteration:
-            events += self._iteration_ended(facts)
         self._sources = dict(facts.received_bytes)
+        events += self._finish(facts)
+        if facts.iteration != self._iteration:
+            events += self._marked(facts)
         if facts.announced and self.sizes and not self._fed:
+            events += self._end_for_sure()
             self._fed = True
             self.live = set(self.sizes)
             events += (FlowReady(self._flow(ends), facts.iteration) for ends in sorted(self.live))
-        for ends in sorted(self.live):
-            if self.sent_bytes(ends, facts) >= NEARLY * self.sizes[ends]:
-                events.append(self._done(ends))
+            events += self._finish(facts)
         return events
 
     def left(self) -> list[HostEvent]:
@@ -88,7 +94,8 @@ class JobWatch:
 
     def sent_bytes(self, ends: Ends, facts: JobFacts) -> float:
         """In the current iteration, never more than its size."""
-        return min(facts.sent_bytes.get(ends, 0.0) - self._base.get(ends, 0.0), self.sizes[ends])
+        base = self._late_base if self._ending and ends in self._late_base else self._base
+        return min(max(0.0, facts.sent_bytes.get(ends, 0.0) - base.get(ends, 0.0)), self.sizes[ends])
 
     def sent(self, facts: JobFacts) -> list[tuple[Ends, float]]:
         """Of the live flows."""
@@ -102,17 +109,39 @@ class JobWatch:
 
     # ---- Iterations ----
 
-    def _iteration_ended(self, facts: JobFacts) -> list[HostEvent]:
-        events: list[HostEvent] = [self._done(ends) for ends in sorted(self.live)]
-        if self.sizes:
+    def _finish(self, facts: JobFacts) -> list[HostEvent]:
+        """The flows that are through by now, and with the last of them perhaps the iteration."""
+        through = [ends for ends, sent in self.sent(facts) if sent >= NEARLY * self.sizes[ends]]
+        events: list[HostEvent] = [self._done(ends) for ends in through]
+        return events + (self._end_for_sure() if self._ending and not self.live else [])
+
+    def _end_for_sure(self) -> list[HostEvent]:
+        events: list[HostEvent] = []
+        if self._ending:
+            self._ending = False
+            events = [self._done(ends) for ends in sorted(self.live)]
             events.append(IterationEnded(self.job))
+        return events
+
+    def _marked(self, facts: JobFacts) -> list[HostEvent]:
+        events = self._end_for_sure()
+        self._ending = bool(self.sizes)
         passed = facts.iteration - self._iteration
+        learned: list[HostEvent] = []
         if passed == 1:  # a poll that missed some knows only their sum
             self._seen += 1
             if self._seen > WARM_UP:
-                events += self._learn(facts)
-        self._iteration, self._base, self._fed = facts.iteration, dict(facts.sent_bytes), False
-        return events
+                learned = self._learn(facts)
+        late = {ends for ends in self.live if not learned}
+        self._late_base = {ends: self._base.get(ends, 0.0) for ends in late}
+        self._base = {
+            ends: self._late_base[ends] + self.sizes[ends] if ends in late else sent
+            for ends, sent in facts.sent_bytes.items()
+        }
+        self._iteration, self._fed = facts.iteration, False
+        if learned or not self.live:
+            events += self._end_for_sure()
+        return events + learned
 
     def _learn(self, facts: JobFacts) -> list[HostEvent]:
         sample = {ends: sent - self._base.get(ends, 0.0) for ends, sent in facts.sent_bytes.items()}

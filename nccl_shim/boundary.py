@@ -1,7 +1,8 @@
 """When an iteration ends: at the end of a backward pass that communicated.
 
 Law: by then everything this iteration sends has been enqueued, whoever enqueued it (DDP's reducer, a user's
-comm hook, FSDP). Passes under no_sync communicate nothing, so gradient accumulation is one iteration.
+comm hook, FSDP), and DDP has waited for its buckets: on a CPU backend they have been sent, too. Passes under no_sync
+communicate nothing, so gradient accumulation is one iteration.
 """
 
 from collections.abc import Callable
@@ -17,11 +18,10 @@ def in_backward() -> bool:
 
 
 class IterationBoundary:
-    """Calls `mark` once at the end of each backward pass in which `communicated` was called, and `settle`
-    after that, when DDP has waited for its buckets."""
+    """Calls `end` once at the end of each backward pass in which `communicated` was called."""
 
-    def __init__(self, mark: Callable[[], object], settle: Callable[[], object]) -> None:
-        self._mark, self._settle = mark, settle
+    def __init__(self, end: Callable[[], object]) -> None:
+        self._end = end
         self.armed = False
 
     def between_passes(self) -> None:
@@ -35,10 +35,12 @@ class IterationBoundary:
         elif not self.armed:
             # Armed until the outermost pass ends: re-entrant checkpointing nests passes inside it.
             self.armed = True
-            torch.autograd.Variable._execution_engine.queue_callback(self._end)
+            torch.autograd.Variable._execution_engine.queue_callback(self._last_bucket_is_ready)
 
-    def _end(self) -> None:
-        self.armed = False
-        self._mark()
+    def _last_bucket_is_ready(self) -> None:
         # DDP queued its own wait when its last bucket was ready, so what is queued now runs after it.
-        torch.autograd.Variable._execution_engine.queue_callback(self._settle)
+        torch.autograd.Variable._execution_engine.queue_callback(self._pass_ended)
+
+    def _pass_ended(self) -> None:
+        self.armed = False
+        self._end()

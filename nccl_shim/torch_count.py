@@ -70,7 +70,7 @@ class TorchCounter:
         self._buckets: dict[
             int | None, int
         ] = {}  # record → wire bytes of buckets that DDP has yet to wait for
-        self.boundary = IterationBoundary(self._mark, self._settle)
+        self.boundary = IterationBoundary(self._end)
 
     def count(self, group: dist.ProcessGroup, operation: str, share: Any, peer: int, work: Any) -> None:
         """Counts one call that returned `work`; never raises."""
@@ -139,6 +139,10 @@ class TorchCounter:
             self._in_flight.append((future, record, tx_bytes, rx_bytes))
         else:
             future.add_done_callback(lambda _future: writer.transmit(record, tx_bytes, rx_bytes))
+
+    def _end(self) -> None:
+        self._settle()
+        self._mark()
 
     def _settle(self) -> None:
         """At the end of a pass: counts DDP's buckets and all else that is complete; never raises."""

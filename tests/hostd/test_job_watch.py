@@ -46,6 +46,28 @@ def test_an_iteration_is_ready_done_ended_once_each() -> None:
     assert events == [*one, FlowReady(FLOW, 5), *one[1:]]
 
 
+def test_a_mark_ahead_of_the_network_waits_for_it() -> None:
+    watch = JobWatch("a", "h0")
+    list(iterations(watch, [100.0] * 4))
+    ring = [FlowReady(FLOW, 4)]
+    assert watch.observe(JobFacts(4, True, 2, {NEXT: 410.0}, {})) == ring
+    assert watch.observe(JobFacts(5, False, 2, {NEXT: 430.0}, {})) == [], "marked, and 70 of 100 still to send"
+    assert watch.observe(JobFacts(5, False, 2, {NEXT: 490.0}, {})) == []
+    assert dict(watch.progress(JobFacts(5, False, 2, {NEXT: 490.0}, {}))) == {FLOW: 90.0}
+    assert watch.observe(JobFacts(5, False, 2, {NEXT: 500.0}, {})) == [FlowDone(FLOW), IterationEnded("a")]
+    assert watch.observe(JobFacts(5, True, 2, {NEXT: 510.0}, {})) == [FlowReady(FLOW, 5)]
+    assert dict(watch.progress(JobFacts(5, True, 2, {NEXT: 510.0}, {}))) == {FLOW: 10.0}
+
+
+def test_the_next_announcement_ends_what_was_never_sent() -> None:
+    watch = JobWatch("a", "h0")
+    list(iterations(watch, [100.0] * 4))
+    watch.observe(JobFacts(4, True, 2, {NEXT: 410.0}, {}))
+    watch.observe(JobFacts(5, False, 2, {NEXT: 450.0}, {}))
+    events = watch.observe(JobFacts(5, True, 2, {NEXT: 460.0}, {}))
+    assert events == [FlowDone(FLOW), IterationEnded("a"), FlowReady(FLOW, 5)]
+
+
 def test_sizes_are_learned_anew_when_they_change_for_good() -> None:
     watch = JobWatch("a", "h0")
     list(iterations(watch, [100.0] * 4))

@@ -28,7 +28,7 @@ def mark() -> None:
     marks += 1
 
 
-torch_hook._installed.boundary._mark = mark
+torch_hook._installed.boundary._end = mark
 
 
 @dataclass
