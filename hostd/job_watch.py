@@ -9,9 +9,9 @@
     sizes have changed, twice alike           JobJoined again
     its processes have gone                   JobLeft
 
-On a GPU the iteration's mark runs ahead of the network: NCCL sends from the GPU while Python goes on. So a flow that
-has bytes left at the mark stays live until they are sent, and the next iteration's are counted from where it should
-have ended. The next announcement ends it in any case.
+Under NCCL the iteration's mark runs ahead of the network: the GPU sends while Python goes on. There a flow that has
+bytes left at the mark stays live until they are sent, and the next iteration's are counted from where it should have
+ended. The next announcement ends it in any case.
 
 Nothing is asked of the job's owner. To whom it sends is in its sockets; how much, in what they sent from the end of
 one iteration to the end of the next; who feeds whom, in what they received: a ring's flow out of a host forwards
@@ -30,9 +30,12 @@ from flowcore.patterns import FlowId, FlowSpec, Role
 from flowcore.units import UNLIMITED
 
 # Marks and counters are read a few milliseconds apart, so that the last packets of an iteration may be booked
-# into the next: sizes this close are the same size, and a flow this close to its end is through.
-SAME = 0.02
-NEARLY = 0.995
+# into the next: sizes this close are the same size.
+SAME = 0.005
+
+# A flow this close to its end is through: what is left is a few milliseconds, which it sends on what others leave. A
+# size that was learned too large must not keep a flow live that has nothing to send.
+NEARLY = 0.98
 
 # In the first iteration connections are opened and found, so only a part of it is counted.
 WARM_UP = 1
@@ -52,6 +55,7 @@ class JobFacts:
 
     iteration: int  # how many have ended
     announced: bool  # bytes of the current one have been handed over for sending
+    marks_early: bool  # the end of an iteration is marked before all of it is sent
     members: int  # ranks in all
     sent_bytes: Mapping[Ends, float]  # since the job was first seen, by role and target
     received_bytes: Mapping[Ends, float]  # likewise, by role and source
@@ -132,14 +136,14 @@ class JobWatch:
             self._seen += 1
             if self._seen > WARM_UP:
                 learned = self._learn(facts)
-        late = {ends for ends in self.live if not learned}
+        late = set(self.live) if facts.marks_early and not learned else set()
         self._late_base = {ends: self._base.get(ends, 0.0) for ends in late}
         self._base = {
             ends: self._late_base[ends] + self.sizes[ends] if ends in late else sent
             for ends, sent in facts.sent_bytes.items()
         }
         self._iteration, self._fed = facts.iteration, False
-        if learned or not self.live:
+        if not late:
             events += self._end_for_sure()
         return events + learned
 

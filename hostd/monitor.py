@@ -11,7 +11,7 @@ seldom in the middle of a burst, often at its end, where hand-over depends on it
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from flowcore.messages import HostEvent
@@ -20,7 +20,7 @@ from flowcore.units import transfer_ns
 from hostd.job_watch import Ends, JobFacts, JobWatch
 from hostd.sockets import DataSocket, ProcessSockets, by_host
 from hostd.tcp_info import FlowMeter
-from nccl_shim.layout import Kind
+from nccl_shim.layout import Kind, Source
 from nccl_shim.layout import Role as ShimRole
 from nccl_shim.reader import ProcessView, Reader
 
@@ -87,7 +87,7 @@ class Monitor:
         moved: list[tuple[FlowId, float]] = []
         for job in self.jobs.values():
             if job.watch.live and job.facts is not None:
-                job.facts = self._facts(job, job.facts.iteration, job.facts.announced, job.facts.members)
+                job.facts = self._measured(job, job.facts)
                 moved += job.watch.progress(job.facts)
         return tuple(moved)
 
@@ -135,15 +135,23 @@ class Monitor:
             for view in views
             if view.snapshot.mark is not None and view.snapshot.mark.iteration == iteration
         )
-        members = max((view.snapshot.world_size for view in views), default=0)
-        job.facts = self._facts(job, iteration, announced, members)
+        facts = JobFacts(
+            iteration,
+            announced,
+            marks_early=any(flow.source is Source.NCCL for view in views for flow in view.snapshot.flows),
+            members=max((view.snapshot.world_size for view in views), default=0),
+            sent_bytes={},
+            received_bytes={},
+        )
+        job.facts = self._measured(job, facts)
         events = job.watch.observe(job.facts)
         left_bytes = max((job.watch.sizes[ends] - sent for ends, sent in job.watch.sent(job.facts)), default=0.0)
         half_ns = transfer_ns(left_bytes, self._nic_bps) // 2
         job.due_ns = now_ns + min(max(half_ns, SHORTEST_READ_NS), LONGEST_READ_NS)
         return events
 
-    def _facts(self, job: _Job, iteration: int, announced: bool, members: int) -> JobFacts:
+    def _measured(self, job: _Job, facts: JobFacts) -> JobFacts:
+        """The same with what the sockets have carried by now."""
         sent: dict[Ends, float] = {}
         received: dict[Ends, float] = {}
         for ends, sockets in job.sockets.items():
@@ -151,7 +159,7 @@ class Monitor:
             meter.read(sockets)
             sent[ends] = meter.sent_bytes * WIRE_PER_PAYLOAD
             received[ends] = meter.received_bytes * WIRE_PER_PAYLOAD
-        return JobFacts(iteration, announced, members, sent, received)
+        return replace(facts, sent_bytes=sent, received_bytes=received)
 
     def _look(self, job: _Job, now_ns: int) -> None:
         """Which sockets the job has now."""

@@ -21,9 +21,9 @@ def iterations(
     for number, size in enumerate(sizes, start=first):
         for step in range(steps + 1):
             there = sent + size * step / steps
-            yield from watch.observe(JobFacts(number, True, 2, {NEXT: there}, {NEXT: there}))
+            yield from watch.observe(JobFacts(number, True, False, 2, {NEXT: there}, {NEXT: there}))
         sent += size
-        yield from watch.observe(JobFacts(number + 1, False, 2, {NEXT: sent}, {NEXT: sent}))
+        yield from watch.observe(JobFacts(number + 1, False, False, 2, {NEXT: sent}, {NEXT: sent}))
 
 
 def test_a_job_joins_after_its_first_whole_iteration() -> None:
@@ -50,21 +50,21 @@ def test_a_mark_ahead_of_the_network_waits_for_it() -> None:
     watch = JobWatch("a", "h0")
     list(iterations(watch, [100.0] * 4))
     ring = [FlowReady(FLOW, 4)]
-    assert watch.observe(JobFacts(4, True, 2, {NEXT: 410.0}, {})) == ring
-    assert watch.observe(JobFacts(5, False, 2, {NEXT: 430.0}, {})) == [], "marked, and 70 of 100 still to send"
-    assert watch.observe(JobFacts(5, False, 2, {NEXT: 490.0}, {})) == []
-    assert dict(watch.progress(JobFacts(5, False, 2, {NEXT: 490.0}, {}))) == {FLOW: 90.0}
-    assert watch.observe(JobFacts(5, False, 2, {NEXT: 500.0}, {})) == [FlowDone(FLOW), IterationEnded("a")]
-    assert watch.observe(JobFacts(5, True, 2, {NEXT: 510.0}, {})) == [FlowReady(FLOW, 5)]
-    assert dict(watch.progress(JobFacts(5, True, 2, {NEXT: 510.0}, {}))) == {FLOW: 10.0}
+    assert watch.observe(JobFacts(4, True, True, 2, {NEXT: 410.0}, {})) == ring
+    assert watch.observe(JobFacts(5, False, True, 2, {NEXT: 430.0}, {})) == [], "marked, and 70 of 100 still to send"
+    assert watch.observe(JobFacts(5, False, True, 2, {NEXT: 490.0}, {})) == []
+    assert dict(watch.progress(JobFacts(5, False, True, 2, {NEXT: 490.0}, {}))) == {FLOW: 90.0}
+    assert watch.observe(JobFacts(5, False, True, 2, {NEXT: 500.0}, {})) == [FlowDone(FLOW), IterationEnded("a")]
+    assert watch.observe(JobFacts(5, True, True, 2, {NEXT: 510.0}, {})) == [FlowReady(FLOW, 5)]
+    assert dict(watch.progress(JobFacts(5, True, True, 2, {NEXT: 510.0}, {}))) == {FLOW: 10.0}
 
 
 def test_the_next_announcement_ends_what_was_never_sent() -> None:
     watch = JobWatch("a", "h0")
     list(iterations(watch, [100.0] * 4))
-    watch.observe(JobFacts(4, True, 2, {NEXT: 410.0}, {}))
-    watch.observe(JobFacts(5, False, 2, {NEXT: 450.0}, {}))
-    events = watch.observe(JobFacts(5, True, 2, {NEXT: 460.0}, {}))
+    watch.observe(JobFacts(4, True, True, 2, {NEXT: 410.0}, {}))
+    watch.observe(JobFacts(5, False, True, 2, {NEXT: 450.0}, {}))
+    events = watch.observe(JobFacts(5, True, True, 2, {NEXT: 460.0}, {}))
     assert events == [FlowDone(FLOW), IterationEnded("a"), FlowReady(FLOW, 5)]
 
 
@@ -87,7 +87,7 @@ def test_flows_within_control_traffic_are_left_out() -> None:
     watch = JobWatch("a", "h0")
     store = (Role.RING, "h2")
     for number in range(6):
-        watch.observe(JobFacts(number, False, 3, {NEXT: 1e6 * number, store: 10.0 * number}, {}))
+        watch.observe(JobFacts(number, False, False, 3, {NEXT: 1e6 * number, store: 10.0 * number}, {}))
     assert set(watch.sizes) == {NEXT}
 
 
@@ -95,7 +95,7 @@ def test_a_server_gives_back_what_was_pushed_to_it() -> None:
     watch = JobWatch("p", "h2")
     for number in range(3):
         sent = {(Role.PULL, "h0"): 100.0 * number, (Role.PULL, "h1"): 100.0 * number}
-        events = watch.observe(JobFacts(number, False, 3, sent, sent))
+        events = watch.observe(JobFacts(number, False, False, 3, sent, sent))
     [joined] = events
     pushes = {FlowId("p", "h0", "h2", Role.PUSH), FlowId("p", "h1", "h2", Role.PUSH)}
     for spec in joined.flows:
@@ -105,7 +105,7 @@ def test_a_server_gives_back_what_was_pushed_to_it() -> None:
 def test_a_worker_pushes_without_waiting_for_anybody() -> None:
     watch = JobWatch("p", "h0")
     for number in range(3):
-        events = watch.observe(JobFacts(number, False, 2, {(Role.PUSH, "h2"): 100.0 * number}, {}))
+        events = watch.observe(JobFacts(number, False, False, 2, {(Role.PUSH, "h2"): 100.0 * number}, {}))
     [joined] = events
     [spec] = joined.flows
     assert spec.preds == () and spec.window_bytes == UNLIMITED
@@ -124,7 +124,7 @@ def test_whatever_the_counters_do_flows_begin_before_they_end(steps: list[tuple[
     watch, live, iteration, sent = JobWatch("a", "h0"), set(), 0, 0.0
     for passed, announced, more in steps:
         iteration, sent = iteration + passed, sent + more
-        facts = JobFacts(iteration, announced, 2, {NEXT: sent}, {})
+        facts = JobFacts(iteration, announced, False, 2, {NEXT: sent}, {})
         for event in watch.observe(facts):
             if isinstance(event, FlowReady):
                 assert event.flow not in live
