@@ -129,7 +129,7 @@ def _daemon(
     argv = [sys.executable, "-m", program, "--config", str(place / "config.toml"), "--log-level", "INFO", *arguments]
     with (place / "log").open("wb") as log:
         process = testbed.nodes[node].popen(argv, env=dict(os.environ), stderr=log, stdout=log)
-        # In a cluster a switch is a machine of its own, and hostd's unit gives it priority over the jobs' many threads.
+        # In a cluster a switch is a machine of its own, and hostd's unit puts it before the jobs' many threads.
         with suppress(PermissionError):
             os.setpriority(os.PRIO_PROCESS, process.pid, NICE)
         try:
