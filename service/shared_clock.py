@@ -1,25 +1,36 @@
 """The time that all daemons share: a machine's own clock, corrected by what its switch says.
 
 `own_ns` is the wall clock at the start, carried on by the monotonic clock: nobody's step of the wall clock can stop a
-slot. `now_ns` adds the estimated offset to the peer we follow (clocksync.py) and never goes back: an estimate that
-improves by −1 ms holds time for a millisecond instead.
+slot. `now_ns` adds the estimated offset to the peer we follow (clocksync.py). An estimate that improves by −1 ms holds
+time for a millisecond instead of turning it back; one that is off by more than STEP_NS, as at the first word from a
+switch with another idea of the time, is stepped to: holding the clock for so long would be worse.
 """
 
 import time
+from collections.abc import Callable
 
 from flowcore.clocksync import ClockEstimate
+from flowcore.units import NS_PER_MS
+
+STEP_NS = 50 * NS_PER_MS
 
 
 class SharedClock:
-    def __init__(self) -> None:
+    def __init__(
+        self, wall_ns: Callable[[], int] = time.time_ns, steady_ns: Callable[[], int] = time.monotonic_ns
+    ) -> None:
         self.peer = ClockEstimate()
-        self._anchor_ns = time.time_ns() - time.monotonic_ns()
+        self._steady_ns = steady_ns
+        self._anchor_ns = wall_ns() - steady_ns()
         self._last_ns = 0
 
     def own_ns(self) -> int:
-        return self._anchor_ns + time.monotonic_ns()
+        return self._anchor_ns + self._steady_ns()
 
     def now_ns(self) -> int:
         own_ns = self.own_ns()
-        self._last_ns = max(self._last_ns, own_ns + self.peer.offset_ns(own_ns))
-        return self._last_ns
+        now_ns = own_ns + self.peer.offset_ns(own_ns)
+        if self._last_ns - STEP_NS <= now_ns < self._last_ns:
+            return self._last_ns
+        self._last_ns = now_ns
+        return now_ns
