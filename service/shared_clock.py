@@ -1,7 +1,7 @@
 """The time that all daemons share: a machine's own clock, corrected by what its switch says.
 
 `own_ns` is the wall clock at the start, carried on by the monotonic clock: nobody's step of the wall clock can stop a
-slot. `now_ns` adds the estimated offset to the peer we follow (clocksync.py). An estimate that improves by −1 ms holds
+slot. `now_ns` adds the offset to the peer we follow (clocksync.py). An estimate that improves by −1 ms holds
 time for a millisecond instead of turning it back; one that is off by more than STEP_NS, as at the first word from a
 switch with another idea of the time, is stepped to: holding the clock for so long would be worse.
 """
