@@ -28,7 +28,7 @@ from bench.testbed.namespace import Namespace, connect
 from flowcore.patterns import FlowId, Role
 from flowcore.units import NS_PER_MS, NS_PER_S, transfer_bytes
 from hostd.enforce.base import Backend, Limit
-from hostd.enforce.htb import BUNDLE_BYTES, HtbBackend
+from hostd.enforce.htb import HtbBackend
 from hostd.enforce.pacing import PacingBackend
 from hostd.journal import Journal
 from hostd.sockets import ProcessSockets
@@ -42,10 +42,17 @@ SETTLED_BAND = 0.05
 _GRID_NS = NS_PER_MS // 4
 _HEADER_BYTES = 66  # Ethernet, IP, and TCP with timestamps
 _SENDER, _RECEIVER, _PORT = IPv4Interface("10.98.0.1/24"), IPv4Interface("10.98.0.2/24"), 5201
+_BUFFERS = {kind: Path(f"/proc/sys/net/ipv4/tcp_{kind}") for kind in ("rmem", "wmem")}
+_BUFFER_BYTES = f"4096 {8 << 20} {16 << 20}"  # least, at first, most: to sleep through a slot
 _SPIN_NS = 200_000  # before a slot begins: a sleep may end that late
 
+LINK_BPS = 1e9
+
+# What TCP would make of LINK_BPS over a real network. The round trip of a veth is 2 µs, too short for TCP's own rule.
+BUNDLE_BYTES = 4096
+
 BACKENDS: dict[str, Callable[[Journal], Backend]] = {
-    "htb": lambda journal: HtbBackend(journal, lambda device: None),
+    "htb": lambda journal: HtbBackend(journal, lambda device: LINK_BPS),
     "pacing": lambda journal: PacingBackend(journal, small_bundles=True),
 }
 
@@ -109,8 +116,11 @@ def walk(
     with ExitStack() as stack:
         here, there = stack.enter_context(Namespace("sender")), stack.enter_context(Namespace("receiver"))
         connect(here, "eth0", there, "eth0", (_SENDER, _RECEIVER))
-        # As the backend does on a device; here before the sockets are made, which take the size when they connect.
         here.netlink.link("set", index=here.index_of("eth0"), gso_max_size=BUNDLE_BYTES)
+        for namespace in (here, there):
+            with namespace.enter():
+                _BUFFERS["rmem"].write_text(_BUFFER_BYTES)
+                _BUFFERS["wmem"].write_text(_BUFFER_BYTES)
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         receiver = _peer(there, "receive", str(_PORT), "eth0", str(scratch / "records"))
         stack.callback(_end, receiver)
