@@ -5,7 +5,7 @@ beside it. Intervals are Student's, 95 %, over the repeats.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import chain
 from math import sqrt
 from statistics import fmean, stdev
@@ -44,8 +44,7 @@ def document(measured: Measurement, wall_s: float) -> Document:
     scenario = measured.scenario
     return {
         "scenario": scenario.name,
-        "workload": measured.workload,
-        "seed": measured.seed,
+        **asdict(measured.conditions),
         "repeats": len(next(iter(measured.runs.values()))),
         "capacity_bound": measured.bound.mean,
         "controls": [_control(measured, control, runs) for control, runs in measured.runs.items()],
