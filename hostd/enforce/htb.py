@@ -90,8 +90,9 @@ class HtbBackend:
         # The class is there before the first packet asks for it.
         troubles += self._place(state)
         troubles += self._held.give_back(left)
-        troubles += self._held.hold(fresh)
-        troubles += self._held.set(fresh, SO_PRIORITY, (MAJOR | state.minor).to_bytes(4, "little"))
+        held, lost = self._held.hold(fresh)
+        troubles += lost
+        troubles += self._held.set(held, SO_PRIORITY, (MAJOR | state.minor).to_bytes(4, "little"))
         return [Trouble(flow, reason) for reason in troubles]
 
     def detach(self, flow: FlowId) -> list[Trouble]:
@@ -176,7 +177,11 @@ class HtbBackend:
                 messages += made
                 origin += [(tree, state.minor)] * len(made)
         troubles = []
-        for index, error in self._netlink.send(messages).items():
+        try:
+            failed = self._netlink.send(messages)
+        except OSError as error:  # no memory for the answers, say: the next slot sends again
+            return [f"netlink: {error.strerror}"]
+        for index, error in failed.items():
             tree, minor = origin[index]
             if means_absent(error):
                 tree.lost_class(minor)

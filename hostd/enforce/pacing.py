@@ -82,10 +82,12 @@ class PacingBackend:
             state = self._flows[flow] = _Flow(limit, {})
         troubles = self._held.give_back(self._leave(one for one in state.payload if one not in sockets))
         fresh = [one for one in sockets if one not in state.payload]
-        troubles += self._held.hold(fresh)
+        held, lost = self._held.hold(fresh)
+        troubles += lost
         if self._congestion_control:
-            troubles += self._held.set(fresh, TCP_CONGESTION, self._congestion_control.encode())
-        state.payload = {one: state.payload.get(one) or _payload_part(one) for one in sockets}
+            troubles += self._held.set(held, TCP_CONGESTION, self._congestion_control.encode())
+        kept = {one: part for one, part in state.payload.items() if one in sockets}
+        state.payload = kept | {one: _payload_part(one) for one in held}
         return [Trouble(flow, reason) for reason in troubles] + self._pace()
 
     def detach(self, flow: FlowId) -> list[Trouble]:
