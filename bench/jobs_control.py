@@ -59,10 +59,26 @@ class TcpControl:
         yield NoDaemons()
 
 
+class DaemonControl:
+    """One switchd per switch and one hostd per host, each in its namespace, under one of flowcore's policies.
+
+    They talk over the control network; a hostd reads `directory`/HOST and knows hosts by testbed.addresses.
+    """
+
+    congestion_control = "cubic"
+
+    def __init__(self, policy: str) -> None:
+        self.name = policy
+        raise ControlError(f"control {policy!r} needs hostd and switchd, which are not part of this version yet")
+
+    def running(self, testbed: Testbed, scenario: Scenario, directory: Path) -> AbstractContextManager[Running]:
+        raise NotImplementedError
+
+
 def control_named(name: str) -> Control:
     """Raises ControlError for what is no control, or cannot be used yet."""
     if name in TCP:
         return TcpControl(name)
     if name in POLICIES:
-        raise ControlError(f"control {name!r} needs hostd and switchd, which are not part of this version yet")
+        return DaemonControl(name)
     raise ControlError(f"no control {name!r}; expected one of {', '.join((*TCP, *POLICIES))}")

@@ -12,6 +12,7 @@ from statistics import fmean, stdev
 
 from bench.jobs_measure import Measurement
 from bench.jobs_run import Run
+from bench.testbed.routes import detours, flows_in
 from sim.run import WARM_UP_ITERATIONS, iteration_times_s, job_result, percentile
 
 Document = dict[str, object]
@@ -49,6 +50,7 @@ def document(measured: Measurement, wall_s: float) -> Document:
         "capacity_bound": measured.bound.mean,
         "controls": [_control(measured, control, runs) for control, runs in measured.runs.items()],
         "network_bytes_checked": True,  # a run whose bytes are missing has raised RunFailed
+        "detours": [str(flow) for flow in detours(scenario.topology, flows_in(scenario))],
         "wall_s": wall_s,
     }
 
