@@ -1,6 +1,8 @@
 """`paceline bench rate`: how exactly a backend of hostd holds flows to their rates."""
 
 import argparse
+import os
+from contextlib import suppress
 from typing import Any
 
 from paceline.arguments import add_json, integer
@@ -42,14 +44,16 @@ def run(args: argparse.Namespace) -> int:
     from paceline.console import print_json, print_table
     from paceline.provenance import provenance
 
+    with suppress(PermissionError):
+        os.nice(-15)  # what is measured is the kernel, not who else wants the CPU
     counts = (args.flows,) if args.flows else FLOWS
     runs = [measure_rate(args.backend, count, congestion_control=args.congestion_control) for count in counts]
     if args.json:
         worst = {key: max(one[key] for one in runs) for key in WORST}
         print_json({"backend": args.backend} | worst | {"runs": runs} | provenance())
         return 0
-    rows = [(str(one["flows"]), str(one["steps"]), *(f"{one[key]:.2f}" for key in WORST)) for one in runs]
-    print_table(
-        f"Rates held by {args.backend}", ("flows", "steps", "median error %", "p95 error %", "settled ms, p95"), rows
-    )
+    counted = ("flows", "steps", "late_steps")
+    rows = [(*(str(one[key]) for key in counted), *(f"{one[key]:.2f}" for key in WORST)) for one in runs]
+    columns = ("flows", "steps", "late", "median error %", "p95 error %", "settled ms, p95")
+    print_table(f"Rates held by {args.backend}", columns, rows)
     return 0

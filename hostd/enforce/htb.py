@@ -30,7 +30,7 @@ from hostd.netlink import Message, Netlink, means_absent
 from hostd.sockets import DataSocket, own_namespace
 
 # How long a bundle of segments may keep the link busy (htb_device.py).
-BUNDLE_NS = 32_000
+BUNDLE_NS = 64_000
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ millisecond of the link) was tried: the drops it causes make TCP shrink its wind
 a rise.
 
 Bundles. A class sends whole bundles of up to 64 KB: at 50 Mbit/s one takes 10 ms, coarse for a slot of 60, and at the
-floor a debt of half a second. So a device's bundles are limited to what its link carries in `bundle_ns`. At 16 Gbit/s
+floor a debt of half a second. So a device's bundles are limited to what its link carries in `bundle_ns`. At 8 Gbit/s
 that is 64 KB: fast devices, where small bundles would cost CPU, are left alone.
 """
 

@@ -50,7 +50,7 @@ def test_a_wrong_rate_never_settles(factor: float) -> None:
 def test_a_short_walk(backend: str) -> None:
     """Generous: other tests may have the machine; `paceline bench rate` on a quiet one is the measurement."""
     judged = measure_rate(backend, flows=2, rounds=1)
-    assert judged["steps"] == 16
+    assert judged["steps"] + judged["late_steps"] == 16
     assert judged["median_error_percent"] < 25
 
 
