@@ -22,6 +22,7 @@ BUFFER_S = 0.012
 # What a port may catch up after its timer came late; the timer of a busy machine is late by tenths of a millisecond.
 BURST_S = 0.001
 BUNDLE_BYTES = 65536
+LEAST_BUFFER_BYTES = 8 * BUNDLE_BYTES  # of a slow link: less than a few bundles would hold no flow's window
 PAYLOAD_SHARE = 1448 / 1514
 
 _ROOT, _CLASS, _LEAF = 0x1_0000, 0x1_0001, 0x10_0000
@@ -39,7 +40,7 @@ def limit_egress(namespace: Namespace, index: int, rate_bps: float) -> None:
     tc("add", "htb", index, handle=_ROOT, default=_CLASS & 0xFFFF)
     tc("add-class", "htb", index, handle=_CLASS, parent=_ROOT, rate=int(bytes_per_s), burst=burst_bytes,
        cburst=burst_bytes, quantum=BUNDLE_BYTES)  # fmt: skip
-    tc("add", "bfifo", index, handle=_LEAF, parent=_CLASS, limit=max(2 * BUNDLE_BYTES, int(bytes_per_s * BUFFER_S)))
+    tc("add", "bfifo", index, handle=_LEAF, parent=_CLASS, limit=max(LEAST_BUFFER_BYTES, int(bytes_per_s * BUFFER_S)))
 
 
 def limit_ingress(namespace: Namespace, index: int, line_ifname: str, rate_bps: float) -> int:
