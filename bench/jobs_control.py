@@ -60,7 +60,7 @@ class TcpControl:
 
 
 def control_named(name: str) -> Control:
-    """Raises ControlError for what is no control, or cannot be used yet."""
+    """Raises ControlError for what is no control."""
     if name in TCP:
         return TcpControl(name)
     if name in POLICIES:

@@ -7,11 +7,12 @@ alone. Alone is measured without control (cubic): it is the same yardstick for a
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
+from time import monotonic
 
 from bench.jobs_control import ALONE_CONTROL, Control, TcpControl
 from bench.jobs_launch import modules_for, nursery_environment
 from bench.jobs_nursery import Nursery
-from bench.jobs_run import Run, run_once
+from bench.jobs_run import Conditions, Run, run_once
 from flowcore.bound import CapacityBound, capacity_bound
 from flowcore.scenario import Scenario
 from sim.run import alone_iterations_s, link_shares, mean_iteration_s
@@ -19,7 +20,7 @@ from sim.run import alone_iterations_s, link_shares, mean_iteration_s
 ALONE_ITERATIONS = 10  # three to warm up, seven to count
 STARTUP_S = 1.5  # until all processes are ready; a guess, for the time left
 
-Progress = Callable[[str, float], None]  # what is being done, and how many seconds of the estimate it is worth
+Progress = Callable[[str, float], None]  # what is being done, and how many seconds of the estimate are done
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +36,7 @@ class Planned:
 @dataclass(frozen=True, slots=True)
 class Measurement:
     scenario: Scenario
-    workload: str
-    seed: int
+    conditions: Conditions
     alone_s: Mapping[str, float]  # mean over the repeats
     bound: CapacityBound
     runs: Mapping[str, Sequence[Run]]  # by control, in the order of the repeats
@@ -62,22 +62,28 @@ def plan(scenario: Scenario, controls: Sequence[Control], repeats: int) -> list[
 
 
 def measure(
-    scenario: Scenario, controls: Sequence[Control], repeats: int, workload: str, seed: int, progress: Progress
+    scenario: Scenario, controls: Sequence[Control], repeats: int, conditions: Conditions, progress: Progress
 ) -> Measurement:
     alone: dict[str, list[float]] = {spec.name: [] for spec in scenario.jobs}
     runs: dict[str, list[Run]] = {control.name: [] for control in controls}
     runs_to_make = plan(scenario, controls, repeats)
-    with Nursery(modules_for(scenario, workload), nursery_environment()) as nursery:
+    done_s = 0.0
+    with Nursery(modules_for(scenario, conditions.workload), nursery_environment()) as nursery:
         for number, planned in enumerate(runs_to_make, start=1):
             what = planned.control.name if planned.alone is None else f"{planned.alone} alone"
             doing = f"run {number} of {len(runs_to_make)}: {what}"
-            progress(doing, 0.0)
-            run = run_once(planned.scenario, planned.control, workload, seed, nursery)
-            progress(doing, planned.estimate_s)
+            began_s = monotonic()
+
+            def tick() -> None:
+                progress(doing, done_s + min(planned.estimate_s, monotonic() - began_s))  # noqa: B023 - called at once
+
+            tick()
+            run = run_once(planned.scenario, planned.control, conditions, nursery, tick)
+            done_s += planned.estimate_s
             if planned.alone is None:
                 runs[planned.control.name].append(run)
             else:
                 alone[planned.alone].append(mean_iteration_s(run.jobs[0], run.lasted_ns))
     alone_s = {name: fmean(times) for name, times in alone.items()}
     bound = capacity_bound([link_shares(job, scenario, alone_s[job.name]) for job in scenario.jobs])
-    return Measurement(scenario, workload, seed, alone_s, bound, runs)
+    return Measurement(scenario, conditions, alone_s, bound, runs)

@@ -5,13 +5,14 @@ beside it. Intervals are Student's, 95 %, over the repeats.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import chain
 from math import sqrt
 from statistics import fmean, stdev
 
 from bench.jobs_measure import Measurement
 from bench.jobs_run import Run
+from bench.testbed.routes import detours, flows_in
 from sim.run import WARM_UP_ITERATIONS, iteration_times_s, job_result, percentile
 
 Document = dict[str, object]
@@ -44,12 +45,12 @@ def document(measured: Measurement, wall_s: float) -> Document:
     scenario = measured.scenario
     return {
         "scenario": scenario.name,
-        "workload": measured.workload,
-        "seed": measured.seed,
+        **asdict(measured.conditions),
         "repeats": len(next(iter(measured.runs.values()))),
         "capacity_bound": measured.bound.mean,
         "controls": [_control(measured, control, runs) for control, runs in measured.runs.items()],
         "network_bytes_checked": True,  # a run whose bytes are missing has raised RunFailed
+        "detours": [str(flow) for flow in detours(scenario.topology, flows_in(scenario))],
         "wall_s": wall_s,
     }
 

@@ -6,7 +6,7 @@ simulator's own TrainingJob, so that both are judged by the same code.
 
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -14,6 +14,7 @@ from bench.jobs_control import Control, DaemonCpu
 from bench.jobs_crew import Crew, Member, RunFailed
 from bench.jobs_launch import parts_of
 from bench.jobs_nursery import Nursery
+from bench.testbed.impair import UNIMPAIRED, Impairment
 from bench.testbed.leftovers import new_directory
 from bench.testbed.network import Testbed
 from bench.testbed.routes import flows_in, paths_of
@@ -27,6 +28,16 @@ LEAST_SHARE = 0.99
 
 
 @dataclass(frozen=True, slots=True)
+class Conditions:
+    """How to run a scenario: what it does not say itself."""
+
+    workload: str
+    seed: int
+    impairment: Impairment = UNIMPAIRED
+    bundle_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     control: str
     jobs: tuple[TrainingJob, ...]  # ends of iterations counted from the beginning of the run
@@ -36,15 +47,22 @@ class Run:
     cpu: DaemonCpu
 
 
-def run_once(scenario: Scenario, control: Control, workload: str, seed: int, nursery: Nursery) -> Run:
-    """Raises RunFailed when a process fails or bytes are missing."""
+def run_once(
+    scenario: Scenario,
+    control: Control,
+    conditions: Conditions,
+    nursery: Nursery,
+    tick: Callable[[], None] = lambda: None,
+) -> Run:
+    """Raises RunFailed when a process fails or bytes are missing; `tick` is called a few times a second."""
     paths = paths_of(scenario.topology, flows_in(scenario))
-    directory = new_directory()
+    seed, directory = conditions.seed, new_directory()
+    network = (scenario.topology, control.congestion_control, paths, conditions.impairment, conditions.bundle_bytes)
     try:
-        with Testbed(scenario.topology, control.congestion_control, paths) as testbed:
+        with Testbed(*network) as testbed:
             for host in scenario.topology.hosts:
                 (directory / host).mkdir()
-            parts = parts_of(scenario, seed, workload, testbed.addresses, directory)
+            parts = parts_of(scenario, seed, conditions.workload, testbed.addresses, directory)
             crew = Crew(nursery, testbed, parts, directory)
             with control.running(testbed, scenario, directory) as running, crew:
                 crew.await_ready()
@@ -54,6 +72,7 @@ def run_once(scenario: Scenario, control: Control, workload: str, seed: int, nur
                 end_ns = None if scenario.duration_s is None else begin_ns + round(scenario.duration_s * 1e9)
 
                 def finished() -> bool:
+                    tick()
                     for job in jobs:
                         job.iteration_ends_ns = ends_of(job.spec.name, crew.members, begin_ns)
                     return all(job.finished for job in jobs)

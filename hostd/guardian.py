@@ -4,15 +4,14 @@
 
 Stopped, hung, killed or crashed, hostd falls silent, and the kernel would keep its last rates for ever. The
 guardian knows nothing but the pipe and the journal (journal.py), and ends after a release: when hostd wakes up it
-finds its guardian gone and the lease revoked. It ignores the signals that end a service, or it would end before
-hostd does; with both of them killed, systemd's ExecStopPost releases.
+finds its guardian gone and the lease revoked. The signals that end a service are blocked when it is started
+(lease.py), or it would end before hostd does; with both of them killed, systemd's ExecStopPost releases.
 
-Plain Python: 10 MB, which is not worth a second language; `-S` and the short list of imports keep it there.
+Plain Python: 8 MB of its own, not worth a second language; `-S` and the short list of imports keep it there.
 """
 
 import os
 import select
-import signal
 import sys
 from pathlib import Path
 
@@ -23,8 +22,6 @@ REVOKED = 3  # exit status after a release; 0: the lease had ended already
 
 def main(arguments: list[str]) -> int:
     heartbeat, patience_ms, journal = int(arguments[0]), int(arguments[1]), Path(arguments[2])
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
     wait_for_silence(heartbeat, patience_ms)
     if not journal.exists():
         return 0

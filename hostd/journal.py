@@ -4,6 +4,9 @@
     take_back(keys)       perform and forget, newest first
     release(path)         the same for whoever finds the file: guardian, ExecStopPost, `paceline release --all`
 
+One JSON object per line, appended in one write each: a head that says where it belongs, then entries and the keys of
+entries that are over. A last line that is cut off was written by somebody who died before making the change.
+
 The file exists exactly as long as the lease. If it is gone, somebody released us: `Revoked`, and the books of this
 process are worth nothing any more. It belongs in a runtime directory that does not outlive a boot; a file of another
 boot or another network namespace names other devices, and is left alone.
@@ -17,6 +20,9 @@ from pathlib import Path
 from hostd.undo import Undo, as_json, from_json
 
 VERSION = 1
+
+# As long as jobs come and go the file grows by a line each; rewritten when most of it is history.
+_LINES_PER_ENTRY = 16
 
 
 class Revoked(Exception):
@@ -35,21 +41,23 @@ class Journal:
         self.leftovers = release(path)  # problems by key; {} when there was nothing or all went well
         self._entries: dict[str, Undo] = {}
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._write()
+        self._rewrite()
 
     def record(self, entries: Mapping[str, Undo]) -> None:
-        """On disk when this returns; raises Revoked."""
+        """On disk when this returns; raises Revoked, or OSError with nothing recorded."""
         self.check()
         fresh = {key: undo for key, undo in entries.items() if key not in self._entries}
         if fresh:
+            self._append({"entries": {key: as_json(undo) for key, undo in fresh.items()}})
             self._entries |= fresh
-            self._write()
 
     def forget(self, keys: Iterable[str]) -> None:
         """They have gone by themselves: a closed socket, a vanished device."""
-        present = [key for key in keys if self._entries.pop(key, None) is not None]
-        if present and self.path.exists():
-            self._write()
+        over = [key for key in keys if self._entries.pop(key, None) is not None]
+        if over and self.path.exists():
+            self._append({"over": over})
+            if self._lines > _LINES_PER_ENTRY * (len(self._entries) + 1):
+                self._rewrite()
 
     def take_back(self, keys: Iterable[str]) -> dict[str, str]:
         """Undoes these, newest first; returns the problems by key. Works after a revocation too."""
@@ -70,13 +78,19 @@ class Journal:
             self.path.unlink(missing_ok=True)
         return problems
 
-    def _write(self) -> None:
-        text = json.dumps({**_here(), "entries": {key: as_json(undo) for key, undo in self._entries.items()}})
+    def _append(self, line: Mapping[str, object]) -> None:
+        with self.path.open("a") as out:
+            out.write(json.dumps(line) + "\n")
+        self._lines += 1
+
+    def _rewrite(self) -> None:
+        entries = {"entries": {key: as_json(undo) for key, undo in self._entries.items()}}
         temporary = self.path.with_suffix(".new")
         file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with os.fdopen(file, "w") as out:
-            out.write(text)
+            out.write(json.dumps(_here()) + "\n" + json.dumps(entries) + "\n")
         temporary.replace(self.path)
+        self._lines = 2
 
 
 def release(path: Path) -> dict[str, str]:
@@ -105,10 +119,14 @@ def _perform(entries: Mapping[str, Undo]) -> dict[str, str]:
 
 
 def _parse(path: Path, text: str) -> dict[str, Undo]:
+    entries: dict[str, Undo] = {}
     try:
-        content = json.loads(text)
-        found = {key: content[key] for key in _here()}
-        entries = {str(key): from_json(fields) for key, fields in content["entries"].items()}
+        head, *lines = text[: text.rindex("\n")].split("\n")
+        found = {key: json.loads(head)[key] for key in _here()}
+        for line in map(json.loads, lines):
+            entries |= {str(key): from_json(fields) for key, fields in line.get("entries", {}).items()}
+            for key in line.get("over", ()):
+                entries.pop(key, None)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BadJournal(f"{path}: not a lease journal ({error!r})") from None
     for key, expected in _here().items():

@@ -11,6 +11,7 @@ lift our limits, so we have no business setting any: that is Revoked as well.
 """
 
 import os
+import signal
 import subprocess
 import sys
 from contextlib import suppress
@@ -21,6 +22,7 @@ from hostd.guardian import REVOKED
 from hostd.journal import Journal, Revoked
 
 PATIENCE_SLOTS = 5
+_ENDING = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 _PACKAGE_PARENT = Path(__file__).parents[1]
 
 
@@ -70,6 +72,8 @@ class Lease:
         theirs, ours = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(ours, False)
         arguments = [str(theirs), str(self._patience_ms), str(self.journal.path.absolute())]
+        # Inherited: a signal that ends a service must not end the guardian, not even while its interpreter starts.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
         try:
             self._guardian = subprocess.Popen(
                 [sys.executable, "-S", "-m", "hostd.guardian", *arguments],
@@ -83,6 +87,7 @@ class Lease:
             os.close(ours)
             raise
         finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
             os.close(theirs)
         self._heartbeat = ours
         self._pidfd = os.pidfd_open(self._guardian.pid)

@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from paceline import testbed_commands
+from paceline import rate_command, testbed_commands
 from paceline.arguments import add_json
 
 
@@ -26,6 +26,7 @@ def add_parser(subparsers: Any) -> None:
     )
     add_json(allocate)
     allocate.set_defaults(run=run_allocate)
+    rate_command.add_parser(commands)
     testbed_commands.add_parsers(commands)
 
 

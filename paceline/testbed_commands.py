@@ -5,7 +5,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from paceline.arguments import CommandError, add_json, integer, seed
+from paceline.arguments import CommandError, add_json, integer, number, seed
 
 DEFAULT_CONTROLS = "reno,cubic,bbr"
 WORKLOADS = ("auto", "synthetic", "ddp", "ps")
@@ -38,6 +38,15 @@ def _add_jobs(commands: Any) -> None:
     )
     parser.add_argument("--workload", choices=WORKLOADS, default="auto", help="what runs (default: %(default)s)")
     parser.add_argument("--seed", metavar="N", type=seed, help="instead of the scenario's")
+    parser.add_argument(
+        "--loss", metavar="P", type=number(0.0, 0.5), default=0.0, help="probability that a packet is lost"
+    )
+    parser.add_argument(
+        "--marks", metavar="P", type=number(0.0, 0.5), default=0.0, help="probability of an ECN mark on a packet"
+    )
+    parser.add_argument(
+        "--bundle-bytes", metavar="N", type=integer(1500, 65536), help="longest bundle of packets a host sends"
+    )
     add_json(parser)
     parser.set_defaults(run=run_jobs)
 
@@ -63,6 +72,8 @@ def run_jobs(args: argparse.Namespace) -> int:
     from bench.jobs_measure import measure, plan
     from bench.jobs_nursery import NurseryError
     from bench.jobs_report import CONTROL_COLUMNS, JOB_COLUMNS, control_rows, document, job_rows
+    from bench.jobs_run import Conditions
+    from bench.testbed.impair import Impairment
     from bench.testbed.rootless import ensure_networks
     from paceline.console import print_json, print_table, progress_bar
     from paceline.provenance import provenance
@@ -76,17 +87,22 @@ def run_jobs(args: argparse.Namespace) -> int:
     except (ControlError, WorkloadError) as error:
         raise CommandError(str(error)) from None
     ensure_networks()
-    chosen_seed = scenario.seed if args.seed is None else args.seed
+    conditions = Conditions(
+        workload=args.workload,
+        seed=scenario.seed if args.seed is None else args.seed,
+        impairment=Impairment(args.loss, args.marks),
+        bundle_bytes=args.bundle_bytes,
+    )
     started_s = perf_counter()
     with progress_bar() as bar:
         total_s = sum(planned.estimate_s for planned in plan(scenario, controls, args.repeat))
         task = bar.add_task("starting", total=total_s)
 
-        def progress(doing: str, worth_s: float) -> None:
-            bar.update(task, description=doing, advance=worth_s)
+        def progress(doing: str, done_s: float) -> None:
+            bar.update(task, description=doing, completed=done_s)
 
         try:
-            measured = measure(scenario, controls, args.repeat, args.workload, chosen_seed, progress)
+            measured = measure(scenario, controls, args.repeat, conditions, progress)
         except (RunFailed, NurseryError) as error:
             raise CommandError(str(error)) from None
     wall_s = perf_counter() - started_s

@@ -31,6 +31,8 @@ _NUMBER_RANDOM, _HOST_TO_NETWORK, _INTERNET_CHECKSUM = 1, 1, 1
 
 @dataclass(frozen=True, slots=True)
 class Impairment:
+    """How a network falls short of an ideal one."""
+
     loss: float = 0.0  # probability that a packet is lost
     marks: float = 0.0  # probability that an ECN-capable packet is marked
 

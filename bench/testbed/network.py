@@ -14,7 +14,7 @@ from pathlib import Path
 from bench.testbed.addresses import DATA, Addresses
 from bench.testbed.impair import UNIMPAIRED, Impairment, impair_arrivals
 from bench.testbed.namespace import Namespace, connect
-from bench.testbed.ports import BUNDLE_BYTES, limit_egress, limit_ingress
+from bench.testbed.ports import limit_egress, limit_ingress
 from bench.testbed.routes import Pair, SwitchRoutes, switch_routes
 from flowcore.topology import Topology
 
@@ -42,11 +42,13 @@ class Testbed:
         congestion_control: str = "cubic",
         paths: Mapping[Pair, tuple[str, ...]] | None = None,
         impairment: Impairment = UNIMPAIRED,
+        bundle_bytes: int | None = None,
     ) -> None:
+        """`bundle_bytes` limits the bundles hosts send (ports.py); None leaves the kernel its own."""
         self.topology = topology
         self.addresses = Addresses(topology)
         self._counters: dict[str, tuple[str, int, str]] = {}  # link -> node, interface number, which counter
-        self._single_packets = impairment.any
+        self._single_packets, self._bundle_bytes = impairment.any, bundle_bytes
         with ExitStack() as undo:
             self.nodes = {
                 node: undo.enter_context(Namespace(node)) for node in (*topology.hosts, *topology.switches)
@@ -86,6 +88,8 @@ class Testbed:
 
     def _cables(self) -> None:
         bundles = {"gso_max_segs": 1} if self._single_packets else {}
+        if self._bundle_bytes is not None:
+            bundles["gso_max_size"] = self._bundle_bytes
         for child, parents in self.topology.parents.items():
             for parent in parents:
                 self._cable(child, parent, bundles)
@@ -94,9 +98,7 @@ class Testbed:
         up, down = self.topology.links[f"{child}->{parent}"], self.topology.links[f"{parent}->{child}"]
         is_host = child in self.addresses.data
         below, above = self.nodes[child], self.nodes[parent]
-        child_port, parent_port = connect(
-            below, DATA_IFNAME if is_host else parent, above, child, gso_max_size=BUNDLE_BYTES, **bundles
-        )
+        child_port, parent_port = connect(below, DATA_IFNAME if is_host else parent, above, child, **bundles)
         limit_egress(above, parent_port, down.capacity_bps)
         self._counters[down.name] = (parent, parent_port, "tx_bytes")
         self._counters[up.name] = (parent, parent_port, "rx_bytes")

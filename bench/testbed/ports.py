@@ -4,8 +4,14 @@ Out of a switch this is the port's own egress queue. Into a switch, from a host,
 the host's root qdisc is hostd's to set, and a NIC's line rate is beneath it anyway. So what arrives is redirected to
 an ifb device, which has an egress queue too: the line between the host and its ToR.
 
-The buffer counts bytes, not packets (a packet may be a bundle of five), and holds 12 ms at line rate: 1.5 MB at
+The buffer counts bytes, not packets (a packet may be a bundle of 44), and holds 12 ms at line rate: 1.5 MB at
 1 Gbit/s, as switches with a shared buffer do. HTB counts whole frames: of 1 Gbit/s TCP's payload is 1448/1514.
+
+Hosts send bundles as large as the kernel likes (GSO, 64 KB). A full buffer then drops 44 packets of one flow at a
+time, which a real switch does not, and which helps TCP: jobs that collide are served unequally and so drift apart
+sooner. Smaller bundles would flatter whoever is compared with TCP (`paceline bench jobs scenarios/testbed/mix-3.toml
+--control cubic`, with and without `--bundle-bytes 8192`). A daemon that needs smaller ones for its own rates to be
+exact sets them on the host's device, and pays for them.
 """
 
 from pyroute2.netlink.rtnl.tcmsg import plugins, sched_pfifo
@@ -15,8 +21,8 @@ from bench.testbed.namespace import Namespace
 BUFFER_S = 0.012
 # What a port may catch up after its timer came late; the timer of a busy machine is late by tenths of a millisecond.
 BURST_S = 0.001
-# Bundles of packets (GSO) no longer than this: HTB lets go of a bundle at a time, and 64 KB are 0.5 ms of a link.
-BUNDLE_BYTES = 8192
+BUNDLE_BYTES = 65536
+LEAST_BUFFER_BYTES = 8 * BUNDLE_BYTES  # of a slow link: less than a few bundles would hold no flow's window
 PAYLOAD_SHARE = 1448 / 1514
 
 _ROOT, _CLASS, _LEAF = 0x1_0000, 0x1_0001, 0x10_0000
@@ -34,7 +40,7 @@ def limit_egress(namespace: Namespace, index: int, rate_bps: float) -> None:
     tc("add", "htb", index, handle=_ROOT, default=_CLASS & 0xFFFF)
     tc("add-class", "htb", index, handle=_CLASS, parent=_ROOT, rate=int(bytes_per_s), burst=burst_bytes,
        cburst=burst_bytes, quantum=BUNDLE_BYTES)  # fmt: skip
-    tc("add", "bfifo", index, handle=_LEAF, parent=_CLASS, limit=max(8 * BUNDLE_BYTES, int(bytes_per_s * BUFFER_S)))
+    tc("add", "bfifo", index, handle=_LEAF, parent=_CLASS, limit=max(LEAST_BUFFER_BYTES, int(bytes_per_s * BUFFER_S)))
 
 
 def limit_ingress(namespace: Namespace, index: int, line_ifname: str, rate_bps: float) -> int:

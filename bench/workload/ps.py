@@ -1,8 +1,8 @@
 """A real parameter-server job over torch RPC, forced onto the network: by default torch moves tensors between
 processes of one machine through shared memory, past every emulated link.
 
-A worker pushes its gradients in chunks and pulls each chunk of parameters as soon as its push has arrived; a server
-answers a pull once every worker has pushed that chunk, so that push and pull overlap. Knows nothing of Paceline.
+A worker pushes its gradients in chunks and asks for each chunk of parameters back; a server answers once every worker
+has pushed that chunk, so that push and pull overlap. Knows nothing of Paceline.
 """
 
 import sys
@@ -62,12 +62,12 @@ def work(own: Assignment, elements: int) -> None:
     compute = ComputeTimes(own)
     for iteration in range(sys.maxsize if own.job.iterations is None else own.job.iterations):
         time.sleep(compute.next_s())
-        pushes = [rpc.rpc_async(server, push, args=(chunk, gradients[chunk])) for server, chunk in parts]
-        pulls = []
-        for (server, chunk), pushed in zip(parts, pushes, strict=True):
-            pushed.wait()
-            pulls.append(rpc.rpc_async(server, pull, args=(chunk, iteration)))
-        torch.futures.wait_all(pulls)
+        calls = []
+        for server, chunk in parts:
+            calls.append(rpc.rpc_async(server, push, args=(chunk, gradients[chunk])))
+            # Asked for at once: behind the other pushes the question would wait until they are through.
+            calls.append(rpc.rpc_async(server, pull, args=(chunk, iteration)))
+        torch.futures.wait_all(calls)
         iteration_ended()
 
 

@@ -9,7 +9,7 @@ raised into the loop: it comes back as Trouble, to be counted. Whatever a backen
 that anybody can take it back; `close` takes it back here.
 
 Rates count bytes on the wire, Ethernet headers included, as the capacity of a link does. UNLIMITED lifts a limit.
-Limits are never below FLOOR_BPS: slower than that a single bundle of segments is a debt that outlives the limit. A
+Limits are never below a floor: slower than that a single bundle of segments is a debt that outlives the limit. A
 flow that has nothing to send should be given a guarantee of 0, which frees what it was promised for the others.
 """
 

@@ -18,17 +18,22 @@ class HeldSockets:
         self._journal = journal
         self._options = tuple(options)
 
-    def hold(self, sockets: Iterable[DataSocket]) -> list[str]:
-        """Puts the options on record as they are now."""
+    def hold(self, sockets: Iterable[DataSocket]) -> tuple[list[DataSocket], list[str]]:
+        """Puts the options on record as they are now; returns the sockets that may be changed from now on."""
         originals: dict[str, Undo] = {}
+        held = []
 
         def note(one: DataSocket, theirs: socket.socket) -> None:
             for option in self._options:
                 originals[_key(one, option)] = socket_undo(one.pid, one.fd, one.cookie, theirs, *option)
+            held.append(one)
 
         troubles = _each(sockets, note)
-        self._journal.record(originals)
-        return troubles
+        try:
+            self._journal.record(originals)
+        except OSError as error:
+            return [], [*troubles, f"cannot write the journal: {error}"]
+        return held, troubles
 
     def set(self, sockets: Iterable[DataSocket], option: Option, value: bytes) -> list[str]:
         """Of sockets that are held."""

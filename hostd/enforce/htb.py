@@ -29,8 +29,8 @@ from hostd.journal import Journal
 from hostd.netlink import Message, Netlink, means_absent
 from hostd.sockets import DataSocket, own_namespace
 
-# The largest bundle of segments on our devices: see docs/hostd.md for what it buys and costs.
-BUNDLE_BYTES = 8192
+# How long a bundle of segments may keep the link busy (htb_device.py).
+BUNDLE_NS = 64_000
 
 
 @dataclass(slots=True)
@@ -49,13 +49,15 @@ class HtbBackend:
         journal: Journal,
         link_bps: Callable[[str], float | None] = link_speed_bps,
         *,
-        bundle_bytes: int | None = BUNDLE_BYTES,
+        bundle_ns: int | None = BUNDLE_NS,
+        floor_bps: float = FLOOR_BPS,
         takeover: bool = False,
     ) -> None:
-        """`link_bps` says how fast a device is, by name; bundle_bytes None leaves bundles as they are."""
+        """`link_bps` says how fast a device is, by name; bundle_ns None leaves bundles as they are."""
         self._journal = journal
         self._link_bps = link_bps
-        self._bundle_bytes = bundle_bytes
+        self._bundle_ns = bundle_ns
+        self._floor_bps = floor_bps
         self._takeover = takeover
         self._netlink = Netlink()
         self._namespace = own_namespace()
@@ -71,7 +73,7 @@ class HtbBackend:
         if name not in self._trees:
             device = self._present[name]
             self._trees[name] = HtbDevice(
-                self._netlink, self._journal, device, self._link_bps(name), self._bundle_bytes, self._takeover
+                self._netlink, self._journal, device, self._link_bps(name), self._bundle_ns, self._takeover
             )
         return self._trees[name]
 
@@ -88,8 +90,9 @@ class HtbBackend:
         # The class is there before the first packet asks for it.
         troubles += self._place(state)
         troubles += self._held.give_back(left)
-        troubles += self._held.hold(fresh)
-        troubles += self._held.set(fresh, SO_PRIORITY, (MAJOR | state.minor).to_bytes(4, "little"))
+        held, lost = self._held.hold(fresh)
+        troubles += lost
+        troubles += self._held.set(held, SO_PRIORITY, (MAJOR | state.minor).to_bytes(4, "little"))
         return [Trouble(flow, reason) for reason in troubles]
 
     def detach(self, flow: FlowId) -> list[Trouble]:
@@ -120,7 +123,7 @@ class HtbBackend:
         for name, tree in list(self._trees.items()):
             if name not in self._present or self._present[name].ifindex != tree.device.ifindex:
                 del self._trees[name]  # it has gone, and what we had on it; a namesake is set up anew
-                self._journal.forget((f"qdisc {name}", f"gso {name}"))
+                self._journal.forget((f"qdisc {name}", f"gso {name}", f"routes {name}"))
         return [Trouble(flow, reason) for flow, state in self._flows.items() for reason in self._place(state)]
 
     def read_back(self) -> dict[FlowId, Limit]:
@@ -163,9 +166,10 @@ class HtbBackend:
         messages: list[Message] = []
         origin: list[tuple[HtbDevice, int]] = []
         for state in states:
-            ceiling_bps = max(state.limit.ceiling_bps, FLOOR_BPS)
+            ceiling_bps = max(state.limit.ceiling_bps, self._floor_bps)
             # Of a lifted guarantee nothing is left: see above.
-            rate_bps = max(state.limit.rate_bps, FLOOR_BPS) if state.limit.rate_bps < UNLIMITED else FLOOR_BPS
+            guarantee_bps = state.limit.rate_bps if state.limit.rate_bps < UNLIMITED else 0.0
+            rate_bps = max(guarantee_bps, self._floor_bps)
             for name, share in state.share.items():
                 if (tree := self._trees.get(name)) is None:
                     continue  # refresh() has found it gone, and no place for the flow yet
@@ -173,7 +177,11 @@ class HtbBackend:
                 messages += made
                 origin += [(tree, state.minor)] * len(made)
         troubles = []
-        for index, error in self._netlink.send(messages).items():
+        try:
+            failed = self._netlink.send(messages)
+        except OSError as error:  # no memory for the answers, say: the next slot sends again
+            return [f"netlink: {error.strerror}"]
+        for index, error in failed.items():
             tree, minor = origin[index]
             if means_absent(error):
                 tree.lost_class(minor)

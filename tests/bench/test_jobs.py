@@ -14,7 +14,7 @@ import pytest
 from bench.jobs_control import TCP, ControlError, DaemonCpu, TcpControl, control_named
 from bench.jobs_measure import ALONE_ITERATIONS, Measurement, plan
 from bench.jobs_report import Estimate, document
-from bench.jobs_run import Run
+from bench.jobs_run import Conditions, Run
 from bench.testbed.leftovers import marked_processes, remove_leftovers
 from bench.testbed.namespace import owner_mark
 from flowcore.bound import capacity_bound
@@ -84,8 +84,9 @@ def test_the_report_compares_with_alone_and_with_the_bound(small: Path) -> None:
             job.iteration_ends_ns = [round(end * second) for end in ends]
         return Run("reno", jobs, 20 * second, {}, (), DaemonCpu(3.0, 1.0))
 
+    conditions = Conditions("synthetic", 1)
     bound = capacity_bound([{"l": 0.75}, {"l": 0.75}])
-    measured = Measurement(scenario, "synthetic", 1, {"a": 1.0, "b": 1.0}, bound, {"reno": [run(1.5), run(1.7)]})
+    measured = Measurement(scenario, conditions, {"a": 1.0, "b": 1.0}, bound, {"reno": [run(1.5), run(1.7)]})
     report = document(measured, 1.0)
     (control,) = report["controls"]
     assert control["mean_slowdown"] == pytest.approx(1.6)
@@ -124,6 +125,7 @@ def test_controls_are_known_by_name() -> None:
         (["--workload", "ps"], "pattern is allreduce"),
         (["--workload", "mpi"], "mpi"),
         (["--repeat", "0"], "an integer from 1"),
+        (["--loss", "1"], "a number from 0"),
     ],
 )
 def test_what_cannot_be_run_is_refused_in_one_line(

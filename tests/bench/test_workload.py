@@ -15,7 +15,7 @@ from bench.jobs_control import NoDaemons, Running, TcpControl
 from bench.jobs_crew import RunFailed
 from bench.jobs_launch import modules_for, nursery_environment
 from bench.jobs_nursery import Nursery, NurseryError
-from bench.jobs_run import Run, check_bytes, run_once
+from bench.jobs_run import Conditions, Run, check_bytes, run_once
 from bench.testbed.network import Testbed
 from bench.testbed.ports import PAYLOAD_SHARE
 from bench.workload.assignment import Assignment, ComputeTimes
@@ -109,7 +109,7 @@ def steady_s(run: Run, number: int = 0) -> float:
 )
 def test_a_synthetic_job_alone_takes_what_theory_says(table: str, size_mb: float, torch_nursery: Nursery) -> None:
     control = WatchedControl()
-    run = run_once(scenario(table), control, "synthetic", 1, torch_nursery)
+    run = run_once(scenario(table), control, Conditions("synthetic", 1), torch_nursery)
     theory_s = 0.1 + size_mb * 8e6 / (0.5e9 * PAYLOAD_SHARE)
     assert 0.95 < steady_s(run) / theory_s < 1.4
     assert len(run.jobs[0].iteration_ends_ns) == 8
@@ -125,7 +125,7 @@ def test_a_synthetic_job_alone_takes_what_theory_says(table: str, size_mb: float
 
 def test_real_jobs_train_over_the_emulated_network_and_are_seen(torch_nursery: Nursery) -> None:
     control = WatchedControl()
-    run = run_once(scenario(RING, SERVER), control, "auto", 1, torch_nursery)
+    run = run_once(scenario(RING, SERVER), control, Conditions("auto", 1), torch_nursery)
     assert [len(job.iteration_ends_ns) for job in run.jobs] == [8, 8]
     assert all(steady_s(run, number) > 0.1 for number in range(2))
     for host, job, rank in (("h0", "ring", 0), ("h1", "ring", 1), ("h2", "ring", 2), ("h1", "server", 1)):
@@ -138,7 +138,7 @@ def test_real_jobs_train_over_the_emulated_network_and_are_seen(torch_nursery: N
 def test_cross_traffic_keeps_to_its_rate_and_is_counted(torch_nursery: Nursery) -> None:
     timed = replace(scenario(RING, CROSS), duration_s=2.0)
     jobs = tuple(replace(job, iterations=None) for job in timed.jobs)
-    run = run_once(replace(timed, jobs=jobs), TcpControl("cubic"), "synthetic", 1, torch_nursery)
+    run = run_once(replace(timed, jobs=jobs), TcpControl("cubic"), Conditions("synthetic", 1), torch_nursery)
     (sent_bytes,) = run.cross_traffic_bytes
     whole_bytes = 0.1e9 / 8 * 0.2 * 5
     assert 0.3 * whole_bytes < sent_bytes < 1.3 * whole_bytes
@@ -149,7 +149,7 @@ def test_a_failing_process_is_named_in_one_line(torch_nursery: Nursery) -> None:
     sound = scenario(RING)
     broken = replace(sound.jobs[0], compute_s=-1.0)
     with pytest.raises(RunFailed, match=r"^ring worker on h\d failed: ValueError: .+$"):
-        run_once(replace(sound, jobs=(broken,)), TcpControl("cubic"), "synthetic", 1, torch_nursery)
+        run_once(replace(sound, jobs=(broken,)), TcpControl("cubic"), Conditions("synthetic", 1), torch_nursery)
 
 
 def test_bytes_that_went_elsewhere_are_noticed() -> None:

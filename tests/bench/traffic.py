@@ -14,8 +14,14 @@ _CHUNK_BYTES = 1 << 18
 @dataclass(frozen=True, slots=True)
 class Transfer:
     received_bytes: int
-    rate_bps: float  # payload, first byte to last
+    started_s: float  # when the first byte came, on the monotonic clock
+    ended_s: float
     congestion_control: tuple[str, str]  # of the connecting and of the accepting side
+
+    @property
+    def rate_bps(self) -> float:
+        """Of payload."""
+        return 8 * self.received_bytes / (self.ended_s - self.started_s)
 
 
 def send(testbed: Testbed, source: str, target: str, size_bytes: int) -> Transfer:
@@ -34,9 +40,9 @@ def send(testbed: Testbed, source: str, target: str, size_bytes: int) -> Transfe
         started_s = time.monotonic()
         while chunk := receiver.recv(_CHUNK_BYTES):
             received_bytes += len(chunk)
-        elapsed_s = time.monotonic() - started_s
+        ended_s = time.monotonic()
         thread.join()
-    return Transfer(received_bytes, 8 * received_bytes / elapsed_s, used)
+    return Transfer(received_bytes, started_s, ended_s, used)
 
 
 def _send_all(sender: socket.socket, size_bytes: int) -> None:

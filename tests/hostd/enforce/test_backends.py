@@ -150,11 +150,10 @@ def test_descriptors_do_not_grow_while_jobs_come_and_go(wire: Wire, make: Make, 
             backend.detach(FLOW)
 
         life()
-        entries, journal_bytes = len(os.listdir("/proc/self/fd")), journal_path.stat().st_size  # noqa: PTH208
+        descriptors = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
         for _ in range(20):
             life()
-        assert len(os.listdir("/proc/self/fd")) == entries  # noqa: PTH208
-        assert journal_path.stat().st_size == journal_bytes
+        assert len(os.listdir("/proc/self/fd")) == descriptors  # noqa: PTH208
         backend.close()
 
 

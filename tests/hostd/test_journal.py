@@ -1,0 +1,120 @@
+"""The lease journal: on disk before the change, first record wins, newest back first, nobody else's file."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.testbed.namespace import Namespace
+from hostd.enforce.pacing import TSO_RTT_LOG
+from hostd.journal import BadJournal, Journal, Revoked, release
+from hostd.undo import NetlinkUndo, SocketUndo, SysctlUndo, Undo, as_json, from_json
+
+HEX = st.binary(max_size=20).map(bytes.hex)
+COUNT = st.integers(0, 2**31)
+UNDOS = st.one_of(
+    st.builds(NetlinkUndo, st.lists(st.tuples(COUNT, COUNT, HEX)).map(tuple), COUNT),
+    st.builds(SocketUndo, COUNT, COUNT, COUNT, COUNT, COUNT, HEX),
+    st.builds(SysctlUndo, st.text(), st.text()),
+)
+
+
+@given(UNDOS)
+def test_entries_come_back_from_json(undo: Undo) -> None:
+    assert from_json(json.loads(json.dumps(as_json(undo)))) == undo
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "run" / "lease.json"
+
+
+def sysctl(text: str) -> SysctlUndo:
+    return SysctlUndo(str(TSO_RTT_LOG), text)
+
+
+def test_the_first_record_of_a_key_is_the_original(path: Path) -> None:
+    with Namespace("one") as one, one.enter():
+        journal = Journal(path)
+        journal.record({"it": sysctl("5")})
+        journal.record({"it": sysctl("7")})
+        assert release(path) == {}
+        assert TSO_RTT_LOG.read_text() == "5\n"
+
+
+def test_the_newest_entry_is_taken_back_first(path: Path) -> None:
+    with Namespace("one") as one, one.enter():
+        journal = Journal(path)
+        journal.record({"first": sysctl("3")})
+        journal.record({"second": sysctl("4")})
+        assert journal.close() == {}
+        assert TSO_RTT_LOG.read_text() == "3\n"
+
+
+def test_what_cannot_be_taken_back_stays_on_record(path: Path) -> None:
+    journal = Journal(path)
+    journal.record({"bad": SysctlUndo("/etc/passwd", "x"), "good": NetlinkUndo(())})
+    assert journal.close() == {"bad": "no network sysctl: /etc/passwd"}
+    assert release(path) == {"bad": "no network sysctl: /etc/passwd"}
+
+
+def test_a_journal_that_is_gone_is_a_lease_revoked(path: Path) -> None:
+    journal = Journal(path)
+    path.unlink()
+    with pytest.raises(Revoked):
+        journal.record({"it": NetlinkUndo(())})
+    assert not path.exists()
+    assert journal.close() == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "\n", "[]\n", "{}\n", "null\n", '{"version": 1, "boot": "b", "network_namespace": 1}\n{"entries": []}\n'],
+)
+def test_a_corrupt_journal_is_one_line(path: Path, text: str) -> None:
+    path.parent.mkdir()
+    path.write_text(text)
+    with pytest.raises(BadJournal, match="not a lease journal"):
+        release(path)
+    assert path.read_text() == text
+
+
+@pytest.mark.parametrize("key", ["version", "boot", "network_namespace"])
+def test_a_journal_of_another_boot_or_namespace_is_left_alone(path: Path, key: str) -> None:
+    Journal(path)
+    head, *entries = path.read_text().splitlines()
+    path.write_text("\n".join([json.dumps(json.loads(head) | {key: "another"}), *entries, ""]))
+    with pytest.raises(BadJournal, match=f"{key} is 'another', expected"):
+        release(path)
+
+
+def test_a_line_that_was_cut_off_was_never_acted_upon(path: Path) -> None:
+    with Namespace("one") as one, one.enter():
+        before = TSO_RTT_LOG.read_text()
+        journal = Journal(path)
+        journal.record({"first": sysctl(before)})
+        whole = path.read_text()
+        journal.record({"second": sysctl("5")})
+        for length in range(len(whole), len(path.read_text())):
+            path.write_text(path.read_text()[:length])
+            assert release(path) == {}
+            assert TSO_RTT_LOG.read_text() == before
+            path.write_text(whole)
+
+
+def test_a_long_life_does_not_make_a_long_file(path: Path) -> None:
+    journal = Journal(path)
+    journal.record({"stays": NetlinkUndo(())})
+    for life in range(200):
+        journal.record({f"life {life}": NetlinkUndo(())})
+        journal.forget([f"life {life}"])
+    assert len(path.read_text().splitlines()) < 50
+    assert "stays" in path.read_text()
+
+
+def test_others_cannot_read_it(path: Path) -> None:
+    Journal(path)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
