@@ -119,7 +119,6 @@ def test_controls_are_known_by_name() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--control", "paceline"], "hostd"),
         (["--control", "cubic,vegas"], "'vegas'"),
         (["--workload", "ps"], "pattern is allreduce"),
         (["--workload", "mpi"], "mpi"),
