@@ -1,5 +1,6 @@
 """Two hosts in network namespaces of their own, a job that sends from one to the other, and what the kernel says."""
 
+import select
 import subprocess
 import sys
 import time
@@ -70,13 +71,13 @@ class Wire:
         process = self._start(self.here, "send", address, str(port), str(count))
         job = Job(process)
         self.stack.callback(job.end)
-        assert process.stdout is not None and process.stdout.readline() == "sending\n"
+        assert next_line(process) == "sending"
         return job
 
     def sink(self, address: str = str(THERE.ip), port: int = PORT) -> "subprocess.Popen[str]":
         process = self._start(self.there, "sink", address, str(port))
         self.stack.callback(Job(process).end)
-        assert process.stdout is not None and process.stdout.readline() == "listening\n"
+        assert next_line(process) == "listening"
         return process
 
     def state(self, sockets: tuple[DataSocket, ...] = ()) -> object:
@@ -109,6 +110,14 @@ def wire() -> Iterator[Wire]:
             # flags: no duplicate address detection, usable at once
             namespace.netlink.addr("add", index=index, address=address, prefixlen=64, flags=2)
         yield Wire(here, there, stack)
+
+
+def next_line(process: "subprocess.Popen[str]", limit_s: float = 20.0) -> str:
+    """What a process prints next; fails after the limit."""
+    assert process.stdout is not None
+    ready, _, _ = select.select([process.stdout], [], [], limit_s)
+    assert ready, "it says nothing"
+    return process.stdout.readline().rstrip("\n")
 
 
 def wait_until(holds: Callable[[], object], limit_s: float = 10.0) -> float:
