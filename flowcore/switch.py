@@ -94,7 +94,7 @@ class SwitchAgent:
     def __init__(self, name: str, domain: Domain, clock: SlotClock, arbiter: Arbiter | None) -> None:
         self.name = name
         self.table = LoadTable(domain.table_bps, clock.horizon)
-        self.arena = None if arbiter is None else Arena(domain.scope_bps, arbiter)
+        self.arena = None if arbiter is None else Arena(domain.scope_bps, arbiter, domain.table_bps)
         self._domain = domain
         self._clock = clock
         self._claims: dict[FlowId, Claim] = {}  # flows with a link in the table
@@ -111,6 +111,10 @@ class SwitchAgent:
         self._settle_ns = clock.epoch_ns
         self._idle = True
         self._unsettled = False
+
+    def remembers(self, job: str) -> bool:
+        """Whether flows of this job have left something here."""
+        return job in self._jobs
 
     def next_deadline(self) -> int | None:
         return None if self._idle else self._settle_ns

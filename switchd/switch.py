@@ -44,7 +44,8 @@ class HostStream:
     outbox: Outbox[pb.Feedback] = field(default_factory=lambda: Outbox(HOST_OUTBOX))
     heard: pb.ClockEcho = field(default_factory=pb.ClockEcho)  # when its last message left and arrived
     asked: dict[int, int] = field(default_factory=dict)  # report number: when it came, for the merge latency
-    told_off: bool = False
+    slot: int = 0  # in which its last message came ...
+    in_slot: int = 0  # ... and how many so far
 
 
 class Switch:
@@ -69,7 +70,12 @@ class Switch:
         self.phases_ns = _phases(config.topology.hosts, domain.hosts, self.slots.length_ns)
         self._paths = Routes(config.topology)
         self._admission = Admission(
-            config.name, config.topology, domain, config.slots.horizon, config.max_flows_per_host
+            config.name,
+            config.topology,
+            domain,
+            config.slots.horizon,
+            config.max_flows_per_host,
+            self.agent.remembers,
         )
         self._lost: set[str] = set()
         self._timer: asyncio.TimerHandle | None = None
@@ -129,8 +135,9 @@ class Switch:
     # ---- Other switches ----
 
     def neighbour_joins(self, name: str) -> Outbox[pb.Envelope]:
-        outbox: Outbox[pb.Envelope] = Outbox(SWITCH_OUTBOX)
-        self.neighbours[name] = outbox
+        if (old := self.neighbours.get(name)) is not None:
+            old.close()  # it was restarted before we noticed
+        outbox = self.neighbours[name] = Outbox(SWITCH_OUTBOX)
         _log.info("switch connected", extra={"switch": name})
         return outbox
 
@@ -145,12 +152,12 @@ class Switch:
         """A letter from a neighbour: for us, or to hand on. Raises BadMessage; who relayed it may be innocent."""
         origin = letter.source
         from_above = neighbour in self.routes.parents
-        if self.routes.below(origin) == from_above:
+        if not self.routes.may_bring(neighbour, origin):
             raise BadMessage("identity", f"a letter from {origin[:60]!r} came by way of {neighbour}")
         if letter.to != self.name:
             self._hand_on(letter, from_above)
         elif letter.WhichOneof("body") == "unreachable":
-            self._lost |= {origin} & set(self.routes.others)
+            self._lost |= {origin} & self.routes.others
             self._tell_lost()
         else:
             message = message_from(letter, self._paths)
