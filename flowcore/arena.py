@@ -104,31 +104,32 @@ class Arena:
         for flow in self._claims:
             flows_of.setdefault(flow.job, []).append(flow)
         contenders = [self._contender(job, flows) for job, flows in sorted(flows_of.items())]
+        jobs_here = len(contenders)
         contenders += [
             Contender(flow.job, Bid(0.0), dict.fromkeys(path, 1))
             for flow, path in self._passing.items()
             if flow not in self._claims
         ]
         shares: dict[FlowId, Share] = {}
-        escalate: list[Claim] = []
+        escalate: dict[FlowId, Claim] = {}  # a job may be in one group itself and in another with a passing flow
         for group in groups(contenders):
             members = [contenders[index] for index in group]
             if all(link in self._scope_bps for member in members for link in member.flows_on):
                 shares |= self._divide(members, flows_of, self._scope_bps)
             else:
                 jobs = dict.fromkeys(member.job for member in members if member.job in flows_of)
-                escalate += (self._claims[flow] for job in jobs for flow in flows_of[job])
+                escalate |= {flow: self._claims[flow] for job in jobs for flow in flows_of[job]}
                 if alone:
-                    own = [member for member in members if member.job in jobs]
+                    own = [contenders[index] for index in group if index < jobs_here]
                     shares |= self._divide(own, flows_of, self._known_bps)
-        above = {claim.flow for claim in escalate}
+        above = set(escalate)
         if not alone:  # until the parent has spoken, what held before goes on
             shares |= {flow: self.shares[flow] for flow in above if flow in self.shares}
         changed = frozenset(flow for flow in shares if shares[flow] != self.shares.get(flow))
         anew = self._escalated if self._was_alone and not alone else self._left
         recall = tuple(sorted(self._escalated & (anew | (self._escalated - above))))
         self.shares, self._escalated, self._left, self._was_alone = shares, above, set(), alone
-        return Settlement(changed, tuple(escalate), recall)
+        return Settlement(changed, tuple(escalate.values()), recall)
 
     def decided_above(self, shares: Iterable[Share]) -> frozenset[FlowId]:
         """The parent's decision; returns the flows it changes something for."""

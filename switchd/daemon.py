@@ -23,7 +23,8 @@ SERVER_OPTIONS = [
     ("grpc.max_concurrent_streams", 128),
     ("grpc.keepalive_time_ms", 1000),
     ("grpc.keepalive_timeout_ms", 1000),
-    ("grpc.http2.min_recv_ping_interval_without_data_ms", 500),
+    # Peers ping an idle stream every second (wire/calls.py); a server would hang up on them after three.
+    ("grpc.http2.min_ping_interval_without_data_ms", 500),
 ]
 
 # Hosts get a slot or so to finish what they are saying; then they decide for themselves.
