@@ -12,7 +12,7 @@ appears as one more reporting peer, and merges their grants with its own:
 
 The host gets one answer, when all have answered. A switch that stays silent for a slot, or that the shell says is
 lost, is left out: claims are still forwarded to it, nobody waits for it any more, hosts are told, and the first word
-from it ends this.
+from it, or the shell's that it has been found, ends this.
 
 State is soft: everything here came in a report and disappears when the reports stop. A restarted switch is rebuilt
 by the next report of each host.
@@ -31,6 +31,7 @@ from flowcore.messages import (
     Effect,
     Feedback,
     Grant,
+    PeersFound,
     PeersLost,
     Report,
     Send,
@@ -137,6 +138,8 @@ class SwitchAgent:
                 return self._decided_above(event, slot)
             case PeersLost():
                 return self._lose(event.peers, slot)
+            case PeersFound():
+                return self._find(event.peers, slot)
             case Tick():
                 return self._tick(slot, now_ns)
 
@@ -368,6 +371,11 @@ class SwitchAgent:
         for awaited in self._open_reports(lambda _: True):
             awaited.missing = {flow: left for flow, who in awaited.missing.items() if (left := who - unheard)}
         return effects + self._complete(self._open_reports(lambda awaited: not awaited.missing), slot)
+
+    def _find(self, peers: Iterable[str], slot: int) -> list[Effect]:
+        parent_is_back = self.arena is not None and self._domain.parent in self.silent & set(peers)
+        self.silent -= set(peers)
+        return self._settle(slot) if parent_is_back else []
 
     # ---- Arbitration ----
 

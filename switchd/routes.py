@@ -32,8 +32,8 @@ class LetterRoutes:
             return switch if switch in neighbours else None
         return next((parent for parent in self.parents if parent in neighbours), None)
 
-    def unreachable(self, neighbours: set[str]) -> tuple[str, ...]:
-        return tuple(switch for switch in self.others if self.next_hop(switch, neighbours) is None)
+    def unreachable(self, neighbours: set[str]) -> set[str]:
+        return {switch for switch in self.others if self.next_hop(switch, neighbours) is None}
 
 
 def _child_above(topology: Topology, switch: str, name: str) -> str | None:

@@ -14,7 +14,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from flowcore.domain import domains
-from flowcore.messages import NO_ANSWER, Feedback, PeersLost, Send, SwitchEvent, Tick
+from flowcore.messages import NO_ANSWER, Feedback, PeersFound, PeersLost, Send, SwitchEvent, Tick
 from flowcore.policy import POLICIES
 from flowcore.switch import SwitchAgent
 from service.instruments import SwitchInstruments
@@ -139,13 +139,16 @@ class Switch:
             old.close()  # it was restarted before we noticed
         outbox = self.neighbours[name] = Outbox(SWITCH_OUTBOX)
         _log.info("switch connected", extra={"switch": name})
+        found = self.agent.silent - self.routes.unreachable(set(self.neighbours))
+        if found:
+            self.take(PeersFound(tuple(sorted(found))))
         return outbox
 
     def neighbour_leaves(self, name: str, outbox: Outbox[pb.Envelope]) -> None:
         if self.neighbours.get(name) is outbox:
             del self.neighbours[name]
             _log.warning("switch lost", extra={"switch": name})
-            self._lost |= set(self.routes.unreachable(set(self.neighbours))) - self.agent.silent
+            self._lost |= self.routes.unreachable(set(self.neighbours)) - self.agent.silent
             self._tell_lost()
 
     def letter(self, neighbour: str, letter: pb.Envelope) -> None:

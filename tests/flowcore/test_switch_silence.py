@@ -6,7 +6,19 @@ from itertools import count
 import pytest
 
 from flowcore.domain import domains
-from flowcore.messages import Bid, Claim, Effect, Feedback, PeersLost, Report, Send, SwitchEvent, Tick, Withdrawal
+from flowcore.messages import (
+    Bid,
+    Claim,
+    Effect,
+    Feedback,
+    PeersFound,
+    PeersLost,
+    Report,
+    Send,
+    SwitchEvent,
+    Tick,
+    Withdrawal,
+)
 from flowcore.patterns import FlowId, Role
 from flowcore.policy import POLICIES
 from flowcore.slots import SlotClock
@@ -175,6 +187,16 @@ def test_silence_is_noticed_without_the_shell(policy: str) -> None:
     fabric.dead.clear()
     fabric.report("h0", claim(FAR, 1e8))
     assert fabric.report("h0", claim(FAR, 1e8))[1][-1].silent == ()
+
+
+def test_switches_that_nobody_asks_are_found_by_the_shell() -> None:
+    fabric = Fabric("paceline")
+    fabric.report("h0", claim(NEAR))
+    fabric.lose("agg", "edge0")
+    assert fabric.report("h0", claim(NEAR))[1][-1].silent == ("agg", "edge0")
+    fabric.dead.clear()
+    fabric.tell("tor0", PeersFound(("agg", "edge0")))
+    assert fabric.report("h0", claim(NEAR))[1][-1].silent == ()
 
 
 def test_what_a_lost_switch_had_promised_is_forgotten() -> None:
