@@ -18,7 +18,8 @@ from wire.calls import MAX_MESSAGE_BYTES, SERVICE
 _log = logging.getLogger(__name__)
 
 SERVER_OPTIONS = [
-    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    # Up to this a message that is too large is ours to refuse and to count; beyond it gRPC does not read it.
+    ("grpc.max_receive_message_length", 4 * MAX_MESSAGE_BYTES),
     ("grpc.so_reuseport", 0),  # a second switch on our port must fail, not take every other connection
     ("grpc.max_concurrent_streams", 128),
     ("grpc.keepalive_time_ms", 1000),

@@ -6,15 +6,15 @@ leases. Between switches a stream carries many hosts' words, so there a bad lett
     INVALID_ARGUMENT     no message of ours, or one that breaks a rule
     PERMISSION_DENIED    speaks for somebody else
     FAILED_PRECONDITION  another protocol, topology or horizon
-    RESOURCE_EXHAUSTED   too many streams, too many messages, too slow a reader
+    RESOURCE_EXHAUSTED   too many streams, messages or flows, too large a message, too slow a reader
     DEADLINE_EXCEEDED    connected and said nothing
 """
 
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any, NoReturn, TypeVar
 from urllib.parse import unquote
 
@@ -26,7 +26,7 @@ from service.tls import peer_names
 from switchd.outbox import FramePace, Outbox
 from switchd.switch import HostStream, Switch
 from wire import control_pb2 as pb
-from wire.calls import PROTOCOL, SERVICE
+from wire.calls import MAX_MESSAGE_BYTES, PROTOCOL, SERVICE
 from wire.translate import BadMessage
 
 _log = logging.getLogger(__name__)
@@ -47,6 +47,7 @@ STATUS = {
     "busy": grpc.StatusCode.FAILED_PRECONDITION,
     "streams": grpc.StatusCode.RESOURCE_EXHAUSTED,
     "flood": grpc.StatusCode.RESOURCE_EXHAUSTED,
+    "size": grpc.StatusCode.RESOURCE_EXHAUSTED,
     "slow": grpc.StatusCode.RESOURCE_EXHAUSTED,
     "flows": grpc.StatusCode.RESOURCE_EXHAUSTED,
     "silence": grpc.StatusCode.DEADLINE_EXCEEDED,
@@ -262,19 +263,6 @@ class Streams:
             raise BadMessage("identity", f"the certificate is not for {name}")
         return name
 
-    @contextmanager
-    def _one_stream(self, context: Context) -> Iterator[None]:
-        address = _address(context)
-        if self._streams[address] >= self._most_streams:
-            raise BadMessage("streams", f"more than {self._most_streams} streams from one address")
-        self._streams[address] += 1
-        try:
-            yield
-        finally:
-            self._streams[address] -= 1
-            if not self._streams[address]:
-                del self._streams[address]
-
     async def _first(self, context: Context, kind: type[M]) -> M:
         try:
             data = await asyncio.wait_for(context.read(), HELLO_TIMEOUT_S)
@@ -289,13 +277,23 @@ class Streams:
 
     @asynccontextmanager
     async def _turning_away(self, context: Context) -> AsyncIterator[None]:
-        """A peer that breaks a rule is answered with a status, counted and logged now and then."""
+        """A peer that breaks a rule is answered with a status, counted and logged now and then.
+
+        Its stream counts until it has taken the answer: one that does not read keeps us waiting with it.
+        """
+        address = _address(context)
+        self._streams[address] += 1
         try:
-            with self._one_stream(context):
-                yield
+            if self._streams[address] > self._most_streams:
+                raise BadMessage("streams", f"more than {self._most_streams} streams from one address")
+            yield
         except BadMessage as error:
-            self.count(error, _address(context))
+            self.count(error, address)
             await _abort(context, STATUS.get(error.reason, grpc.StatusCode.INVALID_ARGUMENT), str(error))
+        finally:
+            self._streams[address] -= 1
+            if not self._streams[address]:
+                del self._streams[address]
 
     def count(self, error: BadMessage, peer: str) -> None:
         self._switch.count_bad(error.reason)
@@ -308,6 +306,8 @@ async def _abort(context: Context, status: grpc.StatusCode, reason: str) -> NoRe
 
 
 def _parse(data: bytes, kind: type[M]) -> M:
+    if len(data) > MAX_MESSAGE_BYTES:
+        raise BadMessage("size", f"a message of {len(data)} bytes, expected at most {MAX_MESSAGE_BYTES}")
     try:
         return kind.FromString(data)
     except DecodeError:

@@ -19,6 +19,7 @@ from flowcore.policy import POLICIES
 from flowcore.switch import SwitchAgent
 from service.instruments import SwitchInstruments
 from service.metrics import new_registry
+from service.repeats import RepeatLimit
 from service.shared_clock import SharedClock
 from switchd.admission import Admission
 from switchd.clock_watch import ClockWatch
@@ -77,6 +78,7 @@ class Switch:
             config.max_flows_per_host,
             self.agent.remembers,
         )
+        self._repeats = RepeatLimit()
         self._lost: set[str] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._armed_ns = 0
@@ -93,14 +95,14 @@ class Switch:
         if (old := self.hosts.get(host)) is not None:
             old.outbox.close()  # the host was restarted before we noticed
         stream = self.hosts[host] = HostStream(ClockWatch(self.slots.length_ns // 10))
-        _log.info("host connected", extra={"host": host})
+        self._repeats.log(_log, logging.INFO, ("connected", host), "host connected", extra={"host": host})
         return stream
 
     def host_leaves(self, host: str, stream: HostStream) -> None:
         """Its plans stay until their lease ends: it may be back before."""
         if self.hosts.get(host) is stream:
             del self.hosts[host]
-            _log.info("host disconnected", extra={"host": host})
+            self._repeats.log(_log, logging.INFO, ("gone", host), "host disconnected", extra={"host": host})
 
     def report(self, host: str, wire: pb.Report) -> None:
         """A report from a host's stream or call; raises BadMessage and has then changed nothing."""
