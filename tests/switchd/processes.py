@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bench.negotiate import free_ports
+from bench.switch_processes import free_ports
 from flowcore.topology import Topology
 
 ROOT = Path(__file__).parents[2]

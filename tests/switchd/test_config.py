@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.negotiate import free_ports
+from bench.switch_processes import free_ports
 from flowcore.fields import InputError
 from flowcore.topology import tree
 from switchd.__main__ import main
