@@ -1,22 +1,18 @@
 """Negotiation over real gRPC with real switchd processes, at a size one machine can drive.
 
-One process stands for all hosts. Each slot, at the phase its switch gave it, a host sends the plans of its flows in
-one message, and when the answer has come plans them anew from it (Algorithm 1): that is the decision, and from the
-message to it the latency. A slot in which it has not come when the next message is due is missed.
+One process stands for all hosts, each with a connection of its own. Once a slot, at the phase its switch gave it, a
+host sends the plans of its flows in one message. The latency is that of the hosts that decide (load_hosts.py): from
+sending the message, which asks and proposes, to having planned anew from the answer. A slot is missed, by any host,
+when the answer has not come by the time the next message is due.
 
-So that the switches are what is measured, hosts keep their messages in protobuf form and change only the numbers.
+Control bandwidth is what crosses the loopback interface while nothing else uses it, TCP and IP headers included.
 """
 
 import asyncio
-import random
-import signal
-import socket
 import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,172 +20,96 @@ import grpc
 import numpy as np
 import psutil
 
-from flowcore.allocator import allocate
-from flowcore.messages import Bid, Claim, Report
-from flowcore.patterns import FlowId, Role
+from bench.load_hosts import LoadHost, load_hosts
+from bench.switch_processes import loopback_addresses, running_switches
 from flowcore.slots import SlotClock
 from flowcore.topology import Topology, clos, star
 from flowcore.units import ns_from_ms
 from service.shared_clock import SharedClock
 from wire import control_pb2 as pb
 from wire.calls import PROTOCOL, open_channel, path
-from wire.translate import report_to_wire
 
 LINK_GBPS = 10.0
 UPLINK_GBPS = 100.0
-WORKERS_PER_JOB = 4
 HORIZON = 10
 WARM_UP_SLOTS = 10
+START_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
     hosts: int
-    switches: int
+    switches: int  # one, or ToRs and a spine
     slots: int
     flows: int = 10  # per host
     slot_ms: float = 60.0
     policy: str = "mlcc"
+    across: float = 0.25  # of the jobs, those with workers in several racks; placements keep most in one
     seed: int = 1
     together: bool = False  # all hosts at the slot's beginning, to see what spreading is for
+
+    def __post_init__(self) -> None:
+        if self.hosts < 2:
+            raise ValueError(f"found {self.hosts} host, expected 2 or more: flows go from one to another")
+        if self.switches == 2:
+            raise ValueError("found 2 switches, expected 1, or 3 and more: ToRs and a spine")
+        if self.hosts % self.tors:
+            raise ValueError(f"found {self.hosts} hosts under {self.tors} ToRs, expected equally many under each")
+
+    @property
+    def tors(self) -> int:
+        return max(1, self.switches - 1)
 
     def topology(self) -> Topology:
         if self.switches == 1:
             return star(self.hosts, LINK_GBPS)
-        tors = self.switches - 1
-        return clos(self.hosts // tors, tors, 1, (LINK_GBPS, UPLINK_GBPS))
+        return clos(self.hosts // self.tors, self.tors, 1, (LINK_GBPS, UPLINK_GBPS))
+
+    def config(self, switch: str, topology: Topology, addresses: dict[str, str]) -> str:
+        lines = [
+            f'name = "{switch}"',
+            f'listen = "{addresses[switch]}"',
+            f'policy = "{self.policy}"',
+            f"max_flows_per_host = {max(512, 4 * self.flows)}",
+            f"slots = {{length_ms = {self.slot_ms}, horizon = {HORIZON}}}",
+            "[topology]",
+            f'kind = "{topology.kind}"',
+        ]
+        if topology.kind == "star":
+            lines += [f"hosts = {self.hosts}", f"link_gbps = {LINK_GBPS}"]
+        else:
+            lines += [f"servers_per_tor = {self.hosts // self.tors}", f"tors = {self.tors}", "spines = 1"]
+            lines += [f"link_gbps = [{LINK_GBPS}, {UPLINK_GBPS}]"]
+        above = topology.parents.get(switch, ())
+        return "\n".join([*lines, "[parents]", *(f'{parent} = "{addresses[parent]}"' for parent in above)])
 
 
 @dataclass(slots=True)
 class Tally:
     latencies_ms: list[float] = field(default_factory=list)
+    negotiations: int = 0
     missed: int = 0
-    counted: int = 0
     refused: int = 0
     answered: int = 0
     counting: bool = False
 
 
-@dataclass(slots=True)
-class LoadHost:
-    """One host of the load: a ready-made report, a stream, and the answer it waits for."""
-
-    name: str
-    message: pb.HostMessage
-    flows: int
-    phase_ns: int = 0
-    plans: list[float] = field(default_factory=list)
-    answered: asyncio.Event = field(default_factory=asyncio.Event)
+class StreamLost(Exception):
+    """A switch hung up on a host; str() is the line people get."""
 
 
-def measure(setup: Setup, progress: Callable[[int, int], None] = lambda done, all: None) -> dict[str, object]:
+Progress = Callable[[int, int], None]
+
+
+def measure(setup: Setup, progress: Progress = lambda done, total: None) -> dict[str, object]:
     topology = setup.topology()
-    with tempfile.TemporaryDirectory() as place, running_switches(topology, setup, Path(place)) as (
-        addresses,
-        processes,
+    addresses = loopback_addresses(topology)
+    configs = {switch: setup.config(switch, topology, addresses) for switch in topology.switches}
+    with (
+        tempfile.TemporaryDirectory() as place,
+        running_switches(topology, configs, Path(place)) as processes,
     ):
         return asyncio.run(_drive(setup, topology, addresses, processes, progress))
-
-
-# ---- Switches ----
-
-
-@contextmanager
-def running_switches(
-    topology: Topology, setup: Setup, place: Path
-) -> Iterator[tuple[dict[str, str], dict[str, subprocess.Popen[bytes]]]]:
-    """One switchd process per switch, all on loopback; ended by pid."""
-    ports = free_ports(len(topology.switches))
-    addresses = {switch: f"127.0.0.1:{port}" for switch, port in zip(topology.switches, ports, strict=True)}
-    processes: dict[str, subprocess.Popen[bytes]] = {}
-    try:
-        for switch in reversed(topology.switches):
-            config = place / f"{switch}.toml"
-            config.write_text(switch_config(switch, setup, topology, addresses))
-            command = [sys.executable, "-m", "switchd", "--config", str(config), "--log-level", "ERROR"]
-            processes[switch] = subprocess.Popen(command, start_new_session=True)
-        yield addresses, processes
-    finally:
-        for process in processes.values():
-            process.send_signal(signal.SIGTERM)
-        for process in processes.values():
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-
-
-def switch_config(switch: str, setup: Setup, topology: Topology, addresses: dict[str, str]) -> str:
-    lines = [
-        f'name = "{switch}"',
-        f'listen = "{addresses[switch]}"',
-        f'policy = "{setup.policy}"',
-        f"max_flows_per_host = {max(512, 4 * setup.flows)}",
-        "[slots]",
-        f"length_ms = {setup.slot_ms}",
-        f"horizon = {HORIZON}",
-        "[topology]",
-        f'kind = "{topology.kind}"',
-    ]
-    if topology.kind == "star":
-        lines += [f"hosts = {setup.hosts}", f"link_gbps = {LINK_GBPS}"]
-    else:
-        tors = setup.switches - 1
-        lines += [f"servers_per_tor = {setup.hosts // tors}", f"tors = {tors}", "spines = 1"]
-        lines += [f"link_gbps = [{LINK_GBPS}, {UPLINK_GBPS}]"]
-    lines += ["[parents]"] + [f'{parent} = "{addresses[parent]}"' for parent in topology.parents.get(switch, ())]
-    return "\n".join(lines) + "\n"
-
-
-def free_ports(count: int) -> list[int]:
-    holders = [socket.socket() for _ in range(count)]
-    try:
-        for holder in holders:
-            holder.bind(("127.0.0.1", 0))
-        return [holder.getsockname()[1] for holder in holders]
-    finally:
-        for holder in holders:
-            holder.close()
-
-
-# ---- Hosts ----
-
-
-def load_hosts(setup: Setup, topology: Topology) -> list[LoadHost]:
-    """Every host in as many ring jobs as it has flows, each job over a few hosts anywhere."""
-    draws = random.Random(setup.seed)
-    flows: dict[str, list[FlowId]] = {host: [] for host in topology.hosts}
-    members = min(WORKERS_PER_JOB, setup.hosts)
-    number = 0
-    for _ in range(setup.flows):
-        order = list(topology.hosts)
-        draws.shuffle(order)
-        for start in range(0, len(order), members):
-            ring = order[start : start + members]
-            for source, target in zip(ring, ring[1:] + ring[:1], strict=True):
-                if source != target:
-                    flows[source].append(FlowId(f"job{number}", source, target, Role.RING))
-            number += 1
-    return [_load_host(host, of_host, topology, draws) for host, of_host in flows.items()]
-
-
-def _load_host(host: str, flows: list[FlowId], topology: Topology, draws: random.Random) -> LoadHost:
-    claims = tuple(
-        Claim(
-            flow,
-            topology.path(flow.source, flow.target, str(flow)),
-            size_bytes=draws.uniform(20e6, 200e6),
-            bid=Bid(draws.uniform(1.0, 3.0), 200e6, 100e6),
-            sent_bytes=0.0,
-            planned_bytes=0.0,
-            preds=(),
-            followers=(),
-            plan_bps=(0.0,) * HORIZON,
-        )
-        for flow in flows
-    )
-    return LoadHost(host, pb.HostMessage(report=report_to_wire(Report(host, 0, 0, claims))), len(flows))
 
 
 async def _drive(
@@ -197,145 +117,161 @@ async def _drive(
     topology: Topology,
     addresses: dict[str, str],
     processes: dict[str, subprocess.Popen[bytes]],
-    progress: Callable[[int, int], None],
+    progress: Progress,
 ) -> dict[str, object]:
-    clock, tally = SharedClock(), Tally()
+    tally, clock = Tally(), SharedClock()
     slots = SlotClock(ns_from_ms(setup.slot_ms), HORIZON)
-    hosts = load_hosts(setup, topology)
-    channels = {tor: open_channel(addresses[tor], None) for tor in set(topology.switch_of.values())}
-    tasks = []
+    hosts = load_hosts(topology, setup.flows, setup.across, HORIZON, setup.seed)
+    channels = [open_channel(addresses[topology.switch_of[host.name]], None) for host in hosts]
+    conversations = [
+        Conversation(setup, host, channel, slots, clock, tally)
+        for host, channel in zip(hosts, channels, strict=True)
+    ]
+    tasks: list[asyncio.Task[None]] = []
     try:
-        for channel in channels.values():
-            await asyncio.wait_for(channel.channel_ready(), 30)
-        await asyncio.sleep(0.5)  # for the switches to find each other
-        begin = slots.index(clock.own_ns()) + 5
-        watched = [psutil.Process(process.pid) for process in processes.values()]
-        drivers = [
-            asyncio.create_task(
-                _converse(setup, host, channels[topology.switch_of[host.name]], clock, slots, begin, tally)
-            )
-            for host in hosts
-        ]
-        tasks += drivers
-        for slot in range(begin, begin + WARM_UP_SLOTS):
-            await _until(slots.end_ns(slot), clock)
-        cpu_s, own_s, lo_bytes, started = _cpu(watched), time.process_time(), _loopback_bytes(), time.perf_counter()
+        async with asyncio.timeout(START_TIMEOUT_S):
+            await asyncio.gather(*(one.open() for one in conversations))
+        begin = slots.index(clock.own_ns()) + 2
+        tasks = [asyncio.create_task(one.run(begin, WARM_UP_SLOTS + setup.slots)) for one in conversations]
+        await _until(slots.start_ns(begin + WARM_UP_SLOTS), clock)
+        watched = {switch: psutil.Process(process.pid) for switch, process in processes.items()}
+        before, own_s, lo_bytes = _cpu(watched), time.process_time(), _loopback_bytes()
+        started_s = time.perf_counter()
         tally.counting = True
         for slot in range(setup.slots):
-            await _until(slots.end_ns(begin + WARM_UP_SLOTS + slot), clock)
+            await _until(slots.start_ns(begin + WARM_UP_SLOTS + slot + 1), clock)
             progress(slot + 1, setup.slots)
-        wall_s = time.perf_counter() - started
-        cpu_s = [after - before for after, before in zip(_cpu(watched), cpu_s, strict=True)]
+        wall_s = time.perf_counter() - started_s
+        cpu_s = {switch: spent - before[switch] for switch, spent in _cpu(watched).items()}
         own_s, lo_bytes = time.process_time() - own_s, _loopback_bytes() - lo_bytes
-        await asyncio.wait_for(asyncio.gather(*drivers), 30)
+        await asyncio.gather(*tasks)
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for channel in channels.values():
+        for one in conversations:
+            one.close()
+        for channel in channels:
             await channel.close()
-    p50, p90, p99 = np.percentile(tally.latencies_ms or [float("nan")], [50, 90, 99])
-    by_switch = dict(zip(processes, (round(100 * spent / wall_s, 2) for spent in cpu_s), strict=True))
+    return _result(setup, tally, cpu_s, own_s, lo_bytes, wall_s)
+
+
+class Conversation:
+    """One host's stream, from Hello to the last slot."""
+
+    def __init__(
+        self,
+        setup: Setup,
+        host: LoadHost,
+        channel: grpc.aio.Channel,
+        slots: SlotClock,
+        clock: SharedClock,
+        tally: Tally,
+    ) -> None:
+        self._host, self._slots, self._clock, self._tally = host, slots, clock, tally
+        self._together = setup.together
+        self._call = channel.stream_stream(path("Negotiate"))(wait_for_ready=True)
+        self._reading: asyncio.Task[None] | None = None
+        self._number = 0
+        self._sent_s = 0.0
+        self._answered = True
+        self._counted = False  # whether the message that waits for its answer is one of those measured
+
+    async def open(self) -> None:
+        hello = pb.Hello(name=self._host.name, protocol=PROTOCOL)
+        await self._call.write(pb.HostMessage(sent_ns=self._clock.own_ns(), hello=hello).SerializeToString())
+        welcome = pb.SwitchMessage.FromString(await self._call.read()).welcome
+        self._phase_ns = 0 if self._together else welcome.phase_ns
+        self._reading = asyncio.create_task(self._read())
+
+    async def run(self, begin: int, count: int) -> None:
+        for slot in range(begin, begin + count + 1):
+            await _until(self._slots.start_ns(slot) + self._phase_ns, self._clock)
+            if self._counted and not self._answered:
+                self._tally.missed += 1
+            if slot < begin + count:
+                await self._send()
+
+    async def _send(self) -> None:
+        now_ns = self._clock.own_ns()
+        self._number += 1
+        self._answered, self._counted = False, self._tally.counting
+        self._tally.negotiations += self._counted
+        self._sent_s = time.perf_counter()
+        try:
+            await self._call.write(self._host.message(self._number, self._slots.index(now_ns), now_ns))
+        except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+            reason = f"{(await self._call.code()).name}, {await self._call.details()}"
+            raise StreamLost(f"{self._host.name} lost its stream: {reason}") from None
+
+    async def _read(self) -> None:
+        host, tally = self._host, self._tally
+        slot_s = self._slots.length_ns / 1e9
+        while (data := await self._call.read()) is not grpc.aio.EOF:
+            feedback = pb.SwitchMessage.FromString(data).feedback
+            if feedback.answers != self._number or self._answered:
+                continue  # a push, or the answer to a slot that was missed
+            self._answered = True
+            if host.decides:
+                host.decide(feedback, HORIZON, slot_s)
+            if self._counted:
+                tally.answered += len(feedback.flow)
+                tally.refused += len(feedback.flow) - sum(feedback.accepted)
+                if host.decides:
+                    tally.latencies_ms.append(1e3 * (time.perf_counter() - self._sent_s))
+
+    def close(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+        self._call.cancel()
+
+
+def _result(
+    setup: Setup, tally: Tally, cpu_s: dict[str, float], own_s: float, lo_bytes: int, wall_s: float
+) -> dict[str, object]:
+    p50, p90, p99 = np.percentile(tally.latencies_ms, [50, 90, 99]) if tally.latencies_ms else (None,) * 3
+    negotiations = max(1, tally.negotiations)
+    spine_s = cpu_s.get("spine0", 0.0)
     return {
         "hosts": setup.hosts,
         "switches": setup.switches,
         "flows_per_host": setup.flows,
+        "across": setup.across if setup.switches > 1 else 0.0,
         "slot_ms": setup.slot_ms,
         "slots": setup.slots,
         "policy": setup.policy,
         "seed": setup.seed,
         "phases": "together" if setup.together else "spread",
-        "p50_ms": round(float(p50), 3),
-        "p90_ms": round(float(p90), 3),
-        "p99_ms": round(float(p99), 3),
-        "negotiations": tally.counted,
+        "p50_ms": _rounded(p50),
+        "p90_ms": _rounded(p90),
+        "p99_ms": _rounded(p99),
+        "negotiations": tally.negotiations,
         "missed_slots": tally.missed,
         "plans_refused": tally.refused,
         "plans_answered": tally.answered,
-        "switch_cpu_percent": round(sum(by_switch.values()), 2),
-        "switch_cpu_percent_by_switch": by_switch,
-        "switch_cpu_us_per_negotiation": round(1e6 * sum(cpu_s) / max(1, tally.counted), 1),
+        "switch_cpu_percent": round(100 * sum(cpu_s.values()) / wall_s, 2),
+        "switch_cpu_percent_by_switch": {switch: round(100 * spent / wall_s, 2) for switch, spent in cpu_s.items()},
+        "switch_cpu_us_per_negotiation": round(1e6 * sum(cpu_s.values()) / negotiations, 1),
+        "tor_cpu_us_per_negotiation": round(1e6 * (sum(cpu_s.values()) - spine_s) / negotiations, 1),
+        "spine_cpu_us_per_negotiation": round(1e6 * spine_s / negotiations, 1),
         "host_cpu_percent": round(100 * own_s / wall_s / setup.hosts, 3),
+        "generator_cpu_percent": round(100 * own_s / wall_s, 1),
         "control_mbps": round(8 * lo_bytes / wall_s / 1e6, 3),
-        "control_bytes_per_negotiation": round(lo_bytes / max(1, tally.counted)),
+        "control_bytes_per_negotiation": round(lo_bytes / negotiations),
     }
 
 
-async def _converse(
-    setup: Setup,
-    host: LoadHost,
-    channel: grpc.aio.Channel,
-    clock: SharedClock,
-    slots: SlotClock,
-    begin: int,
-    tally: Tally,
-) -> None:
-    call = channel.stream_stream(path("Negotiate"))()
-    hello = pb.Hello(name=host.name, protocol=PROTOCOL)
-    await call.write(pb.HostMessage(sent_ns=clock.own_ns(), hello=hello).SerializeToString())
-    welcome = pb.SwitchMessage.FromString(await call.read()).welcome
-    host.phase_ns = 0 if setup.together else welcome.phase_ns
-    reading = asyncio.create_task(_read_answers(host, call, tally))
-    report = host.message.report
-    try:
-        for number in range(WARM_UP_SLOTS + setup.slots):
-            due_ns = slots.start_ns(begin + number) + host.phase_ns
-            await _until(due_ns, clock)
-            counting = tally.counting
-            host.message.sent_ns = clock.own_ns()
-            report.number = number
-            report.first_slot = slots.index(host.message.sent_ns)
-            if host.plans:
-                report.claims.plan_bps[:] = host.plans
-            host.answered.clear()
-            began = time.perf_counter()
-            await call.write(host.message.SerializeToString())
-            deadline_s = (due_ns + slots.length_ns - clock.own_ns()) / 1e9
-            try:
-                await asyncio.wait_for(host.answered.wait(), max(0.0, deadline_s))
-            except TimeoutError:
-                tally.missed += counting
-            if counting:
-                tally.counted += 1
-                if host.answered.is_set():
-                    tally.latencies_ms.append(1e3 * (time.perf_counter() - began))
-    finally:
-        reading.cancel()
-        call.cancel()
-
-
-async def _read_answers(host: LoadHost, call: grpc.aio.StreamStreamCall, tally: Tally) -> None:
-    number_of = host.message.report
-    while (data := await call.read()) is not grpc.aio.EOF:
-        feedback = pb.SwitchMessage.FromString(data).feedback
-        # Flows whose path another switch keeps a part of may be answered after the others.
-        if feedback.answers == number_of.number:
-            if len(feedback.flow) == host.flows:
-                host.plans = _decide(host, feedback)
-                tally.refused += host.flows - sum(feedback.accepted)
-                tally.answered += host.flows
-            host.answered.set()
-
-
-def _decide(host: LoadHost, feedback: pb.Feedback) -> list[float]:
-    """Algorithm 1 for each flow in what those before it left; a quarter of the NIC each slot is background."""
-    claims, slot_s = host.message.report.claims, 0.06
-    order = {flow: index for index, flow in enumerate(feedback.flow)}
-    plans: list[float] = []
-    for flow, size_bytes in zip(claims.flow, claims.size_bytes, strict=True):
-        at = order[flow] * HORIZON
-        room = [rate_bps / host.flows * slot_s / 8 for rate_bps in feedback.available_bps[at : at + HORIZON]]
-        schedule = allocate(size_bytes, room, feedback.load[at : at + HORIZON])
-        plans += (volume_bytes * 8 / slot_s for volume_bytes in schedule.volume_bytes)
-    return plans
+def _rounded(latency_ms: float | None) -> float | None:
+    """None: no host that decides was ever answered in time."""
+    return None if latency_ms is None else round(float(latency_ms), 3)
 
 
 async def _until(when_ns: int, clock: SharedClock) -> None:
     await asyncio.sleep(max(0.0, (when_ns - clock.own_ns()) / 1e9))
 
 
-def _cpu(processes: list[psutil.Process]) -> list[float]:
-    return [sum(process.cpu_times()[:2]) for process in processes]
+def _cpu(processes: dict[str, psutil.Process]) -> dict[str, float]:
+    return {switch: sum(process.cpu_times()[:2]) for switch, process in processes.items()}
 
 
 def _loopback_bytes() -> int:

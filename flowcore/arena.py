@@ -12,8 +12,9 @@ table and lets them count when groups are formed: a job that meets one of them h
 Where a node has several parents (a ToR below the spines) the first one is the meeting place: this is about who
 decides, not about where packets go.
 
-A switch that has lost its parent settles alone what it would have escalated, over the links it knows: on those
-shares stay within capacity, beyond them TCP has to make do.
+A switch that has lost its parent settles alone what it would have escalated, over the links it knows, its own uplinks
+among them: on those shares stay within capacity, beyond them TCP has to make do. When the parent is back it is asked
+anew about everything: it may think that nothing has changed.
 
 Laws: the shares on a link never exceed its capacity (`peak_ratio` keeps the worst); a claim that is not renewed
 within a lease is dropped.
@@ -37,18 +38,24 @@ class Settlement:
 
     changed: frozenset[FlowId]
     escalate: tuple[Claim, ...] = ()  # every claim of every group that reaches beyond the scope
-    recall: tuple[FlowId, ...] = ()  # escalated before, not any more
+    recall: tuple[FlowId, ...] = ()  # escalated before, and not any more or to be decided anew
 
 
 class Arena:
-    def __init__(self, scope_bps: Mapping[str, float], arbiter: Arbiter) -> None:
+    def __init__(
+        self, scope_bps: Mapping[str, float], arbiter: Arbiter, table_bps: Mapping[str, float] | None = None
+    ) -> None:
+        """`table_bps`: the links whose table is kept here, which reach one tier beyond the scope."""
         self.shares: dict[FlowId, Share] = {}
         self.peak_ratio = 0.0
         self._scope_bps = scope_bps
+        self._known_bps = {**scope_bps, **(table_bps or {})}
         self._arbiter = arbiter
         self._claims: dict[FlowId, Claim] = {}
         self._heard: dict[FlowId, int] = {}
         self._escalated: set[FlowId] = set()
+        self._left: set[FlowId] = set()  # since the last settlement; some may have come back
+        self._was_alone = False
         self._passing: dict[FlowId, tuple[str, ...]] = {}  # paths of flows that contend elsewhere
 
     @property
@@ -81,6 +88,8 @@ class Arena:
             gone |= self._claims.pop(flow, None) is not None
             self._heard.pop(flow, None)
             self.shares.pop(flow, None)
+            if flow in self._escalated:
+                self._left.add(flow)
         return gone
 
     def expire(self, slot: int) -> list[FlowId]:
@@ -95,29 +104,32 @@ class Arena:
         for flow in self._claims:
             flows_of.setdefault(flow.job, []).append(flow)
         contenders = [self._contender(job, flows) for job, flows in sorted(flows_of.items())]
+        jobs_here = len(contenders)
         contenders += [
             Contender(flow.job, Bid(0.0), dict.fromkeys(path, 1))
             for flow, path in self._passing.items()
             if flow not in self._claims
         ]
         shares: dict[FlowId, Share] = {}
-        escalate: list[Claim] = []
+        escalate: dict[FlowId, Claim] = {}  # a job may be in one group itself and in another with a passing flow
         for group in groups(contenders):
             members = [contenders[index] for index in group]
             if all(link in self._scope_bps for member in members for link in member.flows_on):
-                shares |= self._divide(members, flows_of)
+                shares |= self._divide(members, flows_of, self._scope_bps)
             else:
                 jobs = dict.fromkeys(member.job for member in members if member.job in flows_of)
-                escalate += (self._claims[flow] for job in jobs for flow in flows_of[job])
+                escalate |= {flow: self._claims[flow] for job in jobs for flow in flows_of[job]}
                 if alone:
-                    shares |= self._divide([member for member in members if member.job in jobs], flows_of)
-        above = {claim.flow for claim in escalate}
+                    own = [contenders[index] for index in group if index < jobs_here]
+                    shares |= self._divide(own, flows_of, self._known_bps)
+        above = set(escalate)
         if not alone:  # until the parent has spoken, what held before goes on
             shares |= {flow: self.shares[flow] for flow in above if flow in self.shares}
         changed = frozenset(flow for flow in shares if shares[flow] != self.shares.get(flow))
-        recall = tuple(sorted(self._escalated - above))
-        self.shares, self._escalated = shares, above
-        return Settlement(changed, tuple(escalate), recall)
+        anew = self._escalated if self._was_alone and not alone else self._left
+        recall = tuple(sorted(self._escalated & (anew | (self._escalated - above))))
+        self.shares, self._escalated, self._left, self._was_alone = shares, above, set(), alone
+        return Settlement(changed, tuple(escalate.values()), recall)
 
     def decided_above(self, shares: Iterable[Share]) -> frozenset[FlowId]:
         """The parent's decision; returns the flows it changes something for."""
@@ -128,12 +140,6 @@ class Arena:
                 changed.add(share.flow)
         return frozenset(changed)
 
-    def _within(self, flows_on: Mapping[str, int]) -> dict[str, int]:
-        return {link: count for link, count in flows_on.items() if link in self._scope_bps}
-
-    def _links(self, flow: FlowId) -> list[str]:
-        return [link for link in self._claims[flow].path if link in self._scope_bps]
-
     def _contender(self, job: str, flows: Iterable[FlowId]) -> Contender:
         flows_on: dict[str, int] = {}
         for flow in flows:
@@ -142,32 +148,46 @@ class Arena:
         # Hosts of a job agree but for what each noticed last: the most urgent of them speaks for the job.
         return Contender(job, max(self._claims[flow].bid for flow in flows), flows_on)
 
-    def _divide(self, members: list[Contender], flows_of: Mapping[str, list[FlowId]]) -> dict[FlowId, Share]:
-        known = [replace(member, flows_on=self._within(member.flows_on)) for member in members]
-        rates = self._arbiter(known, self._scope_bps)
+    def _divide(
+        self, members: list[Contender], flows_of: Mapping[str, list[FlowId]], capacity_bps: Mapping[str, float]
+    ) -> dict[FlowId, Share]:
+        known = [
+            replace(member, flows_on={link: n for link, n in member.flows_on.items() if link in capacity_bps})
+            for member in members
+        ]
+        rates = self._arbiter(known, capacity_bps)
         rate_of = {
             flow: rate for member, rate in zip(members, rates, strict=True) for flow in flows_of[member.job]
         }
+        links = {flow: [link for link in self._claims[flow].path if link in capacity_bps] for flow in rate_of}
         taken: dict[str, float] = {}
         by_host: dict[tuple[str, str], float] = {}
         for flow, rate in rate_of.items():
-            for link in self._links(flow):
+            for link in links[flow]:
                 taken[link] = taken.get(link, 0.0) + rate
                 by_host[link, flow.source] = by_host.get((link, flow.source), 0.0) + rate
         for link, load_bps in taken.items():
-            self.peak_ratio = max(self.peak_ratio, load_bps / self._scope_bps[link])
-        return {flow: Share(flow, rate, self._ceiling(flow, rate, taken, by_host)) for flow, rate in rate_of.items()}
+            self.peak_ratio = max(self.peak_ratio, load_bps / capacity_bps[link])
+        return {
+            flow: Share(flow, rate, _ceiling(links[flow], flow.source, rate, capacity_bps, taken, by_host))
+            for flow, rate in rate_of.items()
+        }
 
-    def _ceiling(
-        self, flow: FlowId, rate_bps: float, taken: Mapping[str, float], by_host: Mapping[tuple[str, str], float]
-    ) -> float:
-        """How far a flow may borrow: up to what its links have left beyond everybody's shares.
 
-        Where its own host's shares fill the NIC it may also take the place of its neighbours there: HTB serves
-        guarantees first, so what it gets is what they do not use. On a NIC with room it would come on top of them,
-        and further on at the expense of other hosts.
-        """
-        path = self._links(flow)
-        nic_full = taken[path[0]] >= NEARLY_ALL * self._scope_bps[path[0]]
-        own = {link: by_host[link, flow.source] if nic_full else rate_bps for link in path}
-        return max(rate_bps, min(self._scope_bps[link] - taken[link] + own[link] for link in path))
+def _ceiling(
+    path: list[str],
+    host: str,
+    rate_bps: float,
+    capacity_bps: Mapping[str, float],
+    taken: Mapping[str, float],
+    by_host: Mapping[tuple[str, str], float],
+) -> float:
+    """How far a flow may borrow: up to what its links have left beyond everybody's shares.
+
+    Where its own host's shares fill the NIC it may also take the place of its neighbours there: HTB serves
+    guarantees first, so what it gets is what they do not use. On a NIC with room it would come on top of them,
+    and further on at the expense of other hosts.
+    """
+    nic_full = taken[path[0]] >= NEARLY_ALL * capacity_bps[path[0]]
+    own = {link: by_host[link, host] if nic_full else rate_bps for link in path}
+    return max(rate_bps, min(capacity_bps[link] - taken[link] + own[link] for link in path))

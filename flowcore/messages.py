@@ -183,6 +183,13 @@ class PeersLost:
     peers: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class PeersFound:
+    """A way to these switches is open again; those that nobody asks would otherwise stay silent for ever."""
+
+    peers: tuple[str, ...]
+
+
 HostEvent = (
     JobJoined
     | JobLeft
@@ -195,7 +202,7 @@ HostEvent = (
     | SwitchLost
     | Tick
 )
-SwitchEvent = Report | Feedback | Contest | Verdict | PeersLost | Tick
+SwitchEvent = Report | Feedback | Contest | Verdict | PeersLost | PeersFound | Tick
 Message = Report | Feedback | Contest | Verdict
 
 

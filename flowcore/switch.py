@@ -12,7 +12,7 @@ appears as one more reporting peer, and merges their grants with its own:
 
 The host gets one answer, when all have answered. A switch that stays silent for a slot, or that the shell says is
 lost, is left out: claims are still forwarded to it, nobody waits for it any more, hosts are told, and the first word
-from it ends this.
+from it, or the shell's that it has been found, ends this.
 
 State is soft: everything here came in a report and disappears when the reports stop. A restarted switch is rebuilt
 by the next report of each host.
@@ -31,6 +31,7 @@ from flowcore.messages import (
     Effect,
     Feedback,
     Grant,
+    PeersFound,
     PeersLost,
     Report,
     Send,
@@ -94,7 +95,7 @@ class SwitchAgent:
     def __init__(self, name: str, domain: Domain, clock: SlotClock, arbiter: Arbiter | None) -> None:
         self.name = name
         self.table = LoadTable(domain.table_bps, clock.horizon)
-        self.arena = None if arbiter is None else Arena(domain.scope_bps, arbiter)
+        self.arena = None if arbiter is None else Arena(domain.scope_bps, arbiter, domain.table_bps)
         self._domain = domain
         self._clock = clock
         self._claims: dict[FlowId, Claim] = {}  # flows with a link in the table
@@ -111,6 +112,10 @@ class SwitchAgent:
         self._settle_ns = clock.epoch_ns
         self._idle = True
         self._unsettled = False
+
+    def remembers(self, job: str) -> bool:
+        """Whether flows of this job have left something here."""
+        return job in self._jobs
 
     def next_deadline(self) -> int | None:
         return None if self._idle else self._settle_ns
@@ -133,6 +138,8 @@ class SwitchAgent:
                 return self._decided_above(event, slot)
             case PeersLost():
                 return self._lose(event.peers, slot)
+            case PeersFound():
+                return self._find(event.peers, slot)
             case Tick():
                 return self._tick(slot, now_ns)
 
@@ -364,6 +371,11 @@ class SwitchAgent:
         for awaited in self._open_reports(lambda _: True):
             awaited.missing = {flow: left for flow, who in awaited.missing.items() if (left := who - unheard)}
         return effects + self._complete(self._open_reports(lambda awaited: not awaited.missing), slot)
+
+    def _find(self, peers: Iterable[str], slot: int) -> list[Effect]:
+        parent_is_back = self.arena is not None and self._domain.parent in self.silent & set(peers)
+        self.silent -= set(peers)
+        return self._settle(slot) if parent_is_back else []
 
     # ---- Arbitration ----
 

@@ -14,7 +14,15 @@ from io import TextIOWrapper
 from flowcore.fields import printable
 from flowcore.scenario import ScenarioError
 from nccl_shim import commands as shim_commands
-from paceline import __version__, bench_commands, certs_commands, demo, host_commands, sim_commands
+from paceline import (
+    __version__,
+    bench_commands,
+    certs_commands,
+    demo,
+    host_commands,
+    sim_commands,
+    switch_commands,
+)
 from paceline.arguments import CommandError, Parser
 
 BAD_INPUT = 2
@@ -49,7 +57,8 @@ def build_parser() -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"paceline {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for group in (demo, sim_commands, bench_commands, shim_commands, certs_commands, host_commands):
+    groups = (demo, sim_commands, bench_commands, shim_commands, host_commands, switch_commands, certs_commands)
+    for group in groups:
         group.add_parser(commands)
     return parser
 

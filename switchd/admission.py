@@ -4,31 +4,41 @@
     a switch    speaks for flows that begin below it, and only where one of our links is on their path
 
 A peer that fails is refused with a BadMessage, and nothing it said has been believed. Memory per host is bounded:
-flows are remembered for as long as the agent remembers their jobs, so it is these that are counted.
+the agent remembers a flow for as long as it remembers its job, so every flow that a host has named of a job that is
+still remembered counts against it, and so do the flows it named as its preds and followers.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from flowcore.domain import Domain
-from flowcore.messages import Claim, Contest, Feedback, Message, Report, Verdict
+from flowcore.messages import Claim, Contest, Feedback, Message, Report, Verdict, Withdrawal
 from flowcore.patterns import FlowId
-from flowcore.switch import JOB_MEMORY_SLOTS
 from flowcore.topology import Topology
 from wire.translate import BadMessage
 
-# A ring has one of each, a parameter server one per worker.
-MAX_DEPENDENCIES = 4096
+# A ring has one of each, a parameter server one per worker for each flow to a worker: 256 workers on one server.
+MAX_DEPENDENCIES = 65_536
 
 
 class Admission:
-    def __init__(self, name: str, topology: Topology, domain: Domain, horizon: int, max_flows: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        topology: Topology,
+        domain: Domain,
+        horizon: int,
+        max_flows: int,
+        remembered: Callable[[str], bool],
+    ) -> None:
+        """`remembered`: whether the agent still knows a job."""
         self._name = name
         self._domain = domain
         self._horizon = horizon
         self._max_flows = max_flows
         self._parents = topology.parents.get(name, ())
         self._topology = topology
-        self._rosters: dict[str, dict[FlowId, int]] = {}  # host: its flows and when it last named them
+        self._remembered = remembered
+        self._rosters: dict[str, dict[FlowId, int]] = {}  # host: its flows and how many others each depends on
 
     def check_report(self, host: str, report: Report, slot: int) -> None:
         """A report on a host's own stream."""
@@ -39,7 +49,7 @@ class Admission:
         for flow in self._named(report):
             if flow.source != host:
                 raise BadMessage("identity", f"{host} speaks for {flow}, which {flow.source} sends")
-        self._enrol(host, (claim.flow for claim in report.claims), slot)
+        self._enrol(host, report.claims, report.withdrawn)
 
     def check_letter(self, sender: str, message: Message, slot: int) -> None:
         """A message from another switch, whose stream or whose relay vouches for its name."""
@@ -55,14 +65,12 @@ class Admission:
                 for claim in message.claims:
                     if not any(self._domain.keeper[link] == self._name for link in claim.path):
                         raise BadMessage("flow", f"{claim.flow} crosses no link of {self._name}")
-                for host in {claim.flow.source for claim in message.claims}:
-                    self._enrol(host, (c.flow for c in message.claims if c.flow.source == host), slot)
+                self._enrol_all(message.claims, message.withdrawn)
             case Contest():
                 self._check_claims(message.claims)
                 if self._name not in self._topology.parents.get(sender, ()):
                     raise BadMessage("identity", f"{sender} is no child of {self._name}")
-                for host in {claim.flow.source for claim in message.claims}:
-                    self._enrol(host, (c.flow for c in message.claims if c.flow.source == host), slot)
+                self._enrol_all(message.claims, ())
             case Verdict():
                 if sender not in self._parents:
                     raise BadMessage("identity", f"{sender} is no parent of {self._name}")
@@ -84,17 +92,27 @@ class Admission:
         for claim in claims:
             if len(claim.plan_bps) > self._horizon:
                 raise BadMessage("horizon", f"a plan of {len(claim.plan_bps)} slots, expected {self._horizon}")
-            if len(claim.preds) + len(claim.followers) > MAX_DEPENDENCIES:
-                raise BadMessage("flows", f"{claim.flow} depends on more than {MAX_DEPENDENCIES} others")
             if any(other.job != claim.flow.job for other in (*claim.preds, *claim.followers)):
                 raise BadMessage("flow", f"{claim.flow} depends on a flow of another job")
 
-    def _enrol(self, host: str, flows: Iterable[FlowId], slot: int) -> None:
-        roster = self._rosters.setdefault(host, {})
-        fresh = dict.fromkeys(flows, slot)
-        if len(roster.keys() | fresh.keys()) > self._max_flows:
-            for flow in [flow for flow, named in roster.items() if slot - named > JOB_MEMORY_SLOTS]:
-                del roster[flow]
-            if len(roster.keys() | fresh.keys()) > self._max_flows:
-                raise BadMessage("flows", f"{host} named more than {self._max_flows} flows")
-        roster.update(fresh)
+    def _enrol_all(self, claims: tuple[Claim, ...], withdrawn: tuple[Withdrawal, ...]) -> None:
+        for host in {claim.flow.source for claim in claims} | {gone.flow.source for gone in withdrawn}:
+            self._enrol(
+                host,
+                [claim for claim in claims if claim.flow.source == host],
+                [gone for gone in withdrawn if gone.flow.source == host],
+            )
+
+    def _enrol(self, host: str, claims: Iterable[Claim], withdrawn: Iterable[Withdrawal]) -> None:
+        old = self._rosters.get(host, {})
+        roster = old | dict.fromkeys((gone.flow for gone in withdrawn), 0)
+        roster |= {claim.flow: len(claim.preds) + len(claim.followers) for claim in claims}
+        if self._too_many(roster):
+            roster = {flow: n for flow, n in roster.items() if flow not in old or self._remembered(flow.job)}
+        if self._too_many(roster):
+            limits = f"{self._max_flows} flows and {MAX_DEPENDENCIES} that they depend on"
+            raise BadMessage("flows", f"{host} named more than {limits}")
+        self._rosters[host] = roster
+
+    def _too_many(self, roster: dict[FlowId, int]) -> bool:
+        return len(roster) > self._max_flows or sum(roster.values()) > MAX_DEPENDENCIES

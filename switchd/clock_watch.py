@@ -6,6 +6,9 @@ from collections import deque
 # A host that has just connected may have been slow for other reasons than its clock.
 ENOUGH = 8
 
+# Nobody's clock is further off than the times of our messages reach.
+FURTHEST_NS = 2**62
+
 
 class ClockWatch:
     def __init__(self, tolerance_ns: int) -> None:
@@ -13,7 +16,7 @@ class ClockWatch:
         self._recent: deque[int] = deque(maxlen=2 * ENOUGH)
 
     def observe(self, sent_ns: int, received_ns: int) -> None:
-        self._recent.append(sent_ns - received_ns)
+        self._recent.append(max(-FURTHEST_NS, min(sent_ns - received_ns, FURTHEST_NS)))
 
     @property
     def off_by_ns(self) -> int:

@@ -18,12 +18,14 @@ from wire.calls import MAX_MESSAGE_BYTES, SERVICE
 _log = logging.getLogger(__name__)
 
 SERVER_OPTIONS = [
-    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    # Up to this a message that is too large is ours to refuse and to count; beyond it gRPC does not read it.
+    ("grpc.max_receive_message_length", 4 * MAX_MESSAGE_BYTES),
     ("grpc.so_reuseport", 0),  # a second switch on our port must fail, not take every other connection
     ("grpc.max_concurrent_streams", 128),
     ("grpc.keepalive_time_ms", 1000),
     ("grpc.keepalive_timeout_ms", 1000),
-    ("grpc.http2.min_recv_ping_interval_without_data_ms", 500),
+    # Peers ping an idle stream every second (wire/calls.py); a server would hang up on them after three.
+    ("grpc.http2.min_ping_interval_without_data_ms", 500),
 ]
 
 # Hosts get a slot or so to finish what they are saying; then they decide for themselves.

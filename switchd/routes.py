@@ -11,13 +11,15 @@ class LetterRoutes:
     def __init__(self, topology: Topology, name: str) -> None:
         self.parents = topology.parents.get(name, ())
         self.children = frozenset(node for node in topology.switches if name in topology.parents.get(node, ()))
-        self.others = tuple(switch for switch in topology.switches if switch != name)
+        self.others = frozenset(topology.switches) - {name}
         self._child_towards = {
             switch: child for switch in self.others if (child := _child_above(topology, switch, name)) is not None
         }
 
-    def below(self, switch: str) -> bool:
-        return switch in self._child_towards
+    def may_bring(self, neighbour: str, origin: str) -> bool:
+        """Whether a letter from `origin` can come to us by way of this neighbour."""
+        below = self._child_towards.get(origin)
+        return below == neighbour if below is not None else neighbour in self.parents and origin in self.others
 
     def next_hop(self, switch: str, neighbours: set[str], *, from_above: bool = False) -> str | None:
         """The neighbour to hand it to, or None if no live one leads there."""
@@ -30,8 +32,8 @@ class LetterRoutes:
             return switch if switch in neighbours else None
         return next((parent for parent in self.parents if parent in neighbours), None)
 
-    def unreachable(self, neighbours: set[str]) -> tuple[str, ...]:
-        return tuple(switch for switch in self.others if self.next_hop(switch, neighbours) is None)
+    def unreachable(self, neighbours: set[str]) -> set[str]:
+        return {switch for switch in self.others if self.next_hop(switch, neighbours) is None}
 
 
 def _child_above(topology: Topology, switch: str, name: str) -> str | None:

@@ -6,15 +6,15 @@ leases. Between switches a stream carries many hosts' words, so there a bad lett
     INVALID_ARGUMENT     no message of ours, or one that breaks a rule
     PERMISSION_DENIED    speaks for somebody else
     FAILED_PRECONDITION  another protocol, topology or horizon
-    RESOURCE_EXHAUSTED   too many streams, too many messages, too slow a reader
+    RESOURCE_EXHAUSTED   too many streams, messages or flows, too large a message, too slow a reader
     DEADLINE_EXCEEDED    connected and said nothing
 """
 
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any, NoReturn, TypeVar
 from urllib.parse import unquote
 
@@ -26,7 +26,7 @@ from service.tls import peer_names
 from switchd.outbox import FramePace, Outbox
 from switchd.switch import HostStream, Switch
 from wire import control_pb2 as pb
-from wire.calls import PROTOCOL, SERVICE
+from wire.calls import MAX_MESSAGE_BYTES, PROTOCOL, SERVICE
 from wire.translate import BadMessage
 
 _log = logging.getLogger(__name__)
@@ -47,6 +47,7 @@ STATUS = {
     "busy": grpc.StatusCode.FAILED_PRECONDITION,
     "streams": grpc.StatusCode.RESOURCE_EXHAUSTED,
     "flood": grpc.StatusCode.RESOURCE_EXHAUSTED,
+    "size": grpc.StatusCode.RESOURCE_EXHAUSTED,
     "slow": grpc.StatusCode.RESOURCE_EXHAUSTED,
     "flows": grpc.StatusCode.RESOURCE_EXHAUSTED,
     "silence": grpc.StatusCode.DEADLINE_EXCEEDED,
@@ -81,43 +82,51 @@ class Streams:
 
     async def negotiate(self, _requests: object, context: Context) -> None:
         async with self._turning_away(context):
-            with self._one_stream(context):
-                first = await self._first(context, pb.HostMessage)
-                if not first.HasField("hello"):
-                    raise BadMessage("shape", "a stream begins with Hello")
-                host = self._admit(first.hello, context, self._switch.own_hosts, "a host")
-                stream = self._switch.host_joins(host)
-                try:
-                    self._note_time(stream, first.sent_ns)
-                    stream.heard.sent_ns = self._switch.clock.now_ns()
-                    welcome = pb.SwitchMessage(clock=stream.heard, welcome=self._welcome(host))
-                    await self._write(context, welcome)
-                    await _both(self._host_reads(host, stream, context), self._host_writes(host, stream, context))
-                finally:
-                    self._switch.host_leaves(host, stream)
+            first = await self._first(context, pb.HostMessage)
+            if not first.HasField("hello"):
+                raise BadMessage("shape", "a stream begins with Hello")
+            host = self._admit(first.hello, context, self._switch.own_hosts, "a host")
+            stream = self._switch.host_joins(host)
+            try:
+                self._note_time(stream, first.sent_ns)
+                stream.heard.sent_ns = self._switch.clock.now_ns()
+                welcome = pb.SwitchMessage(clock=stream.heard, welcome=self._welcome(host))
+                await self._write(context, welcome)
+                await _both(self._host_reads(host, stream, context), self._host_writes(host, stream, context))
+            finally:
+                self._switch.host_leaves(host, stream)
 
     async def _host_reads(self, host: str, stream: HostStream, context: Context) -> None:
-        slot, in_slot = 0, 0
-        async for message in _messages(context, pb.HostMessage):
-            self._note_time(stream, message.sent_ns)
-            now_slot = stream.heard.received_ns // self._slot_length_ns
-            slot, in_slot = now_slot, in_slot + 1 if now_slot == slot else 1
-            if in_slot > MESSAGES_PER_SLOT:
-                raise BadMessage("flood", f"more than {MESSAGES_PER_SLOT} messages in a slot")
-            if not message.HasField("report"):
-                raise BadMessage("shape", "expected a report")
-            self._switch.report(host, message.report)
+        while (data := await context.read()) is not grpc.aio.EOF:
+            self.take_message(host, stream, data)
+
+    def take_message(self, host: str, stream: HostStream, data: bytes) -> None:
+        """What a host said on its stream after Hello."""
+        message = _parse(data, pb.HostMessage)
+        self._note_time(stream, message.sent_ns)
+        slot = stream.heard.received_ns // self._slot_length_ns
+        stream.slot, stream.in_slot = slot, stream.in_slot + 1 if slot == stream.slot else 1
+        if stream.in_slot > MESSAGES_PER_SLOT:
+            raise BadMessage("flood", f"more than {MESSAGES_PER_SLOT} messages in a slot")
+        if stream.outbox.closed:  # the writer may be unable to say so, waiting for a peer that does not read
+            raise self._closed(host, stream)
+        if not message.HasField("report"):
+            raise BadMessage("shape", "expected a report")
+        self._switch.report(host, message.report)
 
     async def _host_writes(self, host: str, stream: HostStream, context: Context) -> None:
         while True:
             waiting = await stream.outbox.take()
-            if self._switch.hosts.get(host) is not stream:
-                raise BadMessage("busy", "another stream of this host has taken over")
             if not waiting:
-                raise BadMessage("slow", "the answers are not being read")
+                raise self._closed(host, stream)
             for feedback in waiting:
                 stream.heard.sent_ns = self._switch.clock.now_ns()
                 await self._write(context, pb.SwitchMessage(clock=stream.heard, feedback=feedback))
+
+    def _closed(self, host: str, stream: HostStream) -> BadMessage:
+        if self._switch.hosts.get(host) is not stream:
+            return BadMessage("busy", "another stream of this host has taken over")
+        return BadMessage("slow", "the answers are not being read")
 
     def _note_time(self, stream: HostStream, sent_ns: int) -> None:
         heard = stream.heard
@@ -158,6 +167,8 @@ class Streams:
                 raise BadMessage("shape", "UpdateSchedule needs plans" if plans else "FetchFeedback takes no plans")
             if not report.claims.flow:
                 raise BadMessage("shape", "a call without claims has no answer")
+            if (host, report.number) in self._switch.calls:
+                raise BadMessage("busy", f"a call of {host} with number {report.number} waits for its answer")
             answer = self._switch.calls[host, report.number] = asyncio.get_running_loop().create_future()
             try:
                 self._switch.report(host, report)
@@ -176,25 +187,25 @@ class Streams:
 
     async def federate(self, _requests: object, context: Context) -> None:
         async with self._turning_away(context):
-            with self._one_stream(context):
-                first = await self._first(context, pb.Frame)
-                if not first.HasField("hello"):
-                    raise BadMessage("shape", "a stream begins with Hello")
-                child = self._admit(first.hello, context, self._switch.routes.children, "a child")
-                outbox = self._switch.neighbour_joins(child)
-                heard = pb.ClockEcho()
-                try:
-                    self._note_frame(heard, first)
-                    heard.sent_ns = self._switch.clock.now_ns()
-                    await self._write(context, pb.Frame(welcome=self._welcome(child), clock=heard))
-                    await _both(
-                        self._child_reads(child, heard, context), self._child_writes(outbox, heard, context)
-                    )
-                finally:
-                    self._switch.neighbour_leaves(child, outbox)
+            first = await self._first(context, pb.Frame)
+            if not first.HasField("hello"):
+                raise BadMessage("shape", "a stream begins with Hello")
+            child = self._admit(first.hello, context, self._switch.routes.children, "a child")
+            outbox = self._switch.neighbour_joins(child)
+            heard = pb.ClockEcho()
+            try:
+                self._note_frame(heard, first)
+                heard.sent_ns = self._switch.clock.now_ns()
+                await self._write(context, pb.Frame(welcome=self._welcome(child), clock=heard))
+                await _both(
+                    self._child_reads(child, heard, context), self._child_writes(outbox, heard, context)
+                )
+            finally:
+                self._switch.neighbour_leaves(child, outbox)
 
     async def _child_reads(self, child: str, heard: pb.ClockEcho, context: Context) -> None:
-        async for frame in _messages(context, pb.Frame):
+        while (data := await context.read()) is not grpc.aio.EOF:
+            frame = _parse(data, pb.Frame)
             self._note_frame(heard, frame)
             self.take_letters(child, frame)
 
@@ -221,17 +232,16 @@ class Streams:
 
     async def watch(self, request: bytes, context: Context) -> None:
         async with self._turning_away(context):
-            with self._one_stream(context):
-                wanted = _parse(request, pb.WatchRequest)
-                known = self._switch.agent.table.capacity_bps
-                for link in wanted.link:
-                    if link not in known:
-                        raise BadMessage("link", f"no link {link[:60]!r} in the table of {self._switch.name}")
-                links = tuple(wanted.link) or tuple(known)
-                every_s = max(1, min(wanted.every_slots, 10_000)) * self._slot_length_ns / 1e9
-                while True:
-                    await self._write(context, self._switch.snapshot(links))
-                    await asyncio.sleep(every_s)
+            wanted = _parse(request, pb.WatchRequest)
+            known = self._switch.agent.table.capacity_bps
+            for link in wanted.link:
+                if link not in known:
+                    raise BadMessage("link", f"no link {link[:60]!r} in the table of {self._switch.name}")
+            links = tuple(dict.fromkeys(wanted.link)) or tuple(known)
+            every_s = max(1, min(wanted.every_slots, 10_000)) * self._slot_length_ns / 1e9
+            while True:
+                await self._write(context, self._switch.snapshot(links))
+                await asyncio.sleep(every_s)
 
     # ---- Admission ----
 
@@ -253,19 +263,6 @@ class Streams:
             raise BadMessage("identity", f"the certificate is not for {name}")
         return name
 
-    @contextmanager
-    def _one_stream(self, context: Context) -> Iterator[None]:
-        address = _address(context)
-        if self._streams[address] >= self._most_streams:
-            raise BadMessage("streams", f"more than {self._most_streams} streams from one address")
-        self._streams[address] += 1
-        try:
-            yield
-        finally:
-            self._streams[address] -= 1
-            if not self._streams[address]:
-                del self._streams[address]
-
     async def _first(self, context: Context, kind: type[M]) -> M:
         try:
             data = await asyncio.wait_for(context.read(), HELLO_TIMEOUT_S)
@@ -280,12 +277,23 @@ class Streams:
 
     @asynccontextmanager
     async def _turning_away(self, context: Context) -> AsyncIterator[None]:
-        """A peer that breaks a rule is answered with a status, counted and logged now and then."""
+        """A peer that breaks a rule is answered with a status, counted and logged now and then.
+
+        Its stream counts until it has taken the answer: one that does not read keeps us waiting with it.
+        """
+        address = _address(context)
+        self._streams[address] += 1
         try:
+            if self._streams[address] > self._most_streams:
+                raise BadMessage("streams", f"more than {self._most_streams} streams from one address")
             yield
         except BadMessage as error:
-            self.count(error, _address(context))
+            self.count(error, address)
             await _abort(context, STATUS.get(error.reason, grpc.StatusCode.INVALID_ARGUMENT), str(error))
+        finally:
+            self._streams[address] -= 1
+            if not self._streams[address]:
+                del self._streams[address]
 
     def count(self, error: BadMessage, peer: str) -> None:
         self._switch.count_bad(error.reason)
@@ -297,12 +305,9 @@ async def _abort(context: Context, status: grpc.StatusCode, reason: str) -> NoRe
     raise AssertionError("abort does not return")
 
 
-async def _messages(context: Context, kind: type[M]) -> AsyncIterator[M]:
-    while (data := await context.read()) is not grpc.aio.EOF:
-        yield _parse(data, kind)
-
-
 def _parse(data: bytes, kind: type[M]) -> M:
+    if len(data) > MAX_MESSAGE_BYTES:
+        raise BadMessage("size", f"a message of {len(data)} bytes, expected at most {MAX_MESSAGE_BYTES}")
     try:
         return kind.FromString(data)
     except DecodeError:

@@ -14,11 +14,12 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from flowcore.domain import domains
-from flowcore.messages import NO_ANSWER, Feedback, PeersLost, Send, SwitchEvent, Tick
+from flowcore.messages import NO_ANSWER, Feedback, PeersFound, PeersLost, Send, SwitchEvent, Tick
 from flowcore.policy import POLICIES
 from flowcore.switch import SwitchAgent
 from service.instruments import SwitchInstruments
 from service.metrics import new_registry
+from service.repeats import RepeatLimit
 from service.shared_clock import SharedClock
 from switchd.admission import Admission
 from switchd.clock_watch import ClockWatch
@@ -44,7 +45,8 @@ class HostStream:
     outbox: Outbox[pb.Feedback] = field(default_factory=lambda: Outbox(HOST_OUTBOX))
     heard: pb.ClockEcho = field(default_factory=pb.ClockEcho)  # when its last message left and arrived
     asked: dict[int, int] = field(default_factory=dict)  # report number: when it came, for the merge latency
-    told_off: bool = False
+    slot: int = 0  # in which its last message came ...
+    in_slot: int = 0  # ... and how many so far
 
 
 class Switch:
@@ -69,8 +71,14 @@ class Switch:
         self.phases_ns = _phases(config.topology.hosts, domain.hosts, self.slots.length_ns)
         self._paths = Routes(config.topology)
         self._admission = Admission(
-            config.name, config.topology, domain, config.slots.horizon, config.max_flows_per_host
+            config.name,
+            config.topology,
+            domain,
+            config.slots.horizon,
+            config.max_flows_per_host,
+            self.agent.remembers,
         )
+        self._repeats = RepeatLimit()
         self._lost: set[str] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._armed_ns = 0
@@ -87,14 +95,14 @@ class Switch:
         if (old := self.hosts.get(host)) is not None:
             old.outbox.close()  # the host was restarted before we noticed
         stream = self.hosts[host] = HostStream(ClockWatch(self.slots.length_ns // 10))
-        _log.info("host connected", extra={"host": host})
+        self._repeats.log(_log, logging.INFO, ("connected", host), "host connected", extra={"host": host})
         return stream
 
     def host_leaves(self, host: str, stream: HostStream) -> None:
         """Its plans stay until their lease ends: it may be back before."""
         if self.hosts.get(host) is stream:
             del self.hosts[host]
-            _log.info("host disconnected", extra={"host": host})
+            self._repeats.log(_log, logging.INFO, ("gone", host), "host disconnected", extra={"host": host})
 
     def report(self, host: str, wire: pb.Report) -> None:
         """A report from a host's stream or call; raises BadMessage and has then changed nothing."""
@@ -129,28 +137,32 @@ class Switch:
     # ---- Other switches ----
 
     def neighbour_joins(self, name: str) -> Outbox[pb.Envelope]:
-        outbox: Outbox[pb.Envelope] = Outbox(SWITCH_OUTBOX)
-        self.neighbours[name] = outbox
+        if (old := self.neighbours.get(name)) is not None:
+            old.close()  # it was restarted before we noticed
+        outbox = self.neighbours[name] = Outbox(SWITCH_OUTBOX)
         _log.info("switch connected", extra={"switch": name})
+        found = self.agent.silent - self.routes.unreachable(set(self.neighbours))
+        if found:
+            self.take(PeersFound(tuple(sorted(found))))
         return outbox
 
     def neighbour_leaves(self, name: str, outbox: Outbox[pb.Envelope]) -> None:
         if self.neighbours.get(name) is outbox:
             del self.neighbours[name]
             _log.warning("switch lost", extra={"switch": name})
-            self._lost |= set(self.routes.unreachable(set(self.neighbours))) - self.agent.silent
+            self._lost |= self.routes.unreachable(set(self.neighbours)) - self.agent.silent
             self._tell_lost()
 
     def letter(self, neighbour: str, letter: pb.Envelope) -> None:
         """A letter from a neighbour: for us, or to hand on. Raises BadMessage; who relayed it may be innocent."""
         origin = letter.source
         from_above = neighbour in self.routes.parents
-        if self.routes.below(origin) == from_above:
+        if not self.routes.may_bring(neighbour, origin):
             raise BadMessage("identity", f"a letter from {origin[:60]!r} came by way of {neighbour}")
         if letter.to != self.name:
             self._hand_on(letter, from_above)
         elif letter.WhichOneof("body") == "unreachable":
-            self._lost |= {origin} & set(self.routes.others)
+            self._lost |= {origin} & self.routes.others
             self._tell_lost()
         else:
             message = message_from(letter, self._paths)

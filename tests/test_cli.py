@@ -15,6 +15,7 @@ from paceline.arguments import CommandError
 ROOT = Path(__file__).parents[1]
 COMMANDS = [[], ["demo"], ["sim"], ["sim", "run"], ["sim", "mixes"], ["bench"], ["bench", "allocate"]]
 COMMANDS += [["bench", "jobs"], ["bench", "clean"], ["probe"], ["status"], ["top"], ["explain"], ["release"]]
+COMMANDS += [["bench", "negotiate"], ["bench", "scale"], ["switch"], ["switch", "top"]]
 
 
 def one_line(capsys: pytest.CaptureFixture[str]) -> str:
@@ -56,6 +57,12 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["sim", "mixes", "--count", "0"], "an integer from 1"),
         (["sim", "mixes", "--count", "2", "--policies", "fair,,fifo"], "no policy ''"),
         (["sim", "mixes", "--count", "2", "--kind", "ring"], "ring"),
+        (["bench", "negotiate", "--hosts", "7", "--switches", "3"], "7 hosts under 2 ToRs"),
+        (["bench", "negotiate", "--hosts", "6", "--across", "2"], "a number from 0 to 1"),
+        (["switch", "top", "--address", "nowhere"], "HOST:PORT"),
+        (["switch", "top", "--address", "127.0.0.1:1", "--once"], "nobody listens on 127.0.0.1:1"),
+        (["switch", "top", "--scenario", "scenarios/tree.toml"], "--switch"),
+        (["switch", "top", "--scenario", "scenarios/tree.toml", "--switch", "x"], "expected a switch of it"),
         (["demo", "--figure", "x.doc"], ".png"),
         (["demo", "--figure", "no/such/folder/x.png"], "no directory"),
     ],

@@ -31,7 +31,12 @@ from wire import control_pb2 as pb
 # An exabyte, an exabit per second and 30 years in nanoseconds all fit below; what does not is absurd.
 LARGEST = 1e18
 
+# Urgency is on the policy's own scale; fifo's is minus the time since 1970.
+MOST_URGENT = 1e19
+
 MAX_SLOT = 2**62
+MAX_NUMBER = 2**63 - 1  # of a report: the answer names it in a signed field
+MAX_ALONE_NS = 10**18
 MAX_NAME_CHARS = 300
 KNOWN_FLOWS = 65_536  # texts and paths remembered, about 30 MB when full
 
@@ -123,7 +128,7 @@ def feedback_to_wire(feedback: Feedback) -> pb.Feedback:
         ceiling_bps=[grant.ceiling_bps for grant in grants],
         available_bps=list(chain.from_iterable(grant.available_bps for grant in grants)),
         load=list(chain.from_iterable(grant.load for grant in grants)),
-        alone_ns=[grant.alone_ns for grant in grants],
+        alone_ns=[min(grant.alone_ns, MAX_ALONE_NS) for grant in grants],  # a host may claim to have exabytes
         pred_bytes=[grant.pred_bytes for grant in grants],
         follower_bytes=[grant.follower_bytes for grant in grants],
         silent=feedback.silent,
@@ -157,6 +162,8 @@ def envelope(source: str, to: str, message: Message) -> pb.Envelope:
 def report_from_wire(wire: pb.Report, routes: Routes) -> Report:
     gone = _flows(wire.withdrawn)
     _same_length("withdrawn", len(gone), wire.withdrawn_bytes)
+    if wire.number > MAX_NUMBER:
+        raise BadMessage("numbers", f"found report number {wire.number}, expected at most {MAX_NUMBER}")
     return Report(
         wire.sender,
         wire.number,
@@ -187,7 +194,7 @@ def feedback_from_wire(wire: pb.Feedback) -> Feedback:
         _rows(_numbers("load", wire.load), [horizon] * count),
         _numbers("alone_ns", wire.alone_ns),
         _numbers("pred_bytes", wire.pred_bytes, math.inf),
-        _numbers("follower_bytes", wire.follower_bytes),
+        _numbers("follower_bytes", wire.follower_bytes, math.inf),
     )
     return Feedback(wire.sender, wire.answers, _slot(wire.first_slot), tuple(grants), tuple(wire.silent))
 
@@ -206,8 +213,9 @@ def message_from(letter: pb.Envelope, routes: Routes) -> Message:
             flows = _flows(verdict.flow)
             _same_length("share_bps", len(flows), verdict.share_bps)
             _same_length("ceiling_bps", len(flows), verdict.ceiling_bps)
-            shares = _numbers("share_bps", verdict.share_bps), _numbers("ceiling_bps", verdict.ceiling_bps)
-            return Verdict(verdict.sender, tuple(map(Share, flows, *shares)))
+            share_bps = _numbers("share_bps", verdict.share_bps)
+            ceiling_bps = _numbers("ceiling_bps", verdict.ceiling_bps, math.inf)
+            return Verdict(verdict.sender, tuple(map(Share, flows, share_bps, ceiling_bps)))
         case other:
             raise BadMessage("shape", f"found {other or 'nothing'} in an envelope, expected a message")
 
@@ -220,7 +228,7 @@ def _claims(wire: pb.Claims, routes: Routes) -> tuple[Claim, ...]:
         _same_length(name, len(flows), getattr(wire, name))
     bids = map(
         Bid,
-        _numbers("urgency", wire.urgency),
+        _numbers("urgency", wire.urgency, MOST_URGENT, -MOST_URGENT),
         _numbers("compute_ns", wire.compute_ns),
         _numbers("remaining_ns", wire.remaining_ns),
     )
@@ -256,12 +264,12 @@ def _flows(texts: Iterable[str]) -> tuple[FlowId, ...]:
     return tuple(map(flow_of, texts))
 
 
-def _numbers(name: str, column: Iterable[float], most: float = LARGEST) -> tuple[float, ...]:
-    """All at least 0 and at most `most`, which NaN is not."""
+def _numbers(name: str, column: Iterable[float], most: float = LARGEST, least: float = 0.0) -> tuple[float, ...]:
+    """All from `least` to `most`, which NaN is not."""
     numbers = tuple(column)
     for number in numbers:
-        if not 0 <= number <= most:
-            raise BadMessage("numbers", f"found {number} in {name}, expected 0 to {most:g}")
+        if not least <= number <= most:
+            raise BadMessage("numbers", f"found {number} in {name}, expected {least:g} to {most:g}")
     return numbers
 
 

@@ -21,6 +21,7 @@ from flowcore.messages import (
     SetRate,
     SwitchLost,
     Tick,
+    Welcomed,
 )
 from flowcore.patterns import FlowId, flows_of, followers
 from flowcore.policy import POLICIES
@@ -523,3 +524,64 @@ def test_claims_again_after_a_failed_hand_over_while_the_switch_talks_about_anot
     for slot in range(4, 20):
         host.answer(grant(other, 1e8), at_ns=slot * SLOT_NS + RTT_NS)
     assert host.claims_of(stalled, since_ns=end_ns)
+
+
+# ---- A phase of the slot, so that a switch's hosts do not all come at once ----
+
+
+@pytest.mark.parametrize("policy", ["mlcc", "paceline"])
+@pytest.mark.parametrize("phase_ns", [0, 20 * MS, SLOT_NS - 1])
+def test_it_reports_at_its_phase(policy: str, phase_ns: int) -> None:
+    host = Host(policy)
+    [flow] = host.join(ring("a", "h0", "h1"))
+    host.tell(Welcomed(phase_ns))
+    host.ready(flow, 0)
+    for _ in range(4):
+        host.answer(grant(flow, 1e8), push=True)
+        host.until(host.now_ns + SLOT_NS)
+    regular = {when for when in host.claims_of(flow) if when % SLOT_NS == phase_ns}
+    assert {phase_ns + slot * SLOT_NS for slot in range(1, 4)} <= regular
+
+
+def test_a_phase_that_is_none_stays_within_the_slot() -> None:
+    host = Host("mlcc")
+    [flow] = host.join(ring("a", "h0", "h1"))
+    for phase_ns, first_ns in ((10 * SLOT_NS, 2 * SLOT_NS - 1), (-5, 2 * SLOT_NS)):
+        host.tell(Welcomed(phase_ns))
+        host.ready(flow, SLOT_NS)
+        host.until(2 * SLOT_NS)
+        assert host.claims_of(flow, since_ns=SLOT_NS + 1) == [first_ns]
+        host.done(flow)
+        host = Host("mlcc")
+        [flow] = host.join(ring("a", "h0", "h1"))
+
+
+def test_mlcc_applies_its_plan_where_the_slot_begins() -> None:
+    """It reports 20 ms into a slot; what it planned for the next slot is in force from that slot's first moment."""
+    host = Host("mlcc", sends_bps=0.0)
+    [flow] = host.join(ring("a", "h0", "h1"))
+    host.tell(Welcomed(20 * MS))
+    host.ready(flow, 0)
+    host.until(20 * MS)
+    available = (1e8, 2e8, 3e8, *(4e8,) * (HORIZON - 3))
+    host.answer(grant(flow, available_bps=available))
+    planned = host.agent.flows[flow].plan_bps
+    assert host.limit_of(flow)[0] == pytest.approx(planned[0])
+    host.until(SLOT_NS - 1)
+    assert host.limit_of(flow)[0] == pytest.approx(planned[0])
+    host.until(SLOT_NS)
+    assert planned[1] != planned[0]
+    assert host.limit_of(flow)[0] == pytest.approx(planned[1])
+    assert host.claims_of(flow, since_ns=SLOT_NS) == []  # not yet time to report
+
+
+def test_mlcc_without_a_phase_negotiates_first() -> None:
+    host = Host("mlcc", sends_bps=0.0)
+    [flow] = host.join(ring("a", "h0", "h1"))
+    host.ready(flow, -1)
+    host.until(0)
+    host.answer(grant(flow, available_bps=(1e8, 2e8, *(4e8,) * (HORIZON - 2))))
+    before = host.limit_of(flow)
+    host.until(SLOT_NS)
+    assert host.limit_of(flow) == before  # the paper: fetch, plan, apply
+    assert host.claims_of(flow, since_ns=SLOT_NS) == [SLOT_NS]

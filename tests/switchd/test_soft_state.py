@@ -1,0 +1,172 @@
+"""Plans are leases, switches keep nothing: whoever dies is forgotten, whoever returns is rebuilt."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from flowcore.slots import SlotClock
+from flowcore.topology import star, tree
+from tests.switchd.fabric import Fabric, claim, flow, until
+from tests.switchd.processes import Switches, run
+from tests.switchd.reporting import Reporter
+from wire import control_pb2 as pb
+from wire.calls import open_channel, path
+
+STAR = star(4, 1.0)
+SLOT_MS = 200.0  # a break is noticed and repaired in some tens of milliseconds, whatever the slot
+SLOT_S = SLOT_MS / 1e3
+SLOTS = SlotClock(round(SLOT_MS * 1e6), 10)
+TREE = tree(3, 2, 1, (1.0, 10.0, 10.0))
+TREE_TOML = 'kind = "tree"\nservers_per_tor = 3\ntors_per_edge = 2\nedges = 1\nlink_gbps = [1.0, 10.0, 10.0]'
+# h0-h2 under tor0, h3-h5 under tor1; everybody sends to the other rack.
+FLOWS = [flow("job", f"h{n}", f"h{(n + 3) % 6}") for n in range(6)]
+
+
+async def test_a_host_silent_for_three_slots_loses_its_plans(fabric) -> None:
+    net: Fabric = await fabric(STAR)
+    h0, h2 = await net.joined("h0"), await net.joined("h2")
+    mine, other = flow("a", "h0", "h1"), flow("c", "h2", "h1")
+    await h0.ask(claim(STAR, mine, *[1e9] * 10))
+    slot = net.slot("sw")
+    await h0.close()
+    await until(lambda: "h0" not in net.switch("sw").hosts)
+    while (await h2.ask(claim(STAR, other, *[1e9] * 10))).grants[0].accepted is False:
+        await asyncio.sleep(0.01)
+    assert net.slot("sw") - slot > 3  # not before: it might have come back
+    assert mine not in net.switch("sw").agent.table
+
+
+async def test_a_host_that_reconnects_in_time_keeps_its_plans(fabric) -> None:
+    net: Fabric = await fabric(STAR)
+    h0, h2 = await net.joined("h0"), await net.joined("h2")
+    await h0.ask(claim(STAR, flow("a", "h0", "h1"), *[1e9] * 10))
+    await h0.close()
+    await net.joined("h0")
+    assert not (await h2.ask(claim(STAR, flow("c", "h2", "h1"), *[1e9] * 10))).grants[0].accepted
+
+
+async def test_a_lost_parent_is_shown_to_hosts_and_taken_back(fabric) -> None:
+    net: Fabric = await fabric(TREE, policy="paceline")
+    h0 = await net.joined("h0")
+    assert (await h0.ask(claim(TREE, FLOWS[0], 1e8))).silent == ()
+    await net.stop("edge0")
+    answer = await h0.ask(claim(TREE, FLOWS[0], *[1e8] * 10))
+    assert {"edge0", "tor1"} <= set(answer.silent)
+    assert answer.grants[0].accepted
+    assert answer.grants[0].share_bps == 1e9  # what tor0 alone can give
+    await net.start("edge0")
+    async with asyncio.timeout(10):
+        while (await h0.ask(claim(TREE, FLOWS[0], *[1e8] * 10))).silent:
+            await asyncio.sleep(0.02)
+    assert FLOWS[0] in net.switch("edge0").agent.table
+
+
+# ---- kill -9 ----
+
+
+class Run:
+    """Processes for switches, six hosts that report every slot."""
+
+    def __init__(self, switches: Switches, reporters: list[Reporter]) -> None:
+        self.switches, self.reporters = switches, reporters
+
+    async def all_answered(self, reporters: list[Reporter] | None = None, *, since_s: float = 0.0) -> None:
+        for one in reporters or self.reporters:
+            await until(lambda one=one: one.first_accepted_after(since_s) is not None)
+
+    def late(self, reporters: list[Reporter], start_s: float, end_s: float) -> tuple[int, int]:
+        """How many of the reports sent in a time were not answered within three slots, and how many there were."""
+        reports = [report for one in reporters for report in one.between(start_s, end_s)]
+        return sum(one.latency_s is None or one.latency_s > 3 * SLOT_S for one in reports), len(reports)
+
+
+@asynccontextmanager
+async def running(place: Path, hosts: range = range(6)) -> AsyncIterator[Run]:
+    switches = Switches(TREE, TREE_TOML, place, SLOT_MS)
+    reporters = [Reporter(FLOWS[n]) for n in hosts]
+    channels = [open_channel(switches.addresses[TREE.switch_of[one.flow.source]], None) for one in reporters]
+    switches.start()
+    tasks = [asyncio.create_task(one.run(channel, SLOTS)) for one, channel in zip(reporters, channels, strict=True)]
+    try:
+        run = Run(switches, reporters)
+        await run.all_answered()
+        yield run
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for channel in channels:
+            await channel.close()
+        switches.close()
+
+
+async def slots(count: float) -> None:
+    await asyncio.sleep(count * SLOT_S)
+
+
+@pytest.mark.parametrize("victim", ["tor0", "edge0"])
+async def test_a_switch_is_killed_and_comes_back(tmp_path: Path, victim: str) -> None:
+    async with running(tmp_path) as run:
+        below, others = run.reporters[:3], run.reporters[3:]
+        killed_s = time.monotonic()
+        run.switches.kill(victim)
+        await slots(8)
+        run.switches.start(victim)
+        returned_s = await _back(run, victim)
+        await slots(4)
+        # Those whose own switch lives keep their slots, the one in flight at the break included.
+        kept = others if victim == "tor0" else run.reporters
+        late, sent = run.late(kept, killed_s - SLOT_S, returned_s)
+        assert sent >= 8 * len(kept)
+        assert late <= sent // 10
+        meanwhile = [report for one in kept for report in one.between(killed_s + 3 * SLOT_S, killed_s + 8 * SLOT_S)]
+        assert all(victim in report.answer.silent for report in meanwhile if report.answer)
+        # Everybody's plans are in all tables again two slots after the return.
+        if victim == "tor0":
+            assert all(one.lost_s for one in below)
+            returned_s = min(one.welcomed_s[-1] for one in below)
+        rebuilt_s = max(one.first_accepted_after(returned_s) for one in run.reporters)
+        assert rebuilt_s - returned_s <= 2 * SLOT_S + 0.1  # and a busy machine
+
+
+async def _back(run: Run, victim: str) -> float:
+    """When the others first hear from it."""
+    since_s = time.monotonic()
+    await run.all_answered(since_s=since_s)
+    return min(one.first_accepted_after(since_s) for one in run.reporters)
+
+
+async def test_a_third_of_the_hosts_is_killed(tmp_path: Path) -> None:
+    async with running(tmp_path, range(4)) as two_thirds:
+        tor1 = two_thirds.switches.addresses["tor1"]
+        victims = run("tests.switchd.reporting", tor1, str(SLOT_MS), *map(str, FLOWS[4:]))
+        try:
+            async with open_channel(tor1, None) as channel:
+                request = pb.WatchRequest(link=["h4->tor1", "h5->tor1"]).SerializeToString()
+                table = channel.unary_stream(path("Watch"))(request)
+                while sum((await _next(table)).flows) < 2:
+                    pass
+                killed_s = time.monotonic()
+                victims.kill()
+                while sum((snapshot := await _next(table)).flows):
+                    pass
+                forgotten_s = time.monotonic()
+                table.cancel()
+        finally:
+            victims.kill()
+            victims.communicate()
+        assert not any(snapshot.load_bps)
+        assert 2 * SLOT_S < forgotten_s - killed_s < 10 * SLOT_S  # a lease, not more than it takes on a busy machine
+        await slots(2)
+        late, sent = two_thirds.late(two_thirds.reporters, killed_s - SLOT_S, time.monotonic() - 2 * SLOT_S)
+        assert sent >= 2 * len(two_thirds.reporters)
+        assert late <= sent // 10
+        assert not any(one.lost_s for one in two_thirds.reporters)
+
+
+async def _next(table) -> pb.TableSnapshot:
+    return pb.TableSnapshot.FromString(await asyncio.wait_for(table.read(), 20))

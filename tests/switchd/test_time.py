@@ -1,0 +1,108 @@
+"""One time for all: phases, clocks that are off, hosts and switches that follow."""
+
+import asyncio
+import time
+
+from flowcore.clocksync import ClockEstimate
+from flowcore.messages import Report
+from flowcore.topology import star, tree
+from service.shared_clock import SharedClock
+from switchd import switch as switch_module
+from switchd.clock_watch import ENOUGH, ClockWatch
+from tests.switchd.fabric import Fabric, claim, flow, until
+from wire.calls import open_channel
+from wire.host_stream import HostStream, Terms
+
+STAR = star(4, 1.0)
+TREE = tree(1, 2, 2, (1.0, 1.0, 1.0))
+SLOT_NS = 60_000_000
+A = flow("a", "h0", "h1")
+
+
+async def test_phases_are_spread_over_the_slot(fabric) -> None:
+    net: Fabric = await fabric(STAR)
+    welcomes = [await net.host(name).hello() for name in STAR.hosts]
+    assert [welcome.phase_ns for welcome in welcomes] == [0, SLOT_NS // 4, SLOT_NS // 2, 3 * SLOT_NS // 4]
+    one = welcomes[0]
+    assert (one.name, one.protocol, one.slot_length_ns, one.horizon) == ("sw", 1, SLOT_NS, 10)
+    assert (one.epoch_ns, one.policy) == (0, "mlcc")
+
+
+async def test_a_host_whose_clock_is_off_is_told_and_counted_once(fabric) -> None:
+    net: Fabric = await fabric(STAR)
+    wrong, right = await net.joined("h0"), await net.joined("h1")
+    clock = net.switch("sw").clock
+    for _ in range(ENOUGH + 2):
+        await wrong.ask(claim(STAR, A), sent_ns=clock.now_ns() + SLOT_NS)
+        await right.ask(claim(STAR, flow("b", "h1", "h0")), sent_ns=clock.now_ns())
+    assert 0.8 * SLOT_NS < wrong.clock.off_by_ns <= SLOT_NS
+    assert right.clock.off_by_ns == 0
+    assert net.switch("sw").refused == {"clock": 1}
+    assert wrong.ended is None  # told, not turned away
+
+
+def test_delays_are_no_offset() -> None:
+    """Of a slow host's messages the quickest counts."""
+    watch = ClockWatch(6_000_000)
+    for delay_ns in (50, 30, 1, 40, 60, 20, 50, 50):
+        watch.observe(1_000_000_000, 1_000_000_000 + delay_ns * 1_000_000)
+    assert watch.off_by_ns == 0
+    for _ in range(2 * ENOUGH):
+        watch.observe(-(2**63), 1_700_000_000_000_000_000)
+    assert -(2**63) < watch.off_by_ns < 0  # it must fit into the message that says so
+
+
+async def test_a_host_follows_the_clock_of_its_switch(fabric) -> None:
+    """A host that is 5 s ahead learns so from the stream, and then knows the switch's time."""
+    net: Fabric = await fabric(STAR)
+    ahead_ns, estimate = 5_000_000_000, ClockEstimate()
+    heard: list[object] = []
+    async with open_channel(net.address("sw"), None) as channel:
+        stream = HostStream(
+            channel,
+            "h0",
+            STAR.fingerprint,
+            lambda: time.time_ns() + ahead_ns,
+            estimate,
+            on_welcome=heard.append,
+            on_feedback=heard.append,
+            on_lost=lambda: heard.append("lost"),
+        )
+        running = asyncio.create_task(stream.run())
+        try:
+            await until(lambda: stream.connected)
+            assert isinstance(heard[0], Terms)
+            for number in range(1, 2 * ENOUGH):
+                assert stream.send(Report("h0", number, net.slot("sw"), (claim(STAR, A, 1e8),)))
+                await until(lambda number=number: len(heard) > number)
+            offset_ns = estimate.offset_ns(time.time_ns() + ahead_ns)
+            assert abs(offset_ns + ahead_ns) < SLOT_NS / 10
+            assert abs(stream.off_by_ns - ahead_ns) < SLOT_NS
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_switch_follows_the_clock_of_its_first_parent(fabric, monkeypatch) -> None:
+    """tor0 is 3 s behind the rest of the tree; a few letters later it is not."""
+    late: list[SharedClock] = []
+    right = SharedClock.own_ns
+
+    def late_clock() -> SharedClock:
+        late.append(SharedClock())
+        return late[-1]
+
+    monkeypatch.setattr(SharedClock, "own_ns", lambda clock: right(clock) - 3_000_000_000 * (clock in late))
+    net = Fabric(TREE)
+    try:
+        await net.start(*TREE.switches[1:])
+        monkeypatch.setattr(switch_module, "SharedClock", late_clock)
+        await net.start("tor0")
+        tor, agg = net.switch("tor0"), net.switch("agg")
+        assert tor.clock.own_ns() < agg.clock.own_ns() - 2_000_000_000
+        h0 = await net.joined("h0")
+        await h0.ask(claim(TREE, flow("far", "h0", "h3"), 1e8))
+        await until(lambda: abs(tor.clock.now_ns() - agg.clock.now_ns()) < SLOT_NS / 10)
+        assert (await h0.ask(claim(TREE, flow("far", "h0", "h3"), 1e8))).silent == ()
+    finally:
+        await net.close()
