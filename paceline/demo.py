@@ -70,6 +70,7 @@ def real(scenario: Any, figure: Path, torch: bool) -> list[dict[str, Any]]:
     from bench.jobs_measure import measure, plan
     from bench.jobs_nursery import NurseryError
     from bench.jobs_report import document
+    from bench.jobs_run import Conditions
     from bench.link_picture import Pictured
     from bench.testbed.rootless import ensure_networks
     from paceline.console import progress_bar
@@ -91,9 +92,8 @@ def real(scenario: Any, figure: Path, torch: bool) -> list[dict[str, Any]]:
                 scenario,
                 pictured,
                 1,
-                workload,
-                scenario.seed,
-                lambda doing, worth_s: bar.update(task, description=doing, advance=worth_s),
+                Conditions(workload, scenario.seed),
+                lambda doing, done_s: bar.update(task, description=doing, completed=done_s),
             )
         except (RunFailed, NurseryError, ControlError) as error:
             raise CommandError(str(error)) from None
