@@ -97,15 +97,19 @@ class LoadTable:
         if not self._plausible(plan, now_slot):
             return False
         self._move_on(now_slot)
-        old_bps, new_bps = self._placed(self._plans.get(flow, NO_PLAN)), self._placed(plan)
-        links = self._links[flow]
-        totals_bps = [_replaced(self._load_bps[link], old_bps, new_bps) for link in links]
-        ratios = [max(total_bps) / self.capacity_bps[link] for link, total_bps in zip(links, totals_bps, strict=True)]
-        highest = max(ratios, default=0.0)
-        if highest > SLACK:
-            return False
+        old = self._plans.get(flow, NO_PLAN)
+        reach = max(self._reach(old), self._reach(plan))
+        old_bps, new_bps = self._placed(old, reach), self._placed(plan, reach)
+        highest, totals_bps = 0.0, []
+        for link in self._links[flow]:
+            total_bps = _replaced(self._load_bps[link], old_bps, new_bps)
+            highest = max(highest, max(total_bps, default=0.0) / self.capacity_bps[link])
+            if highest > SLACK:
+                return False
+            totals_bps.append((link, total_bps))
+        for link, total_bps in totals_bps:
+            self._load_bps[link][:reach] = total_bps
         self.peak_ratio = max(self.peak_ratio, highest)
-        self._load_bps.update(zip(links, totals_bps, strict=True))
         self._plans[flow] = plan
         return True
 
@@ -120,7 +124,7 @@ class LoadTable:
         """(available rate, Σ b_l/u_l) of the flow's links in this table for the horizon, without its own plan."""
         self._move_on(first_slot)
         end = self.horizon
-        own_bps = self._placed(self._plans.get(flow, NO_PLAN))
+        own_bps = self._placed(self._plans.get(flow, NO_PLAN), end)
         available = (UNLIMITED,) * end
         price = (0.0,) * end
         for link in self._links[flow]:
@@ -128,7 +132,7 @@ class LoadTable:
             # Rounding may leave a hair less than nothing.
             load_bps = [
                 left if (left := load - own) > 0.0 else 0.0
-                for load, own in zip(self._load_bps[link][:end], own_bps, strict=False)
+                for load, own in zip(self._load_bps[link], own_bps, strict=False)
             ]
             available = tuple(
                 [
@@ -143,9 +147,10 @@ class LoadTable:
         if self._heard.pop(flow, None) is not None:
             links, plan = self._links.pop(flow), self._plans.pop(flow, None)
             if plan is not None:
-                old_bps, nothing = self._placed(plan), self._placed(NO_PLAN)
+                reach = self._reach(plan)
+                old_bps, nothing = self._placed(plan, reach), [0.0] * reach
                 for link in links:
-                    self._load_bps[link] = _replaced(self._load_bps[link], old_bps, nothing)
+                    self._load_bps[link][:reach] = _replaced(self._load_bps[link], old_bps, nothing)
 
     def expire(self, slot: int) -> list[FlowId]:
         """Forget past slots and the flows whose lease has run out; say which flows."""
@@ -165,14 +170,19 @@ class LoadTable:
                 del load_bps[:steps]
                 load_bps += [0.0] * steps
 
-    def _placed(self, plan: Plan) -> list[float]:
-        """The plan's rates where the lists have its slots."""
+    def _reach(self, plan: Plan) -> int:
+        """How many slots from the first the plan touches."""
+        return max(0, plan.first_slot + len(plan.rates_bps) - self._first)
+
+    def _placed(self, plan: Plan, reach: int) -> list[float]:
+        """The plan's rates where the lists have its slots, and nothing in the others, as far as `reach`."""
         rates_bps, ahead = plan.rates_bps, plan.first_slot - self._first
         if ahead < 0:
             rates_bps, ahead = rates_bps[-ahead:], 0
         placed = [0.0] * ahead
         placed += rates_bps
-        placed += [0.0] * (self._width - len(placed))
+        del placed[reach:]
+        placed += [0.0] * (reach - len(placed))
         return placed
 
 
@@ -180,5 +190,5 @@ def _replaced(load_bps: list[float], old_bps: list[float], new_bps: list[float])
     """One plan taken out of the loads and another put in."""
     return [
         (left if (left := load - old) > DUST_BPS else 0.0) + new
-        for load, old, new in zip(load_bps, old_bps, new_bps, strict=True)
+        for load, old, new in zip(load_bps, old_bps, new_bps, strict=False)  # loads reach further
     ]
