@@ -33,6 +33,9 @@ _log = logging.getLogger(__name__)
 
 # Answers to a few slots; a host this far behind decides by itself by now.
 HOST_OUTBOX = 64
+# A report that is later than its own plan, up to so many horizons, was held up somewhere, perhaps by us. Nothing in it
+# is of use any more: to leave it is how a switch with too much to do catches up. What is older has another clock.
+LATE_HORIZONS = 10
 # A ToR's hosts may all ask in the same instant.
 SWITCH_OUTBOX = 4096
 
@@ -105,9 +108,16 @@ class Switch:
             self._repeats.log(_log, logging.INFO, ("gone", host), "host disconnected", extra={"host": host})
 
     def report(self, host: str, wire: pb.Report) -> None:
-        """A report from a host's stream or call; raises BadMessage and has then changed nothing."""
-        report = report_from_wire(wire, self._paths)
+        """A report from a host's stream or call; raises BadMessage and has then changed nothing.
+
+        One that comes too late is left without an answer.
+        """
         now_ns = self.clock.now_ns()
+        behind_slots = self.slots.index(now_ns) - wire.first_slot
+        if self.slots.horizon < behind_slots <= LATE_HORIZONS * self.slots.horizon:
+            self.count_bad("late")
+            return
+        report = report_from_wire(wire, self._paths)
         self._admission.check_report(host, report, self.slots.index(now_ns))
         stream = self.hosts.get(host)
         if stream is not None and report.claims:

@@ -109,13 +109,25 @@ async def test_reports(net: Fabric, which: str) -> None:
     await until(lambda: list(net.switch("sw").hosts) == ["h0"])
 
 
-@pytest.mark.parametrize("slots", [-11, 11, 2**40])
+@pytest.mark.parametrize("slots", [-101, -(2**40), 11, 2**40])
 async def test_reports_about_another_time(net: Fabric, slots: int) -> None:
     bad = await net.joined("h1")
     late = report(net)
     late.first_slot += slots
     await bad.say(pb.HostMessage(report=late))
     assert (await bad.turned_away()).startswith("INVALID_ARGUMENT slot: a report about slot")
+
+
+@pytest.mark.parametrize("slots", [-11, -99])
+async def test_a_late_report_is_left_unanswered(net: Fabric, slots: int) -> None:
+    host = await net.joined("h1")
+    late = report(net)
+    late.first_slot += slots
+    await host.say(pb.HostMessage(report=late))
+    answer = await host.ask(claim(STAR, BAD))
+    assert (answer.answers, host.ended) == (1, None)
+    assert BAD in net.switch("sw").agent.table
+    assert net.switch("sw").refused == {"late": 1}
 
 
 async def test_a_plan_that_does_not_fit_is_no_offence(net: Fabric) -> None:
