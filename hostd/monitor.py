@@ -95,6 +95,11 @@ class Monitor:
         job = self.jobs.get(flow.job)
         return job.sockets.get((flow.role, flow.target), ()) if job else ()
 
+    def introduce(self, name: str) -> list[HostEvent]:
+        """What somebody must hear who has missed the job's events so far."""
+        job = self.jobs[name]
+        return job.watch.introduce(job.facts) if job.facts is not None else []
+
     def close(self) -> None:
         self._reader.close()
 
