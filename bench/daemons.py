@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -39,7 +40,7 @@ class DaemonProcess:
         self.config_path, self.log_path = place / "config.toml", place / "log"
         place.mkdir(parents=True, exist_ok=True)
         self.config_path.write_text(config)
-        self._argv = [sys.executable, "-m", program, "--config", str(self.config_path), *arguments]
+        self.argv = [sys.executable, "-m", program, "--config", str(self.config_path), *arguments]
 
     def __enter__(self) -> Self:
         self.start()
@@ -50,7 +51,7 @@ class DaemonProcess:
 
     def start(self) -> None:
         with self.log_path.open("ab") as log:
-            self.process = self._namespace.popen(self._argv, env=dict(os.environ), stderr=log, stdout=log)
+            self.process = self._namespace.popen(self.argv, env=dict(os.environ), stderr=log, stdout=log)
 
     @property
     def pid(self) -> int:
@@ -77,15 +78,13 @@ class DaemonProcess:
         """Of a hostd; raises OSError while nobody answers."""
         return ask(self.place / "control.sock", "status")
 
-    def await_status(self, key: str) -> None:
-        """Until hostd answers, and `switch.KEY` is true; raises DaemonFailed."""
+    def await_hostd(self, connected: bool = False) -> None:
+        """Until it answers, and has found its switch where that is wanted; raises DaemonFailed."""
         end_s = time.monotonic() + START_S
         while True:
-            try:
-                if not key or self.status()["switch"][key]:
+            with suppress(OSError):
+                if self.status()["switch"]["connected"] or not connected:
                     return
-            except (OSError, KeyError):
-                pass
             if time.monotonic() > end_s or self.process.poll() is not None:
                 said = self.log().splitlines() or ["nothing logged"]
                 raise DaemonFailed(f"hostd on {self.node} did not come up: {said[-1]}")

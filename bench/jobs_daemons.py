@@ -37,7 +37,7 @@ class DaemonControl:
             ]
             try:
                 for host in hosts:
-                    host.await_status("connected")
+                    host.await_hostd(connected=True)
             except DaemonFailed as error:
                 raise ControlError(str(error)) from None
             yield Daemons(hosts, switches)

@@ -12,7 +12,7 @@ the loop lifts every limit before it ends the daemon.
 import asyncio
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Container, Iterable
 from contextlib import AsyncExitStack
 from dataclasses import fields
 from pathlib import Path
@@ -54,10 +54,7 @@ from wire.host_stream import HostStream, Terms
 
 _log = logging.getLogger(__name__)
 
-POLL_S = 0.002  # how late a burst may be noticed while there are jobs ...
-IDLE_POLL_S = 0.1  # ... and a job while there are none
-
-# The loop is alive as long as it has gone round within this; systemd's watchdog is patted only then.
+# The loop is alive as long as it is no later than this; systemd's watchdog is patted only then.
 ALIVE_SLOTS = 10
 
 
@@ -87,9 +84,10 @@ class HostDaemon:
         self._journal_path, self._journal = journal, None
         self._open = AsyncExitStack()
         self._timer: asyncio.TimerHandle | None = None
+        self._fault: asyncio.Future[None] = asyncio.Future()  # of a callback
         self._decided_slot = -1  # in which the last decision fell ...
         self._judged_slot = -1  # ... and up to which slots without one have been counted
-        self._round_ns = 0
+        self._beat_ns = 0
         self._fail_opens = 0  # of which Prometheus knows
 
     # ---- Life ----
@@ -140,13 +138,14 @@ class HostDaemon:
         async with asyncio.TaskGroup() as tasks:
             if self.stream is not None:
                 tasks.create_task(self.stream.run())
-            tasks.create_task(self._watch())
             tasks.create_task(self._beat())
             tasks.create_task(self._keep_house())
+            tasks.create_task(self._watch())
 
     async def shutdown(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+        self._fault.cancel()
         await self._open.aclose()
 
     async def reload(self) -> None:
@@ -169,7 +168,8 @@ class HostDaemon:
         _log.info("%s with %s from now on", fresh.mode, self.enforcer.backend.name)
 
     def alive(self) -> bool:
-        return self.clock.own_ns() - self._round_ns < ALIVE_SLOTS * self.slots.length_ns
+        late_ns = self.clock.own_ns() - min(self._beat_ns, self.monitor.due_ns)
+        return late_ns < ALIVE_SLOTS * self.slots.length_ns
 
     def _close_enforcer(self) -> None:
         self.enforcer.close()
@@ -177,17 +177,37 @@ class HostDaemon:
     # ---- What happens ----
 
     async def _watch(self) -> None:
-        while True:
-            self._round_ns = self.clock.own_ns()
-            events = self.monitor.poll(self._round_ns)
-            if events and self.config.mode != "observe":
-                self._take(event for event in events if self._allowed(event))
-            await asyncio.sleep(POLL_S if self.monitor.jobs else IDLE_POLL_S)
+        """Ends with the first fault of a callback: they are cheaper than tasks, but nobody waits for them."""
+        try:
+            self._look()
+            await self._fault
+        finally:
+            self._looking.cancel()
+
+    def _look(self) -> None:
+        events = self.monitor.poll(self.clock.own_ns())
+        if events and self.config.mode != "observe":
+            self._take(event for event in events if self._allowed(event))
+        delay_ns = max(0, self.monitor.due_ns - self.clock.own_ns())
+        self._looking = self._call(delay_ns / 1e9, self._look)
+
+    def _call(self, delay_s: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
+        """Later, and what it raises ends the daemon as a task's fault would."""
+
+        def guarded() -> None:
+            try:
+                callback()
+            except Exception as error:
+                if not self._fault.done():
+                    self._fault.set_exception(error)
+
+        return asyncio.get_running_loop().call_later(delay_s, guarded)
 
     async def _beat(self) -> None:
         """Once per slot: the guardian hears from us, and a slot without a decision is counted."""
         while True:
             slot = self.slots.index(self.clock.now_ns())
+            self._beat_ns = self.clock.own_ns()
             self.enforcer.beat()
             live = self.agent.live_flows()
             missed = slot - 1 - max(self._decided_slot, self._judged_slot)
@@ -231,25 +251,25 @@ class HostDaemon:
     def _feedback(self, feedback: Feedback) -> None:
         if not self.terms_refused:
             self.silent = feedback.silent
-            self._take([feedback])
+            self._take([feedback], {grant.flow.job for grant in feedback.grants})
 
     def _lost(self) -> None:
         _log.warning("the switch is gone; deciding alone until it returns")
-        self._take([SwitchLost()])
+        self._take([SwitchLost()], self.agent.jobs)
 
     def _ring(self) -> None:
         self._timer = None
-        self._take([Tick()])
+        self._take([Tick()], self.agent.jobs)
 
     # ---- Deciding ----
 
-    def _take(self, events: Iterable[HostEvent]) -> None:
-        """Counters first, then what happened, then the effects in one go."""
+    def _take(self, events: Iterable[HostEvent], concerned: Container[str] = ()) -> None:
+        """What the jobs concerned have sent, then what happened, then the effects in one go."""
         began = time.perf_counter()
         now_ns = self.clock.now_ns()
         self._decided_slot = self.slots.index(now_ns)
         effects: list[Effect] = []
-        moved = self.monitor.progress() if self.agent.policy.paced else ()
+        moved = self.monitor.progress(self.clock.own_ns(), concerned) if self.agent.policy.paced else ()
         for event in (*([Progress(moved)] if moved else []), *events):
             before = set(self.agent.flows) if isinstance(event, JobJoined | JobLeft) else None
             done = self.agent.handle(event, now_ns)
@@ -290,7 +310,7 @@ class HostDaemon:
         deadline_ns = self.agent.next_deadline()
         if deadline_ns is not None:
             delay_s = max(0.0, (deadline_ns - now_ns) / 1e9)
-            self._timer = asyncio.get_running_loop().call_later(delay_s, self._ring)
+            self._timer = self._call(delay_s, self._ring)
 
     def _record(self, now_ns: int, event: HostEvent, effects: list[Effect]) -> None:
         journal: TextIO | None = self._journal
