@@ -204,17 +204,13 @@ class HostDaemon:
         return asyncio.get_running_loop().call_later(delay_s, guarded)
 
     async def _beat(self) -> None:
-        """Once per slot: the guardian hears from us, and a slot without a decision is counted."""
+        """Once per slot: the guardian hears from us."""
         while True:
             slot = self.slots.index(self.clock.now_ns())
             self._beat_ns = self.clock.own_ns()
             self.enforcer.beat()
+            self._judge(slot)
             live = self.agent.live_flows()
-            missed = slot - 1 - max(self._decided_slot, self._judged_slot)
-            self._judged_slot = slot - 1
-            if live and self.agent.policy.paced and missed > 0:
-                self.missed_slots += missed
-                self.instruments.missed_slots.inc(missed)
             self.achieved.sample(self.clock.own_ns(), [(flow.id, flow.volume_bytes) for flow in live])
             await asyncio.sleep((self.slots.end_ns(slot) - self.clock.now_ns()) / 1e9 + 1e-4)
 
@@ -267,6 +263,7 @@ class HostDaemon:
         """What the jobs concerned have sent, then what happened, then the effects in one go."""
         began = time.perf_counter()
         now_ns = self.clock.now_ns()
+        self._judge(self.slots.index(now_ns))
         self._decided_slot = self.slots.index(now_ns)
         effects: list[Effect] = []
         moved = self.monitor.progress(self.clock.own_ns(), concerned) if self.agent.policy.paced else ()
@@ -282,6 +279,14 @@ class HostDaemon:
         took_s = time.perf_counter() - began
         self.decisions.note(took_s)
         self.instruments.decision.observe(took_s)
+
+    def _judge(self, slot: int) -> None:
+        """Counts the slots before this one that passed without a decision while flows had bytes to send."""
+        missed = slot - 1 - max(self._decided_slot, self._judged_slot)
+        self._judged_slot = max(self._judged_slot, slot - 1)
+        if missed > 0 and self.agent.policy.paced and self.agent.live_flows():
+            self.missed_slots += missed
+            self.instruments.missed_slots.inc(missed)
 
     def _attach(self, before: set[FlowId]) -> None:
         """The enforcer holds the sockets of exactly the flows that the agent knows."""

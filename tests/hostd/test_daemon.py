@@ -1,4 +1,4 @@
-"""hostd from end to end: shim and kernel counters in, HTB classes and socket options out, with and without a switch."""
+"""hostd from end to end: counters of shim and kernel in, HTB classes and socket options out."""
 
 from itertools import pairwise
 from pathlib import Path
