@@ -247,7 +247,7 @@ class HostDaemon:
     def _feedback(self, feedback: Feedback) -> None:
         if not self.terms_refused:
             self.silent = feedback.silent
-            self._take([feedback], {grant.flow.job for grant in feedback.grants})
+            self._take([feedback], {grant.flow.job for grant in feedback.grants}, let_go=True)
 
     def _lost(self) -> None:
         _log.warning("the switch is gone; deciding alone until it returns")
@@ -259,14 +259,16 @@ class HostDaemon:
 
     # ---- Deciding ----
 
-    def _take(self, events: Iterable[HostEvent], concerned: Container[str] = ()) -> None:
+    def _take(self, events: Iterable[HostEvent], concerned: Container[str] = (), let_go: bool = False) -> None:
         """What the jobs concerned have sent, then what happened, then the effects in one go."""
         began = time.perf_counter()
         now_ns = self.clock.now_ns()
         self._judge(self.slots.index(now_ns))
         self._decided_slot = self.slots.index(now_ns)
         effects: list[Effect] = []
-        moved = self.monitor.progress(self.clock.own_ns(), concerned) if self.agent.policy.paced else ()
+        moved: tuple[tuple[FlowId, float], ...] = ()
+        if concerned and self.agent.policy.paced:
+            moved = self.monitor.progress(self.clock.own_ns(), concerned, let_go)
         for event in (*([Progress(moved)] if moved else []), *events):
             before = set(self.agent.flows) if isinstance(event, JobJoined | JobLeft) else None
             done = self.agent.handle(event, now_ns)

@@ -8,6 +8,7 @@ every job has a time at which it is looked at next, on a grid that makes their t
                  before, then
     sending      after half the time in which it could be through at the line's rate, counted from the last decision
                  or look: hardly ever in the middle of a burst, often at its end, where hand-over depends on it
+    held back    (at its speed it would need longer than MARKS_NS) with all others of its kind, every MARKS_NS
 
 A look is one word per process: has it had an event since? If so, its counters are read and what its sockets have
 sent. Once a second: new and dead processes, new and closed sockets.
@@ -41,6 +42,22 @@ WIRE_PER_PAYLOAD = 1514 / 1448
 
 
 @dataclass(slots=True)
+class _Speed:
+    """Of a job's flow that has most to send, between two readings that are not too close."""
+
+    bytes_per_ns: float = 0.0
+    _at_ns: int = 0
+    _left_bytes: float = 0.0
+
+    def needs_longer(self, left_bytes: float, now_ns: int, than_ns: int) -> bool:
+        """As fast as it was lately."""
+        if now_ns - self._at_ns >= LOOK_NS:
+            self.bytes_per_ns = max(0.0, self._left_bytes - left_bytes) / (now_ns - self._at_ns)
+            self._at_ns, self._left_bytes = now_ns, left_bytes
+        return self.bytes_per_ns * than_ns < left_bytes
+
+
+@dataclass(slots=True)
 class _Process:
     sockets: ProcessSockets
     view: ProcessView
@@ -57,6 +74,7 @@ class _Job:
     read_ns: int = 0  # when its counters were last read
     looked_ns: int = 0  # when its sockets were last looked for
     ended_ns: int | None = None  # its last iteration, while it computes
+    speed: _Speed = field(default_factory=_Speed)
     compute_ns: deque[int] = field(default_factory=lambda: deque(maxlen=PHASES))
 
 
@@ -100,13 +118,15 @@ class Monitor:
             self._schedule(job, now_ns)
         return events
 
-    def progress(self, now_ns: int, jobs: Container[str]) -> tuple[tuple[FlowId, float], ...]:
-        """What every live flow of these jobs has sent in its iteration, read now."""
+    def progress(
+        self, now_ns: int, jobs: Container[str], let_go: bool = False
+    ) -> tuple[tuple[FlowId, float], ...]:
+        """What every live flow of these jobs has sent in its iteration, read now; `let_go`: they get other rates."""
         moved: list[tuple[FlowId, float]] = []
         for name, job in self.jobs.items():
             if job.watch.live and job.facts is not None and name in jobs:
                 job.facts = self._facts(job, job.facts.iteration, job.facts.announced, job.facts.members)
-                self._schedule(job, now_ns)
+                self._schedule(job, now_ns, let_go)
                 moved += job.watch.progress(job.facts)
         return tuple(moved)
 
@@ -176,12 +196,17 @@ class Monitor:
                     job.compute_ns.append(now_ns - job.ended_ns)
                     job.ended_ns = None
 
-    def _schedule(self, job: _Job, now_ns: int) -> None:
+    def _schedule(self, job: _Job, now_ns: int, let_go: bool = False) -> None:
+        """When to look at it again; `let_go`: what it sent so far says nothing about what it will."""
         due_ns = now_ns + LOOK_NS
         if job.watch.live and job.facts is not None:
             left_bytes = max(job.watch.sizes[ends] - sent for ends, sent in job.watch.sent(job.facts))
-            half_ns = transfer_ns(left_bytes, self._nic_bps) // 2
-            due_ns = min(now_ns + max(half_ns, SHORTEST_READ_NS), (job.read_ns // MARKS_NS + 1) * MARKS_NS)
+            marks_ns = (job.read_ns // MARKS_NS + 1) * MARKS_NS
+            if let_go or not job.speed.needs_longer(left_bytes, now_ns, MARKS_NS):
+                half_ns = transfer_ns(left_bytes, self._nic_bps) // 2
+                due_ns = min(now_ns + max(half_ns, SHORTEST_READ_NS), marks_ns)
+            else:
+                due_ns = marks_ns
         elif job.ended_ns is not None and job.compute_ns:
             due_ns = max(due_ns, job.ended_ns + round(SOONEST * min(job.compute_ns)))
         job.due_ns = due_ns - due_ns % LOOK_NS
