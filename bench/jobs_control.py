@@ -15,6 +15,7 @@ from flowcore.policy import POLICIES
 from flowcore.scenario import Scenario
 
 TCP = ("reno", "cubic", "bbr")
+WATCHING = ("observe", "advise")  # the daemons in a mode that sets nothing: what they cost
 ALONE_CONTROL = "cubic"  # under which a job alone is measured, for all to be compared with
 
 
@@ -63,8 +64,8 @@ def control_named(name: str) -> Control:
     """Raises ControlError for what is no control."""
     if name in TCP:
         return TcpControl(name)
-    if name in POLICIES:
+    if name in (*POLICIES, *WATCHING):
         from bench.jobs_daemons import DaemonControl  # only who uses the daemons needs gRPC
 
-        return DaemonControl(name)
-    raise ControlError(f"no control {name!r}; expected one of {', '.join((*TCP, *POLICIES))}")
+        return DaemonControl("paceline", mode=name) if name in WATCHING else DaemonControl(name)
+    raise ControlError(f"no control {name!r}; expected one of {', '.join((*TCP, *POLICIES, *WATCHING))}")

@@ -43,6 +43,10 @@ class Member:
             for file in files:
                 os.close(file)
 
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
     def listen(self) -> bool:
         """Takes in what it has printed; False once it has left."""
         content = os.read(self.output, 65536)

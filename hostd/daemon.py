@@ -12,8 +12,9 @@ the loop lifts every limit before it ends the daemon.
 import asyncio
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Container, Iterable
 from contextlib import AsyncExitStack
+from dataclasses import fields
 from pathlib import Path
 from typing import TextIO
 
@@ -38,6 +39,7 @@ from flowcore.policy import POLICIES
 from hostd.achieved import AchievedRates
 from hostd.config import HostConfig, read_config
 from hostd.control import ControlSocket
+from hostd.durations import Durations
 from hostd.enforce.base import CannotEnforce, Limit
 from hostd.enforcer import Enforcer
 from hostd.monitor import Monitor
@@ -52,15 +54,13 @@ from wire.host_stream import HostStream, Terms
 
 _log = logging.getLogger(__name__)
 
-POLL_S = 0.002  # how late a burst may be noticed while there are jobs ...
-IDLE_POLL_S = 0.1  # ... and a job while there are none
-
-# The loop is alive as long as it has gone round within this; systemd's watchdog is patted only then.
+# The loop is alive as long as it is no later than this; systemd's watchdog is patted only then.
 ALIVE_SLOTS = 10
 
 
-# What the agent was built with, or others hold on to.
-FIXED = ("name", "topology", "slots", "policy", "switch", "host_of", "shim_directory", "runtime_directory")
+# What a reload may change. With the rest the agent was built, or others hold on to it.
+OF_JOBS = ("jobs",)
+OF_ENFORCING = ("mode", "backend", "takeover", "small_bundles", "congestion_control")
 
 
 class HostDaemon:
@@ -79,12 +79,16 @@ class HostDaemon:
         self.terms_refused = ""  # why the switch is not listened to
         self.silent: tuple[str, ...] = ()  # switches that ours has lost
         self.missed_slots = 0
+        self.decisions = Durations()
         self.achieved = AchievedRates()
         self._journal_path, self._journal = journal, None
         self._open = AsyncExitStack()
         self._timer: asyncio.TimerHandle | None = None
-        self._decided_slot = -1
-        self._round_ns = 0
+        self._fault: asyncio.Future[None] = asyncio.Future()  # of a callback
+        self._decided_slot = -1  # in which the last decision fell ...
+        self._judged_slot = -1  # ... and up to which slots without one have been counted
+        self._beat_ns = 0
+        self._fail_opens = 0  # of which Prometheus knows
 
     # ---- Life ----
 
@@ -109,7 +113,7 @@ class HostDaemon:
         control = ControlSocket(config.control_socket, commands)
         await control.open()
         self._open.push_async_callback(control.close)
-        if config.switch is not None and config.mode != "observe":
+        if config.switch is not None:
             await self._open_stream(config.switch)
         _log.info("%s with %s, policy %s", config.mode, self.enforcer.backend.name, config.policy)
 
@@ -134,39 +138,38 @@ class HostDaemon:
         async with asyncio.TaskGroup() as tasks:
             if self.stream is not None:
                 tasks.create_task(self.stream.run())
-            tasks.create_task(self._watch())
             tasks.create_task(self._beat())
             tasks.create_task(self._keep_house())
+            tasks.create_task(self._watch())
 
     async def shutdown(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+        self._fault.cancel()
         await self._open.aclose()
 
     async def reload(self) -> None:
         """What can change while jobs run: mode, backend, which jobs, and how a backend works."""
         if self.path is None:
             return
-        fresh = read_config(self.path)
-        for name in FIXED:
-            if getattr(fresh, name) != getattr(self.config, name):
-                raise OSError(f"{self.path}: {name} cannot change while hostd runs; restart it")
-        attached = {flow: self.monitor.sockets_of(flow) for flow in self.agent.flows}
-        self.enforcer.close()
-        try:
-            self.enforcer = Enforcer(fresh, self.slots.length_ns)
-        except CannotEnforce as error:
-            self.enforcer = Enforcer(self.config, self.slots.length_ns)
-            raise OSError(str(error)) from None
-        finally:
-            for flow, sockets in attached.items():
-                self.enforcer.attach(flow, sockets)
+        fresh, before = read_config(self.path), self.config
+        changed = {one.name for one in fields(fresh) if getattr(fresh, one.name) != getattr(before, one.name)}
+        if fixed := changed - {*OF_JOBS, *OF_ENFORCING}:
+            raise OSError(f"{self.path}: {min(fixed)} cannot change while hostd runs; restart it")
+        if self.enforcer.released or changed & {*OF_ENFORCING}:
+            try:
+                self.enforcer.reconfigure(fresh)
+            except CannotEnforce as error:
+                raise OSError(f"{self.path}: {error}") from None
         self.config = fresh
-        if fresh.jobs is not None:
-            self._take([JobLeft(job) for job in self.agent.jobs if job not in fresh.jobs])
+        leaving = [JobLeft(job) for job in self.agent.jobs if not self._wanted(job)]
+        joining = [job for job in self.monitor.jobs if self._wanted(job) and job not in self.agent.jobs]
+        self._take([*leaving, *(event for job in joining for event in self.monitor.introduce(job))])
+        _log.info("%s with %s from now on", fresh.mode, self.enforcer.backend.name)
 
     def alive(self) -> bool:
-        return self.clock.own_ns() - self._round_ns < ALIVE_SLOTS * self.slots.length_ns
+        late_ns = self.clock.own_ns() - min(self._beat_ns, self.monitor.due_ns)
+        return late_ns < ALIVE_SLOTS * self.slots.length_ns
 
     def _close_enforcer(self) -> None:
         self.enforcer.close()
@@ -174,22 +177,40 @@ class HostDaemon:
     # ---- What happens ----
 
     async def _watch(self) -> None:
-        while True:
-            self._round_ns = self.clock.own_ns()
-            events = self.monitor.poll(self._round_ns)
-            if events and self.config.mode != "observe":
-                self._take(event for event in events if self._allowed(event))
-            await asyncio.sleep(POLL_S if self.monitor.jobs else IDLE_POLL_S)
+        """Ends with the first fault of a callback: they are cheaper than tasks, but nobody waits for them."""
+        try:
+            self._look()
+            await self._fault
+        finally:
+            self._looking.cancel()
+
+    def _look(self) -> None:
+        events = self.monitor.poll(self.clock.own_ns())
+        if events and self.config.mode != "observe":
+            self._take(event for event in events if self._allowed(event))
+        delay_ns = max(0, self.monitor.due_ns - self.clock.own_ns())
+        self._looking = self._call(delay_ns / 1e9, self._look)
+
+    def _call(self, delay_s: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
+        """Later, and what it raises ends the daemon as a task's fault would."""
+
+        def guarded() -> None:
+            try:
+                callback()
+            except Exception as error:
+                if not self._fault.done():
+                    self._fault.set_exception(error)
+
+        return asyncio.get_running_loop().call_later(delay_s, guarded)
 
     async def _beat(self) -> None:
-        """Once per slot: the guardian hears from us, and a slot without a decision is counted."""
+        """Once per slot: the guardian hears from us."""
         while True:
             slot = self.slots.index(self.clock.now_ns())
+            self._beat_ns = self.clock.own_ns()
             self.enforcer.beat()
+            self._judge(slot)
             live = self.agent.live_flows()
-            if live and self.agent.policy.paced and self._decided_slot < slot - 1:
-                self.missed_slots += 1
-                self.instruments.missed_slots.inc()
             self.achieved.sample(self.clock.own_ns(), [(flow.id, flow.volume_bytes) for flow in live])
             await asyncio.sleep((self.slots.end_ns(slot) - self.clock.now_ns()) / 1e9 + 1e-4)
 
@@ -199,10 +220,12 @@ class HostDaemon:
             self.enforcer.refresh()
             self._publish()
 
+    def _wanted(self, job: str) -> bool:
+        return self.config.mode != "observe" and (self.config.jobs is None or job in self.config.jobs)
+
     def _allowed(self, event: HostEvent) -> bool:
         """Jobs that are not on the list never join, and events of a job that has not joined mean nothing."""
-        allowed = self.config.jobs
-        return allowed is None or not isinstance(event, JobJoined) or event.job in allowed
+        return not isinstance(event, JobJoined) or self._wanted(event.job)
 
     def _sockets_changed(self, flow: FlowId, sockets: tuple[DataSocket, ...]) -> None:
         if flow in self.agent.flows:
@@ -224,42 +247,56 @@ class HostDaemon:
     def _feedback(self, feedback: Feedback) -> None:
         if not self.terms_refused:
             self.silent = feedback.silent
-            self._take([feedback])
+            self._take([feedback], {grant.flow.job for grant in feedback.grants}, let_go=True)
 
     def _lost(self) -> None:
         _log.warning("the switch is gone; deciding alone until it returns")
-        self._take([SwitchLost()])
+        self._take([SwitchLost()], self.agent.jobs)
 
     def _ring(self) -> None:
         self._timer = None
-        self._take([Tick()])
+        self._take([Tick()], self.agent.jobs)
 
     # ---- Deciding ----
 
-    def _take(self, events: Iterable[HostEvent]) -> None:
-        """Counters first, then what happened, then the effects in one go."""
+    def _take(self, events: Iterable[HostEvent], concerned: Container[str] = (), let_go: bool = False) -> None:
+        """What the jobs concerned have sent, then what happened, then the effects in one go."""
         began = time.perf_counter()
         now_ns = self.clock.now_ns()
+        self._judge(self.slots.index(now_ns))
         self._decided_slot = self.slots.index(now_ns)
         effects: list[Effect] = []
-        moved = self.monitor.progress() if self.agent.policy.paced else ()
+        moved: tuple[tuple[FlowId, float], ...] = ()
+        if concerned and self.agent.policy.paced:
+            moved = self.monitor.progress(self.clock.own_ns(), concerned, let_go)
         for event in (*([Progress(moved)] if moved else []), *events):
-            if isinstance(event, JobLeft) and event.job in self.agent.jobs:
-                leaving = [flow.id for flow in self.agent.jobs[event.job].flows]
-            else:
-                leaving = []
+            before = set(self.agent.flows) if isinstance(event, JobJoined | JobLeft) else None
             done = self.agent.handle(event, now_ns)
             self._record(now_ns, event, done)
             effects += done
-            if isinstance(event, JobJoined):
-                for spec in event.flows:
-                    self.enforcer.attach(spec.flow, self.monitor.sockets_of(spec.flow))
-            for flow in leaving:
-                self.enforcer.detach(flow)
-                self.instruments.forget_flow(flow.job, str(flow))
+            if before is not None:
+                self._attach(before)
         self._perform(effects)
         self._arm(now_ns)
-        self.instruments.decision.observe(time.perf_counter() - began)
+        took_s = time.perf_counter() - began
+        self.decisions.note(took_s)
+        self.instruments.decision.observe(took_s)
+
+    def _judge(self, slot: int) -> None:
+        """Counts the slots before this one that passed without a decision while flows had bytes to send."""
+        missed = slot - 1 - max(self._decided_slot, self._judged_slot)
+        self._judged_slot = max(self._judged_slot, slot - 1)
+        if missed > 0 and self.agent.policy.paced and self.agent.live_flows():
+            self.missed_slots += missed
+            self.instruments.missed_slots.inc(missed)
+
+    def _attach(self, before: set[FlowId]) -> None:
+        """The enforcer holds the sockets of exactly the flows that the agent knows."""
+        for flow in before - self.agent.flows.keys():
+            self.enforcer.detach(flow)
+            self.instruments.forget_flow(flow.job, str(flow))
+        for flow in self.agent.flows.keys() - before:
+            self.enforcer.attach(flow, self.monitor.sockets_of(flow))
 
     def _perform(self, effects: Iterable[Effect]) -> None:
         limits: dict[FlowId, Limit] = {}
@@ -280,7 +317,7 @@ class HostDaemon:
         deadline_ns = self.agent.next_deadline()
         if deadline_ns is not None:
             delay_s = max(0.0, (deadline_ns - now_ns) / 1e9)
-            self._timer = asyncio.get_running_loop().call_later(delay_s, self._ring)
+            self._timer = self._call(delay_s, self._ring)
 
     def _record(self, now_ns: int, event: HostEvent, effects: list[Effect]) -> None:
         journal: TextIO | None = self._journal
@@ -293,6 +330,8 @@ class HostDaemon:
         kernel = self.enforcer.read_back()
         instruments = self.instruments
         instruments.switch_silent.set(self.agent.isolated)
+        instruments.fail_opens.inc(self.enforcer.fail_opens - self._fail_opens)
+        self._fail_opens = self.enforcer.fail_opens
         for flow in self.agent.flows.values():
             names = (flow.id.job, str(flow.id))
             instruments.requested_rate.labels(*names).set(flow.rate_bps)
@@ -308,5 +347,4 @@ class HostDaemon:
 
     def _release(self, _arguments: dict[str, object]) -> dict[str, object]:
         self.enforcer.release()
-        self.instruments.fail_opens.inc()
         return {"released": True}

@@ -37,8 +37,8 @@ class Enforcer:
         self._repeats = RepeatLimit()
         self._lease: Lease | None = None
         self.backend: Backend = ObserveBackend()
-        if config.mode == "enforce":
-            self._open()
+        self.released = False  # an operator lifted everything
+        self._open()
 
     @property
     def guardian_pid(self) -> int | None:
@@ -75,8 +75,23 @@ class Enforcer:
     def release(self) -> None:
         """Lifts everything and sets nothing any more, until the next start or reload."""
         self._close()
-        self.backend = ObserveBackend()
+        self.released = True
         self.fail_opens += 1
+
+    def reconfigure(self, config: HostConfig) -> None:
+        """Another mode or backend; raises CannotEnforce and goes on as before if that does not work here."""
+        before, self._config = self._config, config
+        self._close()
+        try:
+            self._open()
+            self.released = False
+        except CannotEnforce:
+            self._config = before
+            if not self.released:
+                self._open_or_observe()
+            raise
+        finally:
+            self._set_again()
 
     def close(self) -> None:
         self._close()
@@ -85,6 +100,8 @@ class Enforcer:
 
     def _open(self) -> None:
         config = self._config
+        if config.mode != "enforce":
+            return
         try:
             journal = Journal(config.lease_journal)
             self._lease = Lease(journal, self._slot_ns)
@@ -123,7 +140,8 @@ class Enforcer:
     def _close(self) -> None:
         if self._lease is not None:
             lease, self._lease = self._lease, None
-            self._count(self.backend.close())
+            backend, self.backend = self.backend, ObserveBackend()
+            self._count(backend.close())
             for key, problem in lease.close().items():
                 self._count([Trouble(None, f"could not restore {key}: {problem}")])
 
@@ -131,14 +149,22 @@ class Enforcer:
         _log.warning("every limit was lifted, beginning anew: %s", reason)
         self.fail_opens += 1
         self._close()
+        self._open_or_observe()
+        self._set_again()
+
+    def _open_or_observe(self) -> None:
         try:
             self._open()
         except CannotEnforce as error:
             _log.error("observing from now on: %s", error)
-            self.backend = ObserveBackend()
-        for flow, sockets in self._attached.items():
-            self._count(self.backend.attach(flow, sockets))
-        self._count(self.backend.apply(list(self._limits.values())))
+
+    def _set_again(self) -> None:
+        try:
+            for flow, sockets in self._attached.items():
+                self._count(self.backend.attach(flow, sockets))
+            self._count(self.backend.apply(list(self._limits.values())))
+        except (OSError, CannotEnforce, Revoked) as error:  # revoked once more: the next beat begins anew
+            self._count([Trouble(None, str(error))])
 
     # ---- Trouble ----
 

@@ -92,6 +92,11 @@ class JobWatch:
             events += self._finish(facts)
         return events
 
+    def introduce(self, facts: JobFacts) -> list[HostEvent]:
+        """The job as it is now, for whoever did not listen: it joins, and what it sends is ready."""
+        ready = (FlowReady(self._flow(ends), facts.iteration) for ends in sorted(self.live))
+        return [self._joined(facts), *ready] if self.sizes else []
+
     def left(self) -> list[HostEvent]:
         joined, self.sizes, self.live = bool(self.sizes), {}, set()
         return [JobLeft(self.job)] if joined else []
@@ -166,10 +171,13 @@ class JobWatch:
     def _join(self, sizes: Mapping[Ends, float], facts: JobFacts) -> list[HostEvent]:
         self._samples.clear()
         self.sizes = {ends: size for ends, size in sizes.items() if size > 0}
+        return [self._joined(facts)]
+
+    def _joined(self, facts: JobFacts) -> JobJoined:
         received = {ends: size for ends, size in self._sources.items() if size > 0}
         specs = tuple(self._spec(ends, received, facts.members) for ends in sorted(self.sizes))
         feeds = tuple((spec.flow, self._followers(spec.flow, received, facts.members)) for spec in specs)
-        return [JobJoined(self.job, specs, feeds)]
+        return JobJoined(self.job, specs, feeds)
 
     # ---- Flows ----
 

@@ -1,20 +1,25 @@
 """What the jobs of this host do: counters in shared memory and in the kernel, turned into events (job_watch.py).
 
-Looking must cost next to nothing while nothing happens:
+Looking must cost next to nothing, and waking up to look costs more than looking: some 50 to 100 µs of CPU a time. So
+every job has a time at which it is looked at next, on a grid that makes their times coincide:
 
-    every POLL       one word per process: has it had an event since?                 2 µs for a host's jobs
-    if it has        all its counters, and what its sockets have sent                 some 100 µs a process
-    every second     new and dead processes, new and closed sockets
+    learning     LOOK_NS from now
+    computing    LOOK_NS from now once it could begin to send: at SOONEST of the shortest compute phase seen lately;
+                 before, then
+    sending      after half the time in which it could be through at the line's rate, counted from the last decision
+                 or look: hardly ever in the middle of a burst, often at its end, where hand-over depends on it
+    held back    (at its speed it would need longer than MARKS_NS) with all others of its kind, every MARKS_NS
 
-While a job sends it is read again when half the time has passed in which it could be through at the line's rate:
-seldom in the middle of a burst, often at its end, where hand-over depends on it.
+A look is one word per process: has it had an event since? If so, its counters are read and what its sockets have
+sent. Once a second: new and dead processes, new and closed sockets.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from flowcore.messages import HostEvent
+from flowcore.messages import FlowReady, HostEvent, IterationEnded
 from flowcore.patterns import FlowId, Role
 from flowcore.units import transfer_ns
 from hostd.job_watch import Ends, JobFacts, JobWatch
@@ -24,13 +29,32 @@ from nccl_shim.layout import Kind, Source
 from nccl_shim.layout import Role as ShimRole
 from nccl_shim.reader import ProcessView, Reader
 
-SHORTEST_READ_NS = 4_000_000
-LONGEST_READ_NS = 30_000_000
+LOOK_NS = 2_000_000  # how late a burst may be noticed
+SHORTEST_READ_NS = 2 * LOOK_NS
+MARKS_NS = 100_000_000  # all sending jobs are read: an iteration may turn out much smaller than the last ones
+SOONEST, PHASES = 0.75, 8
 HOUSEKEEPING_NS = 1_000_000_000
+IDLE_NS = 100_000_000  # without jobs: so late may a first one be noticed
 LEARNING_LOOK_NS = 100_000_000  # a job that has not joined yet may be opening its connections
 
 # Ethernet, IP and TCP headers: 1514 bytes on the wire for 1448 of data (MTU 1500, timestamps).
 WIRE_PER_PAYLOAD = 1514 / 1448
+
+
+@dataclass(slots=True)
+class _Speed:
+    """Of a job's flow that has most to send, between two readings that are not too close."""
+
+    bytes_per_ns: float = 0.0
+    _at_ns: int = 0
+    _left_bytes: float = 0.0
+
+    def needs_longer(self, left_bytes: float, now_ns: int, than_ns: int) -> bool:
+        """As fast as it was lately."""
+        if now_ns - self._at_ns >= LOOK_NS:
+            self.bytes_per_ns = max(0.0, self._left_bytes - left_bytes) / (now_ns - self._at_ns)
+            self._at_ns, self._left_bytes = now_ns, left_bytes
+        return self.bytes_per_ns * than_ns < left_bytes
 
 
 @dataclass(slots=True)
@@ -46,8 +70,12 @@ class _Job:
     meters: dict[Ends, FlowMeter] = field(default_factory=dict)
     sockets: dict[Ends, tuple[DataSocket, ...]] = field(default_factory=dict)
     facts: JobFacts | None = None
-    due_ns: int = 0  # when to read it again while it sends
-    looked_ns: int = 0
+    due_ns: int = 0  # when to look at it again
+    read_ns: int = 0  # when its counters were last read
+    looked_ns: int = 0  # when its sockets were last looked for
+    ended_ns: int | None = None  # its last iteration, while it computes
+    speed: _Speed = field(default_factory=_Speed)
+    compute_ns: deque[int] = field(default_factory=lambda: deque(maxlen=PHASES))
 
 
 class Monitor:
@@ -68,32 +96,48 @@ class Monitor:
         self._on_sockets = on_sockets
         self._housekeeping_ns = 0
 
+    @property
+    def due_ns(self) -> int:
+        """When to poll next."""
+        return min([self._housekeeping_ns, *(job.due_ns for job in self.jobs.values())])
+
     def poll(self, now_ns: int) -> list[HostEvent]:
         if now_ns >= self._housekeeping_ns:
-            self._housekeeping_ns = now_ns + HOUSEKEEPING_NS
+            self._housekeeping_ns = now_ns + (HOUSEKEEPING_NS if self.jobs else IDLE_NS)
             self._reader.reap()
             return self._read_all(now_ns)
-        due = {name: job for name, job in self.jobs.items() if not job.watch.live or now_ns >= job.due_ns}
+        due = {name: job for name, job in self.jobs.items() if now_ns >= job.due_ns}
         to_read = {name: job for name, job in due.items() if job.watch.live}
         for view in self._reader.poll_stirred(due):
             job = due[view.snapshot.job]
             if view.host_pid in job.processes:
                 job.processes[view.host_pid].view = view
                 to_read[view.snapshot.job] = job
-        return [event for job in to_read.values() for event in self._read_job(job, now_ns)]
+        events = [event for job in to_read.values() for event in self._read_job(job, now_ns)]
+        for job in due.values():
+            self._schedule(job, now_ns)
+        return events
 
-    def progress(self) -> tuple[tuple[FlowId, float], ...]:
-        """What every live flow has sent in its iteration, read now."""
+    def progress(
+        self, now_ns: int, jobs: Container[str], let_go: bool = False
+    ) -> tuple[tuple[FlowId, float], ...]:
+        """What every live flow of these jobs has sent in its iteration, read now; `let_go`: they get other rates."""
         moved: list[tuple[FlowId, float]] = []
-        for job in self.jobs.values():
-            if job.watch.live and job.facts is not None:
+        for name, job in self.jobs.items():
+            if job.watch.live and job.facts is not None and name in jobs:
                 job.facts = self._measured(job, job.facts)
+                self._schedule(job, now_ns, let_go)
                 moved += job.watch.progress(job.facts)
         return tuple(moved)
 
     def sockets_of(self, flow: FlowId) -> tuple[DataSocket, ...]:
         job = self.jobs.get(flow.job)
         return job.sockets.get((flow.role, flow.target), ()) if job else ()
+
+    def introduce(self, name: str) -> list[HostEvent]:
+        """What somebody must hear who has missed the job's events so far."""
+        job = self.jobs[name]
+        return job.watch.introduce(job.facts) if job.facts is not None else []
 
     def close(self) -> None:
         self._reader.close()
@@ -114,6 +158,7 @@ class Monitor:
             self._who_is_there(job, processes)
             self._look(job, now_ns)
             events += self._read_job(job, now_ns)
+            self._schedule(job, now_ns)
         return events
 
     def _who_is_there(self, job: _Job, views: Iterable[ProcessView]) -> None:
@@ -144,11 +189,34 @@ class Monitor:
             received_bytes={},
         )
         job.facts = self._measured(job, facts)
+        job.read_ns = now_ns
         events = job.watch.observe(job.facts)
-        left_bytes = max((job.watch.sizes[ends] - sent for ends, sent in job.watch.sent(job.facts)), default=0.0)
-        half_ns = transfer_ns(left_bytes, self._nic_bps) // 2
-        job.due_ns = now_ns + min(max(half_ns, SHORTEST_READ_NS), LONGEST_READ_NS)
+        self._time_phases(job, events, now_ns)
         return events
+
+    def _time_phases(self, job: _Job, events: Iterable[HostEvent], now_ns: int) -> None:
+        for event in events:
+            match event:
+                case IterationEnded():
+                    job.ended_ns = now_ns
+                case FlowReady() if job.ended_ns is not None:
+                    job.compute_ns.append(now_ns - job.ended_ns)
+                    job.ended_ns = None
+
+    def _schedule(self, job: _Job, now_ns: int, let_go: bool = False) -> None:
+        """When to look at it again; `let_go`: what it sent so far says nothing about what it will."""
+        due_ns = now_ns + LOOK_NS
+        if job.watch.live and job.facts is not None:
+            left_bytes = max(job.watch.sizes[ends] - sent for ends, sent in job.watch.sent(job.facts))
+            marks_ns = (job.read_ns // MARKS_NS + 1) * MARKS_NS
+            if let_go or not job.speed.needs_longer(left_bytes, now_ns, MARKS_NS):
+                half_ns = transfer_ns(left_bytes, self._nic_bps) // 2
+                due_ns = min(now_ns + max(half_ns, SHORTEST_READ_NS), marks_ns)
+            else:
+                due_ns = marks_ns
+        elif job.ended_ns is not None and job.compute_ns:
+            due_ns = max(due_ns, job.ended_ns + round(SOONEST * min(job.compute_ns)))
+        job.due_ns = due_ns - due_ns % LOOK_NS
 
     def _measured(self, job: _Job, facts: JobFacts) -> JobFacts:
         """The same with what the sockets have carried by now."""

@@ -51,7 +51,10 @@ def status(daemon: "HostDaemon") -> dict[str, object]:
         "slot": daemon.slots.index(daemon.clock.now_ns()),
         "slot_ms": daemon.slots.length_ns / 1e6,
         "missed_slots": daemon.missed_slots,
+        "decisions": daemon.decisions.count,
+        "decision_ms": daemon.decisions.percentiles_ms(),
         "fail_opens": daemon.enforcer.fail_opens,
+        "released": daemon.enforcer.released,
         "switch": {
             "address": config.switch,
             "connected": bool(stream and stream.connected),

@@ -14,20 +14,18 @@ is lost to the books.
 import socket
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from hostd.borrow import Gone, borrowed
+from hostd.borrow import Gone, take
 from hostd.sockets import DataSocket
 
-# struct tcp_info, offsets that have not moved since 4.19; an older kernel returns fewer bytes.
-_STATE_AT, _SND_MSS_AT, _RTT_US_AT = 0, 16, 68
-_ACKED_AT, _RECEIVED_AT, _NOTSENT_AT, _RETRANS_AT = 120, 128, 144, 208
-_INFO_BYTES = 216
+# Of struct tcp_info, at offsets that have not moved since 4.19: state at 0, snd_mss 16, rtt 68, bytes_acked 120,
+# bytes_received 128, notsent_bytes 144, bytes_retrans 208. An older kernel returns fewer bytes.
+_INFO = struct.Struct("=B15xI48xI48xQQ8xI60xQ")
 TCP_ESTABLISHED, TCP_CLOSE_WAIT = 1, 8
 
 
-@dataclass(frozen=True, slots=True)
-class TcpCounters:
+class TcpCounters(NamedTuple):
     sending: bool  # the connection is open in our direction
     acked_bytes: int
     received_bytes: int
@@ -37,16 +35,11 @@ class TcpCounters:
     mss_bytes: int
 
     @classmethod
-    def of(cls, theirs: socket.socket) -> "TcpCounters":
-        info = theirs.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES).ljust(_INFO_BYTES, b"\0")
-        [mss_bytes] = struct.unpack_from("=I", info, _SND_MSS_AT)
-        [rtt_us] = struct.unpack_from("=I", info, _RTT_US_AT)
-        [acked_bytes] = struct.unpack_from("=Q", info, _ACKED_AT)
-        [received_bytes] = struct.unpack_from("=Q", info, _RECEIVED_AT)
-        [waiting_bytes] = struct.unpack_from("=I", info, _NOTSENT_AT)
-        [retransmitted_bytes] = struct.unpack_from("=Q", info, _RETRANS_AT)
-        sending = info[_STATE_AT] in (TCP_ESTABLISHED, TCP_CLOSE_WAIT)
-        return cls(sending, acked_bytes, received_bytes, waiting_bytes, retransmitted_bytes, rtt_us, mss_bytes)
+    def of(cls, theirs: socket.SocketType) -> "TcpCounters":
+        info = theirs.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO.size).ljust(_INFO.size, b"\0")
+        state, mss, rtt_us, acked, received, waiting, retransmitted = _INFO.unpack(info)
+        sending = state in (TCP_ESTABLISHED, TCP_CLOSE_WAIT)
+        return cls(sending, acked, received, waiting, retransmitted, rtt_us, mss)
 
 
 class FlowMeter:
@@ -66,8 +59,11 @@ class FlowMeter:
         self.waiting_bytes = self.rtt_us = 0
         for one in sockets:
             try:
-                with borrowed(one.pid, one.fd, one.cookie) as theirs:
+                theirs = take(one.pid, one.fd, one.cookie)
+                try:
                     counters = TcpCounters.of(theirs)
+                finally:
+                    theirs.close()
             except (Gone, OSError):
                 self.lost += 1
                 continue

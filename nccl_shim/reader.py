@@ -9,9 +9,8 @@ with Reader() as reader:
 import os
 import time
 from collections.abc import Container
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 from nccl_shim.identity import identity_from_env
 from nccl_shim.layout import FILE_SUFFIX, Kind
@@ -20,8 +19,7 @@ from nccl_shim.segment_file import SegmentFile
 from nccl_shim.snapshot import IterationMark, NotASegment, ProcessSnapshot
 
 
-@dataclass(frozen=True)
-class ProcessView:
+class ProcessView(NamedTuple):
     """A process, what it does now and what it is known to do."""
 
     snapshot: ProcessSnapshot

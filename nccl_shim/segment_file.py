@@ -38,6 +38,7 @@ class SegmentFile:
             if header.uid != self._uid:
                 raise NotASegment(f"claims uid {header.uid} but belongs to {self._uid}")
             self.job = header.job.decode(errors="replace")
+            self._claimed = 0
             self._writer = (header.pid, header.pid_start_ticks, header.pid_namespace)
             self.host_pid = host_pid(*self._writer)
             owner = self._uid if self.host_pid is None else owner_of(self.host_pid)
@@ -53,10 +54,13 @@ class SegmentFile:
 
     def read(self) -> ProcessSnapshot:
         """The counters now; raises NotASegment when the file was cut."""
-        header = parse_header(os.pread(self._file, layout.HEADER_BYTES, 0))
-        claimed = min(header.records_claimed, layout.RECORD_COUNT)
-        raw = os.pread(self._file, layout.HEADER_BYTES + claimed * layout.RECORD_BYTES, 0)
-        header = parse_header(raw)
+        claimed = self._claimed  # as many as the last time, or once more
+        while True:
+            raw = os.pread(self._file, layout.HEADER_BYTES + claimed * layout.RECORD_BYTES, 0)
+            header = parse_header(raw)
+            if header.records_claimed <= claimed or claimed == layout.RECORD_COUNT:
+                break
+            claimed = self._claimed = min(header.records_claimed, layout.RECORD_COUNT)
         mark, attempts = parse_mark(header), 0
         while mark is None and attempts < _MARK_ATTEMPTS:
             attempts += 1

@@ -1,0 +1,136 @@
+"""hostd as a whole: two hosts of a testbed, synthetic jobs between them, daemons as an operator starts them.
+
+Iterations of a job alone take some 0.15 s, of which the link is busy for 0.05 s.
+"""
+
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from bench.daemons import DaemonProcess, hostd, switchd
+from bench.jobs_crew import Crew
+from bench.jobs_launch import nursery_environment, parts_of
+from bench.jobs_nursery import Nursery
+from bench.testbed.leftovers import new_directory
+from bench.testbed.network import Testbed
+from flowcore.scenario import JobSpec, Pattern, Scenario, SlotsSpec
+from flowcore.topology import star
+from hostd.sockets import DataSocket, ProcessSockets
+from tests.hostd.conftest import Wire, wait_until
+
+LINK_GBPS = 0.2
+SLOTS = SlotsSpec(60.0)
+SETTLED_S = 20.0  # for anything that should happen soon, on a busy machine
+
+
+class Cluster:
+    def __init__(self, nursery: Nursery, stack: ExitStack) -> None:
+        self.topology = star(2, LINK_GBPS)
+        self.directory = new_directory()
+        stack.callback(shutil.rmtree, self.directory, ignore_errors=True)
+        self.testbed = stack.enter_context(Testbed(self.topology))
+        for host in self.topology.hosts:
+            (self.directory / host).mkdir()
+        self._nursery, self._stack = nursery, stack
+        self._wire = Wire(self.testbed.nodes["h0"], self.testbed.nodes["h1"], stack)
+        self._jobs: list[JobSpec] = []
+
+    # ---- Jobs ----
+
+    def jobs(
+        self, *names: str, model_mb: float = 1.25, compute_s: float = 0.1, iterations: int | None = None
+    ) -> Crew:
+        """Starts them, each with a worker on both hosts."""
+        specs = [
+            JobSpec(name, Pattern.ALLREDUCE, ("h0", "h1"), (), model_mb, compute_s, iterations, 0.0, 0.0)
+            for name in names
+        ]
+        before, self._jobs = self._jobs, [*self._jobs, *specs]
+        scenario = Scenario("test", 1, None, SLOTS, self.topology, tuple(self._jobs), ())
+        parts = parts_of(scenario, 1, "synthetic", self.testbed.addresses, self.directory)
+        fresh = [part for part in parts if part.job not in {job.name for job in before}]
+        crew = self._stack.enter_context(Crew(self._nursery, self.testbed, fresh, self.directory))
+        crew.await_ready()
+        crew.go()
+        return crew
+
+    def run(self, crew: Crew, holds: Callable[[], object], limit_s: float = SETTLED_S) -> float:
+        """Lets the jobs go on until it holds; how long that took."""
+        began_s = time.monotonic()
+        crew.follow(lambda: bool(holds()), time.monotonic_ns() + round(limit_s * 1e9))
+        assert holds(), "it never came"
+        return time.monotonic() - began_s
+
+    def pause(self, crew: Crew, duration_s: float) -> None:
+        """Lets the jobs go on for a while."""
+        crew.follow(lambda: False, time.monotonic_ns() + round(duration_s * 1e9))
+
+    def sockets(self, crew: Crew, host: str = "h0") -> tuple[DataSocket, ...]:
+        """The data sockets of the crew's jobs on this host that lead to the other one."""
+        members = [member for member in crew.members if member.part.host == host]
+        processes = [ProcessSockets(member.pid) for member in members]
+        self.run(crew, lambda: all((one.look() or True) and one.sockets for one in processes))
+        return tuple(one for process in processes for one in process.sockets)
+
+    # ---- Daemons ----
+
+    def hostd(self, host: str = "h0", slot_ms: float = 60.0, start: bool = True, **options: Any) -> DaemonProcess:
+        """Alone by default; started, and answering."""
+        slots = replace(SLOTS, length_ms=slot_ms)
+        options = {"with_switch": False, **options}
+        daemon = hostd(self.testbed, host, self.directory, slots, **options)
+        if start:
+            self.start(daemon)
+        return daemon
+
+    def switchd(self, slot_ms: float = 60.0) -> DaemonProcess:
+        daemon = switchd(self.testbed, self.topology.switches[0], self.directory, replace(SLOTS, length_ms=slot_ms))
+        return self._stack.enter_context(daemon)
+
+    def start(self, daemon: DaemonProcess) -> None:
+        self._stack.enter_context(daemon)
+        daemon.await_hostd()
+
+    def state(self, sockets: tuple[DataSocket, ...] = ()) -> object:
+        """Everything on h0 that hostd may change."""
+        return self._wire.state(sockets)
+
+
+@pytest.fixture(scope="module")
+def nursery() -> Iterator[Nursery]:
+    with Nursery(["bench.workload.synthetic"], nursery_environment()) as made:
+        yield made
+
+
+@pytest.fixture
+def cluster(nursery: Nursery) -> Iterator[Cluster]:
+    with ExitStack() as stack:
+        yield Cluster(nursery, stack)
+
+
+def edit(daemon: DaemonProcess, old: str, new: str) -> None:
+    """Its configuration file; it hears of it when it is told."""
+    text = daemon.config_path.read_text()
+    assert old in text
+    daemon.config_path.write_text(text.replace(old, new))
+
+
+def reload(daemon: DaemonProcess, said: str) -> None:
+    """Until it has logged what it made of it."""
+    seen = daemon.log().count(said)
+    daemon.signal(signal.SIGHUP)
+    wait_until(lambda: daemon.log().count(said) > seen, SETTLED_S)
+
+
+def flows(status: dict[str, Any]) -> list[dict[str, Any]]:
+    return [flow for job in status["jobs"] for flow in job["flows"]]
+
+
+def joined(daemon: DaemonProcess) -> set[str]:
+    return {job["name"] for job in daemon.status()["jobs"] if job["controlled"]}

@@ -1,0 +1,103 @@
+"""However hostd ends or hangs, its flows run free within ten slots and the kernel is as it was before.
+
+The configuration believes in a link of a twentieth of the real one, so that the jobs are held at 5 % of the link.
+"""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from bench.daemons import DaemonProcess
+from bench.jobs_crew import Crew
+from tests.hostd.cluster import LINK_GBPS, Cluster, cluster, edit, flows, joined, nursery
+from tests.hostd.conftest import wait_until
+
+__all__ = ["cluster", "nursery"]  # fixtures
+
+SLOT_MS = 100.0
+TEN_SLOTS_S = 10 * SLOT_MS / 1e3
+HELD_PART = 0.05
+HELD_BPS = HELD_PART * LINK_GBPS * 1e9
+FAULTY = Path(__file__).with_name("faulty_hostd.py")
+
+
+class Held:
+    def __init__(self, cluster: Cluster, tmp_path: Path, backend: str) -> None:
+        self.cluster, self.fault = cluster, tmp_path / "fault"
+        self.crew: Crew = cluster.jobs("a", "b", model_mb=2.5)
+        self.sockets = cluster.sockets(self.crew)
+        self.before = cluster.state(self.sockets)
+        self.daemon: DaemonProcess = cluster.hostd(backend=backend, slot_ms=SLOT_MS, start=False)
+        self.daemon.argv[1:3] = [str(FAULTY), str(self.fault)]
+        edit(self.daemon, f"link_gbps = {LINK_GBPS}", f"link_gbps = {HELD_PART * LINK_GBPS}")
+        cluster.start(self.daemon)
+        self.await_held()
+
+    def await_held(self) -> None:
+        """Until every flow has a limit in the kernel, and all of them together no more than hostd believes in."""
+
+        def held() -> bool:
+            rates = [flow["kernel_bps"] for flow in flows(self.daemon.status()) if flow["live"]]
+            return bool(rates) and None not in rates and sum(rates) <= 1.1 * HELD_BPS
+
+        self.cluster.run(self.crew, lambda: joined(self.daemon) == {"a", "b"})
+        self.cluster.run(self.crew, held)
+        assert self.state() != self.before
+
+    def state(self) -> object:
+        return self.cluster.state(self.sockets)
+
+    def is_free_within(self, limit_s: float) -> None:
+        assert wait_until(lambda: self.state() == self.before) < limit_s
+        sent = self.sent_bytes()
+        self.cluster.pause(self.crew, 1.0)
+        assert self.sent_bytes() - sent > 2 * HELD_BPS / 8, "they still send at the rate they were held at"
+
+    def sent_bytes(self) -> int:
+        return self.cluster.testbed.link_bytes()["h0->sw"]
+
+
+@pytest.fixture
+def held(cluster: Cluster, tmp_path: Path) -> Held:
+    return Held(cluster, tmp_path, "htb")
+
+
+@pytest.mark.parametrize("backend", ["htb", "pacing"])
+def test_killed(cluster: Cluster, tmp_path: Path, backend: str) -> None:
+    held = Held(cluster, tmp_path, backend)
+    sent = held.sent_bytes()
+    held.cluster.pause(held.crew, 1.0)
+    assert held.sent_bytes() - sent < 2 * HELD_BPS / 8
+    held.daemon.process.kill()
+    held.is_free_within(TEN_SLOTS_S)
+
+
+def test_stopped_and_continued(held: Held) -> None:
+    held.daemon.signal(signal.SIGSTOP)
+    held.is_free_within(TEN_SLOTS_S)
+    held.daemon.signal(signal.SIGCONT)
+    held.await_held()
+    status = held.daemon.status()
+    assert status["fail_opens"] == 1 and status["missed_slots"] > 5
+    assert "beginning anew" in held.daemon.log()
+    assert held.daemon.stop() == 0
+    assert held.state() == held.before
+
+
+def test_a_fault_in_the_loop(held: Held) -> None:
+    held.fault.touch()
+    held.daemon.process.wait(TEN_SLOTS_S + 10)
+    assert held.daemon.process.returncode == 1
+    held.is_free_within(TEN_SLOTS_S)
+    assert "a fault in the loop" in held.daemon.log()
+
+
+def test_the_guardian_killed_first(held: Held) -> None:
+    guardian = held.daemon.status()["guardian_pid"]
+    os.kill(guardian, signal.SIGKILL)
+    wait_until(lambda: held.daemon.status()["guardian_pid"] != guardian)
+    assert held.state() != held.before, "its successor watches over the same limits"
+    held.daemon.process.kill()
+    held.is_free_within(TEN_SLOTS_S)
