@@ -91,7 +91,6 @@ class Tally:
     missed: int = 0
     refused: int = 0
     answered: int = 0
-    counting: bool = False
 
 
 class StreamLost(Exception):
@@ -132,12 +131,11 @@ async def _drive(
         async with asyncio.timeout(START_TIMEOUT_S):
             await asyncio.gather(*(one.open() for one in conversations))
         begin = slots.index(clock.own_ns()) + 2
-        tasks = [asyncio.create_task(one.run(begin, WARM_UP_SLOTS + setup.slots)) for one in conversations]
+        tasks = [asyncio.create_task(one.run(begin, setup.slots)) for one in conversations]
         await _until(slots.start_ns(begin + WARM_UP_SLOTS), clock)
         watched = {switch: psutil.Process(process.pid) for switch, process in processes.items()}
         before, own_s, lo_bytes = _cpu(watched), time.process_time(), _loopback_bytes()
         started_s = time.perf_counter()
-        tally.counting = True
         for slot in range(setup.slots):
             await _until(slots.start_ns(begin + WARM_UP_SLOTS + slot + 1), clock)
             progress(slot + 1, setup.slots)
@@ -185,17 +183,19 @@ class Conversation:
         self._reading = asyncio.create_task(self._read())
 
     async def run(self, begin: int, count: int) -> None:
-        for slot in range(begin, begin + count + 1):
+        """Warms up from slot `begin` on, then is measured for `count` slots."""
+        first, end = begin + WARM_UP_SLOTS, begin + WARM_UP_SLOTS + count
+        for slot in range(begin, end + 1):
             await _until(self._slots.start_ns(slot) + self._phase_ns, self._clock)
             if self._counted and not self._answered:
                 self._tally.missed += 1
-            if slot < begin + count:
-                await self._send()
+            if slot < end:
+                await self._send(counted=slot >= first)
 
-    async def _send(self) -> None:
+    async def _send(self, counted: bool) -> None:
         now_ns = self._clock.own_ns()
         self._number += 1
-        self._answered, self._counted = False, self._tally.counting
+        self._answered, self._counted = False, counted
         self._tally.negotiations += self._counted
         self._sent_s = time.perf_counter()
         try:

@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 # Answers to a few slots; a host this far behind decides by itself by now.
 HOST_OUTBOX = 64
-# A report that is later than its own plan, up to so many horizons, was held up somewhere, perhaps by us. Nothing in it
+# A report later than its own plan, up to so many horizons, was held up somewhere, perhaps by us. Nothing in it
 # is of use any more: to leave it is how a switch with too much to do catches up. What is older has another clock.
 LATE_HORIZONS = 10
 # A ToR's hosts may all ask in the same instant.

@@ -77,7 +77,7 @@ def test_a_small_run() -> None:
     assert (done.returncode, done.stderr) == (0, "")
     found = json.loads(done.stdout)
     assert (found["hosts"], found["switches"], found["slots"], found["phases"]) == (4, 3, 10, "spread")
-    assert 36 <= found["negotiations"] <= 40
+    assert found["negotiations"] == 40
     assert found["missed_slots"] < found["negotiations"]
     assert 0 < found["p50_ms"] <= found["p90_ms"] <= found["p99_ms"]
     assert found["switch_cpu_percent_by_switch"].keys() == {"tor0", "tor1", "spine0"}

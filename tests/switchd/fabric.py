@@ -20,7 +20,7 @@ from wire import control_pb2 as pb
 from wire.calls import PROTOCOL, open_channel, path
 from wire.translate import feedback_from_wire, report_to_wire
 
-PATIENCE_S = 20.0  # on a busy machine; nothing here waits that long for its own sake
+PATIENCE_S = 40.0  # on a busy machine; nothing here waits that long for its own sake
 
 
 def flow(job: str, source: str, target: str) -> FlowId:

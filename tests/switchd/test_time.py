@@ -9,7 +9,7 @@ from flowcore.topology import star, tree
 from service.shared_clock import SharedClock
 from switchd import switch as switch_module
 from switchd.clock_watch import ENOUGH, ClockWatch
-from tests.switchd.fabric import Fabric, claim, flow, until
+from tests.switchd.fabric import PATIENCE_S, Fabric, claim, flow, until
 from wire.calls import open_channel
 from wire.host_stream import HostStream, Terms
 
@@ -101,8 +101,9 @@ async def test_a_switch_follows_the_clock_of_its_first_parent(fabric, monkeypatc
         tor, agg = net.switch("tor0"), net.switch("agg")
         assert tor.clock.own_ns() < agg.clock.own_ns() - 2_000_000_000
         h0 = await net.joined("h0")
-        await h0.ask(claim(TREE, flow("far", "h0", "h3"), 1e8))
-        await until(lambda: abs(tor.clock.now_ns() - agg.clock.now_ns()) < SLOT_NS / 10)
+        async with asyncio.timeout(PATIENCE_S):
+            while abs(tor.clock.now_ns() - agg.clock.now_ns()) > SLOT_NS / 10:  # the best of some samples counts
+                await h0.ask(claim(TREE, flow("far", "h0", "h3"), 1e8))
         assert (await h0.ask(claim(TREE, flow("far", "h0", "h3"), 1e8))).silent == ()
     finally:
         await net.close()
