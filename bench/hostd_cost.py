@@ -28,7 +28,7 @@ from flowcore.topology import star
 
 HOSTS = ("h0", "h1")
 LINK_GBPS = 0.2
-MODEL_MB = 2.5
+MODEL_MB = 6.25  # a quarter of a second of the link
 COMPUTE_S = 0.05
 JOIN_S = 60.0  # a job joins after two iterations, and an iteration takes as long as all jobs' bursts
 SEED = 1

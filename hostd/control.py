@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from service.repeats import RepeatLimit
+
 _log = logging.getLogger(__name__)
 
 Command = Callable[[dict[str, object]], Mapping[str, object]]
@@ -22,6 +24,7 @@ class ControlSocket:
         self._path, self._commands = path, commands
         self._server: asyncio.Server | None = None
         self.refused = 0
+        self._repeats = RepeatLimit()
 
     async def open(self) -> None:
         self._path.unlink(missing_ok=True)  # a predecessor's: the lock says that none is running
@@ -38,18 +41,20 @@ class ControlSocket:
             _, uid, _ = _CREDENTIALS.unpack(
                 writer.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
             )
-            if uid not in (0, os.geteuid()):
-                self.refused += 1
-                _log.warning("refused a control request of user %d", uid)
-                writer.write(b'{"error": "only root and the daemon\'s own user may ask"}\n')
-            else:
-                while line := await asyncio.wait_for(reader.readline(), 10.0):
-                    writer.write(json.dumps(self._answer(line)).encode() + b"\n")
-                    await writer.drain()
+            trusted = uid in (0, os.geteuid())
+            while line := await asyncio.wait_for(reader.readline(), 10.0):
+                answer = self._answer(line) if trusted else self._refuse(uid)
+                writer.write(json.dumps(answer).encode() + b"\n")
+                await writer.drain()
         except (OSError, ValueError, TimeoutError):
             pass  # a line without end, or a client that went away
         finally:
             writer.close()
+
+    def _refuse(self, uid: int) -> Mapping[str, object]:
+        self.refused += 1
+        self._repeats.log(_log, logging.WARNING, uid, "refused a control request of user %d", uid)
+        return {"error": "only root and the daemon's own user may ask"}
 
     def _answer(self, line: bytes) -> Mapping[str, object]:
         try:

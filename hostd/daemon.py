@@ -110,9 +110,9 @@ class HostDaemon:
             metrics = MetricsServer(self.registry, config.metrics)
             self._open.callback(metrics.close)
         commands = {"status": self._status, "explain": self._explain, "release": self._release}
-        control = ControlSocket(config.control_socket, commands)
-        await control.open()
-        self._open.push_async_callback(control.close)
+        self.control = ControlSocket(config.control_socket, commands)
+        await self.control.open()
+        self._open.push_async_callback(self.control.close)
         if config.switch is not None:
             await self._open_stream(config.switch)
         _log.info("%s with %s, policy %s", config.mode, self.enforcer.backend.name, config.policy)

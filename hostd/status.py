@@ -55,6 +55,7 @@ def status(daemon: "HostDaemon") -> dict[str, object]:
         "decision_ms": daemon.decisions.percentiles_ms(),
         "fail_opens": daemon.enforcer.fail_opens,
         "released": daemon.enforcer.released,
+        "control_refused": daemon.control.refused,
         "switch": {
             "address": config.switch,
             "connected": bool(stream and stream.connected),

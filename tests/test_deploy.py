@@ -13,11 +13,12 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from flowcore.fields import Value
-from flowcore.policy import POLICIES
+from hostd.config import _TOP as HOST_KEYS
+from hostd.config import read_config as read_host_config
 from service.address import host_port
 from service.instruments import HostInstruments, SwitchInstruments
-from service.tls import tls_files
+from switchd.config import _TOP as SWITCH_KEYS
+from switchd.config import parse_config as parse_switch_config
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
 UNITS = ["hostd.service", "switchd@.service"]
@@ -81,19 +82,23 @@ def test_systemd_understands_every_line(unit: str, tmp_path: Path) -> None:
 # ---- Configurations ----
 
 
-def test_example_configurations() -> None:
-    host = tomllib.loads((DEPLOY / "hostd.toml").read_text())
-    switch = tomllib.loads((DEPLOY / "switchd.toml").read_text())
-    assert host["mode"] == "observe"  # an example that throttles nobody
-    assert host["backend"] in ("auto", "htb", "pacing", "observe")
-    for config in (host, switch):
-        tls_files(Value("example", "tls", config["tls"]))
-        assert config["policy"] in POLICIES
-    addresses = [host["switch"], host["metrics"], switch["listen"], switch["metrics"], *switch["parents"].values()]
-    assert all(host_port(address).port for address in addresses)
-    assert host["name"] in host["addresses"]
-    runtime = directives("hostd.service")["RuntimeDirectory"][0]
-    assert Path(host["control"]).parent == Path("/run", runtime)
+def test_the_examples_are_read_by_the_daemons_and_fit_together() -> None:
+    host = read_host_config(DEPLOY / "hostd.toml")
+    switch = parse_switch_config((DEPLOY / "switchd.toml").read_text(), "switchd.toml")
+    assert host.mode == "observe"  # an example that throttles nobody
+    assert host.tls is not None and switch.tls is not None
+    assert (host.switch, host.switch_name) == (switch.listen, switch.name)
+    assert (host.slots, host.policy) == (switch.slots, switch.policy)
+    assert host.topology.fingerprint == switch.topology.fingerprint
+    assert host.name in host.host_of.values()
+    assert host.runtime_directory == Path("/run", directives("hostd.service")["RuntimeDirectory"][0])
+
+
+def test_the_examples_have_every_key_that_can_be_set() -> None:
+    for name, keys in (("hostd.toml", HOST_KEYS), ("switchd.toml", SWITCH_KEYS)):
+        text = (DEPLOY / name).read_text()
+        missing = [key for key in keys if not re.search(rf"^(# )?{key} = |^\[{key}\]", text, re.MULTILINE)]
+        assert missing == [], name
 
 
 def test_switchd_finds_its_key_where_the_unit_puts_it() -> None:

@@ -1,0 +1,140 @@
+"""A host's configuration: every key is read, and every wrong one is named in one line."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flowcore.fields import InputError
+from hostd.config import MAX_CONFIG_BYTES, RUNTIME_DIRECTORY, parse_config, read_config
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+ALONE = 'name = "h0"\nnic_gbps = 10\n'
+ADDRESSES = '[addresses]\nh0 = "10.0.1.10"\nh1 = ["10.0.1.11", "fd00::11"]\n'
+STAR = '[topology]\nkind = "star"\nhosts = 2\nlink_gbps = 10\n'
+
+
+def parsed(top: str = "", tables: str = ADDRESSES):
+    return parse_config(ALONE + top + tables, "hostd.toml")
+
+
+def test_a_host_on_its_own_needs_a_name_a_speed_and_addresses() -> None:
+    config = parsed()
+    assert (config.name, config.nic_bps, config.switch, config.mode) == ("h0", 10e9, None, "observe")
+    assert config.host_of == {"10.0.1.10": "h0", "10.0.1.11": "h1", "fd00::11": "h1"}
+    assert config.control_socket == RUNTIME_DIRECTORY / "control.sock"
+    assert config.jobs is None and config.backend == "auto" and not config.takeover
+
+
+def test_every_key_has_a_place() -> None:
+    config = parse_config(
+        """
+name = "h0"
+switch = "127.0.0.1:7470"
+policy = "mlcc"
+mode = "enforce"
+backend = "pacing"
+jobs = ["bert", "llama"]
+shim_directory = "/dev/shm/elsewhere"
+runtime_directory = "/run/elsewhere"
+takeover = true
+small_bundles = true
+congestion_control = "bbr"
+metrics = "0.0.0.0:9465"
+plaintext = true
+[slots]
+length_ms = 20
+horizon = 5
+[tls]
+ca = "ca.crt"
+certificate = "h0.crt"
+key = "h0.key"
+"""
+        + STAR
+        + ADDRESSES,
+        "hostd.toml",
+    )
+    assert (config.switch, config.switch_name, config.policy) == ("127.0.0.1:7470", "sw", "mlcc")
+    assert (config.mode, config.backend, config.jobs) == ("enforce", "pacing", ("bert", "llama"))
+    assert (config.slots.length_ms, config.slots.horizon) == (20, 5)
+    assert config.takeover and config.small_bundles and config.plaintext
+    assert (config.congestion_control, config.metrics) == ("bbr", "0.0.0.0:9465")
+    assert config.tls is not None and config.tls.key == Path("h0.key")
+    assert config.shim_directory == Path("/dev/shm/elsewhere")
+    assert config.lease_journal == Path("/run/elsewhere/lease.json")
+
+
+@pytest.mark.parametrize(
+    ("line", "key"),
+    [
+        ('policy = "tcp"', "policy"),
+        ('mode = "force"', "mode"),
+        ("mode = 1", "mode"),
+        ('backend = "tbf"', "backend"),
+        ('jobs = ["a", "a"]', "jobs"),
+        ('jobs = "a"', "jobs"),
+        ('switch = "nowhere"', "switch"),
+        ('metrics = ":port"', "metrics"),
+        ('shim_directory = "relative"', "shim_directory"),
+        ("runtime_directory = 3", "runtime_directory"),
+        ("takeover = 1", "takeover"),
+        ('small_bundles = "yes"', "small_bundles"),
+        ("congestion_control = 7", "congestion_control"),
+        ("plaintext = 0", "plaintext"),
+        ("slots = { length_ms = 0.1 }", "slots.length_ms"),
+        ("slots = { length = 60 }", "slots"),
+        ('tls = { ca = "a" }', "tls"),
+        ("tls = 1", "tls"),
+        ("colour = 1", "colour"),
+    ],
+)
+def test_a_wrong_value_is_named(line: str, key: str) -> None:
+    with pytest.raises(InputError) as refused:
+        parsed(line + "\n")
+    said = str(refused.value)
+    assert said.startswith("hostd.toml: ") and key in said and "\n" not in said
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("nic_gbps = 1\n" + ADDRESSES, "name"),
+        ('name = "h0"\n' + ADDRESSES, "topology"),
+        ('name = "h0"\nnic_gbps = 1\n', "addresses"),
+        ('name = "h9"\nnic_gbps = 1\n' + ADDRESSES, "name"),
+        ('name = "h0"\nnic_gbps = 0\n' + ADDRESSES, "nic_gbps"),
+        ('name = "h0"\nswitch = "127.0.0.1:1"\nnic_gbps = 1\n' + ADDRESSES, "topology"),
+        ('name = "h0"\nswitch = "10.0.0.1:1"\n' + STAR + ADDRESSES, "without TLS"),
+        ('name = "h0"\n' + STAR + ADDRESSES + 'h7 = "10.0.0.7"', "addresses.h7"),
+        ('name = "h0"\nnic_gbps = 1\n[addresses]\nh0 = "ten"', "addresses.h0"),
+        ('name = "h0"\nnic_gbps = 1\n[addresses]\nh0 = 10', "addresses.h0"),
+    ],
+)
+def test_what_does_not_fit_together_is_named(text: str, key: str) -> None:
+    with pytest.raises(InputError, match=key):
+        parse_config(text, "hostd.toml")
+
+
+def test_the_example_is_read(tmp_path: Path) -> None:
+    config = read_config(DEPLOY / "hostd.toml")
+    assert config.name == "h0" and config.mode == "observe" and config.tls is not None
+    assert config.runtime_directory == RUNTIME_DIRECTORY
+
+
+def test_no_text_and_too_much_text_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "hostd.toml"
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(InputError, match="no UTF-8"):
+        read_config(path)
+    path.write_bytes(b"#" * (MAX_CONFIG_BYTES + 1))
+    with pytest.raises(InputError, match="more than a megabyte"):
+        read_config(path)
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    try:
+        parse_config(text, "hostd.toml")
+    except InputError as error:
+        assert str(error).isprintable()

@@ -1,0 +1,137 @@
+"""Backend, lease and guardian as one thing: begun anew after a revocation, changed while flows are attached."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from flowcore.topology import star_of
+from hostd.config import HostConfig
+from hostd.enforce.base import CannotEnforce, Limit
+from hostd.enforce.probe import Finding
+from hostd.enforcer import Enforcer
+from hostd.journal import release
+from hostd.sockets import DataSocket
+from tests.hostd.conftest import FLOW, Wire
+
+SLOT_NS = 1_000_000_000  # the guardian is patient: no test is about its patience
+LIMIT = Limit(FLOW, 2e7, 5e7)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> HostConfig:
+    topology = star_of(("h0", "h1"), 1.0)
+    return HostConfig("h0", topology, {}, mode="enforce", backend="htb", runtime_directory=tmp_path / "run")
+
+
+@pytest.fixture
+def sockets(wire: Wire) -> Iterator[tuple[DataSocket, ...]]:
+    wire.sink()
+    found = wire.send(1).sockets(1)
+    with wire.here.enter():
+        yield found
+
+
+def holding(config: HostConfig, sockets: tuple[DataSocket, ...]) -> Enforcer:
+    enforcer = Enforcer(config, SLOT_NS)
+    enforcer.attach(FLOW, sockets)
+    enforcer.apply([LIMIT])
+    return enforcer
+
+
+def rate_bps(enforcer: Enforcer) -> float:
+    return enforcer.read_back()[FLOW].rate_bps
+
+
+@pytest.mark.parametrize("mode", ["observe", "advise"])
+def test_without_enforce_nothing_is_touched(
+    wire: Wire, config: HostConfig, sockets: tuple[DataSocket, ...], mode: str
+) -> None:
+    before = wire.state(sockets)
+    enforcer = holding(replace(config, mode=mode), sockets)
+    enforcer.beat()
+    enforcer.refresh()
+    assert enforcer.guardian_pid is None and not config.lease_journal.exists()
+    assert wire.state(sockets) == before
+    enforcer.close()
+
+
+@pytest.mark.parametrize("backend", ["htb", "pacing"])
+def test_limits_are_set_read_back_and_lifted(
+    wire: Wire, config: HostConfig, sockets: tuple[DataSocket, ...], backend: str
+) -> None:
+    before = wire.state(sockets)
+    enforcer = holding(replace(config, backend=backend), sockets)
+    # Sockets cannot borrow from each other: pacing has added what the guarantee leaves, up to the ceiling.
+    assert rate_bps(enforcer) == pytest.approx({"htb": 2e7, "pacing": 5e7}[backend], rel=0.01)
+    assert enforcer.troubles == {}
+    enforcer.close()
+    assert wire.state(sockets) == before
+    assert not config.lease_journal.exists()
+
+
+def test_a_revocation_begins_anew(wire: Wire, config: HostConfig, sockets: tuple[DataSocket, ...]) -> None:
+    with closing(holding(config, sockets)) as enforcer:
+        guardian = enforcer.guardian_pid
+        assert release(config.lease_journal) == {}
+        enforcer.beat()
+        assert enforcer.fail_opens == 1 and enforcer.guardian_pid != guardian
+        assert rate_bps(enforcer) == pytest.approx(LIMIT.rate_bps, rel=0.01)
+
+
+def test_released_by_hand_it_stays_released_until_told(
+    wire: Wire, config: HostConfig, sockets: tuple[DataSocket, ...]
+) -> None:
+    before = wire.state(sockets)
+    with closing(holding(config, sockets)) as enforcer:
+        enforcer.release()
+        enforcer.apply([replace(LIMIT, rate_bps=3e7)])
+        enforcer.beat()
+        enforcer.refresh()
+        assert wire.state(sockets) == before and enforcer.released
+        enforcer.reconfigure(config)
+        assert rate_bps(enforcer) == pytest.approx(3e7, rel=0.01) and not enforcer.released
+
+
+def test_another_backend_takes_over_what_is_attached(
+    wire: Wire, config: HostConfig, sockets: tuple[DataSocket, ...]
+) -> None:
+    before = wire.state(sockets)
+    with closing(holding(config, sockets)) as enforcer:
+        enforcer.reconfigure(replace(config, backend="pacing"))
+        assert enforcer.backend.name == "pacing"
+        assert rate_bps(enforcer) == pytest.approx(5e7, rel=0.01)
+        enforcer.reconfigure(replace(config, mode="observe"))
+        assert wire.state(sockets) == before
+        assert enforcer.fail_opens == 0, "nobody was in danger"
+
+
+def test_a_backend_that_does_not_work_leaves_the_old_one_in_place(
+    wire: Wire, config: HostConfig, sockets: tuple[DataSocket, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(holding(config, sockets)) as enforcer:
+        findings = [Finding("htb", True, ""), Finding("pacing", False, "not today", "wait until tomorrow")]
+        monkeypatch.setattr("hostd.enforcer.probe", lambda: findings)
+        with pytest.raises(CannotEnforce, match="pacing does not work here: not today; wait until tomorrow"):
+            enforcer.reconfigure(replace(config, backend="pacing"))
+        assert enforcer.backend.name == "htb"
+        assert rate_bps(enforcer) == pytest.approx(LIMIT.rate_bps, rel=0.01)
+
+
+def test_a_foreign_lease_journal_is_no_licence(config: HostConfig) -> None:
+    config.runtime_directory.mkdir()
+    config.lease_journal.write_text("{}")
+    with pytest.raises(CannotEnforce, match="not a lease journal"):
+        Enforcer(config, SLOT_NS)
+
+
+def test_trouble_is_counted_and_bounded(wire: Wire, config: HostConfig, sockets: tuple[DataSocket, ...]) -> None:
+    with closing(holding(config, sockets)) as enforcer:
+        for number in range(300):
+            gone = DataSocket(2**22 - 1, number, number, "10.97.0.1", "10.97.0.2", 1, sockets[0].namespace)
+            enforcer.attach(FLOW._replace(job=f"job{number}"), (gone,))
+        assert 0 < len(enforcer.troubles) <= 101
+        enforcer.apply([LIMIT])
+        assert rate_bps(enforcer) == pytest.approx(LIMIT.rate_bps, rel=0.01)

@@ -1,0 +1,187 @@
+"""When jobs are looked at, and what is heard of them: real shared-memory files, sockets and processes."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flowcore.messages import FlowDone, FlowReady, HostEvent, IterationEnded, JobJoined, JobLeft
+from hostd.monitor import HOUSEKEEPING_NS, IDLE_NS, LOOK_NS, MARKS_NS, Monitor
+from hostd.tcp_info import TcpCounters
+from nccl_shim.identity import identity_from_env
+from nccl_shim.layout import Kind, Source
+from nccl_shim.python_writer import PythonWriter
+from tests.hostd.conftest import wait_until
+
+MS = 1_000_000
+BURST_BYTES = 1_000_000
+LINE_BPS = 1e9  # a burst is 8 ms of it
+
+
+class OwnJob:
+    """This process as a job: it sends to 127.0.0.2, which is another host."""
+
+    def __init__(self, directory: Path) -> None:
+        env = {"PACELINE_SHM_DIR": str(directory), "PACELINE_JOB": "a", "RANK": "0", "WORLD_SIZE": "2"}
+        self.writer = PythonWriter(identity_from_env(env))
+        self.record = self.writer.find(Kind.COLLECTIVE, Source.TORCH, 1, 0, 2, -1)
+        self._listener = socket.create_server(("127.0.0.2", 0))
+        self._socket = socket.create_connection(self._listener.getsockname())
+        self._peer, _ = self._listener.accept()
+
+    def announce(self) -> None:
+        self.writer.enqueue(self.record, BURST_BYTES, BURST_BYTES)
+
+    def send(self, size_bytes: int) -> None:
+        """Until the other side has it and has said so."""
+        before = TcpCounters.of(self._socket).acked_bytes
+        sending = threading.Thread(target=self._socket.sendall, args=(bytes(size_bytes),))
+        sending.start()
+        left_bytes = size_bytes
+        while left_bytes:
+            left_bytes -= len(self._peer.recv(left_bytes))
+        sending.join()
+        wait_until(lambda: TcpCounters.of(self._socket).acked_bytes >= before + size_bytes)
+        self.writer.transmit(self.record, size_bytes, 0)
+
+    def iterate(self) -> None:
+        self.announce()
+        self.send(BURST_BYTES)
+        self.writer.mark_iteration()
+
+    def close(self) -> None:
+        for one in (self._socket, self._peer, self._listener):
+            one.close()
+        self.writer.finish()
+
+
+class Watched:
+    """A monitor on a clock of its own."""
+
+    def __init__(self, directory: Path) -> None:
+        self.heard: list[object] = []
+        self.now_ns = 0
+        self.monitor = Monitor(
+            "h0", {"127.0.0.1": "h0", "127.0.0.2": "h1"}, LINE_BPS, directory,
+            lambda flow, sockets: self.heard.append((flow, len(sockets))),
+        )  # fmt: skip
+
+    def step(self) -> list[HostEvent]:
+        """To the next time at which it wants to look."""
+        self.now_ns = max(self.now_ns, self.monitor.due_ns)
+        return self.monitor.poll(self.now_ns)
+
+    def until(self, kind: type) -> list[HostEvent]:
+        events: list[HostEvent] = []
+
+        def come() -> bool:  # acknowledgements take their real time
+            events.extend(self.step())
+            return any(isinstance(event, kind) for event in events)
+
+        wait_until(come)
+        return events
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Iterator[OwnJob]:
+    made = OwnJob(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> Iterator[Watched]:
+    made = Watched(tmp_path)
+    yield made
+    made.monitor.close()
+
+
+def joined(job: OwnJob, watched: Watched) -> None:
+    """Iterations until it is known what one of them sends."""
+    job.iterate()
+    for _ in range(6):
+        watched.now_ns += 200 * MS
+        if any(isinstance(event, JobJoined) for event in (*watched.step(), *watched.step())):
+            return
+        job.iterate()
+    raise AssertionError("it never joined")
+
+
+def test_an_empty_host_is_looked_at_now_and_then(watched: Watched) -> None:
+    assert watched.step() == []
+    assert watched.monitor.due_ns == watched.now_ns + IDLE_NS
+
+
+def test_a_job_from_its_first_bytes_to_its_end(job: OwnJob, watched: Watched, tmp_path: Path) -> None:
+    joined(job, watched)
+    assert watched.heard == [], "its sockets were there when it joined"
+    job.announce()
+    [ready] = [event for event in watched.until(FlowReady) if isinstance(event, FlowReady)]
+    assert len(watched.monitor.sockets_of(ready.flow)) == 1
+    job.send(BURST_BYTES // 2)
+    wait_until(lambda: watched.monitor.progress(watched.now_ns, {"a"})[0][1] > 0.4 * BURST_BYTES)
+    assert watched.monitor.progress(watched.now_ns, {"b"}) == ()
+    job.send(BURST_BYTES // 2)
+    watched.until(FlowDone)
+    assert watched.monitor.progress(watched.now_ns, {"a"}) == (), "nothing is live"
+    job.writer.mark_iteration()
+    watched.until(IterationEnded)
+    next(tmp_path.glob("*")).unlink()
+    assert watched.until(JobLeft)[-1] == JobLeft("a")
+    assert watched.monitor.jobs == {}
+
+
+def test_a_late_listener_is_told_what_it_missed(job: OwnJob, watched: Watched) -> None:
+    watched.step()
+    assert watched.monitor.introduce("a") == [], "still learning"
+    joined(job, watched)
+    [told] = watched.monitor.introduce("a")
+    assert isinstance(told, JobJoined)
+    job.announce()
+    ready = [event for event in watched.until(FlowReady) if isinstance(event, FlowReady)]
+    assert watched.monitor.introduce("a") == [told, *ready]
+
+
+def test_a_computing_job_is_left_alone_until_it_can_be_through(job: OwnJob, watched: Watched) -> None:
+    joined(job, watched)
+    for _ in range(2):  # two phases of 400 ms on the monitor's clock
+        watched.now_ns += 400 * MS
+        job.announce()
+        watched.until(FlowReady)
+        job.send(BURST_BYTES)
+        watched.until(FlowDone)
+        job.writer.mark_iteration()
+        watched.until(IterationEnded)
+    looks, began_ns = 0, watched.now_ns
+    while watched.now_ns < began_ns + 250 * MS:
+        watched.step()
+        looks += 1
+    assert looks <= 250 * MS // HOUSEKEEPING_NS + 3
+    watched.now_ns = began_ns + 350 * MS
+    watched.step()
+    assert watched.monitor.due_ns <= watched.now_ns + LOOK_NS, "from here on it may begin any moment"
+
+
+def test_a_sending_job_is_read_seldom_while_it_is_held_and_often_at_its_end(job: OwnJob, watched: Watched) -> None:
+    joined(job, watched)
+    job.announce()
+    watched.until(FlowReady)
+    watched.now_ns += 10 * MS
+    watched.step()
+    watched.now_ns += 10 * MS
+    watched.monitor.progress(watched.now_ns, {"a"})  # nothing has moved
+    assert watched.monitor.due_ns % MARKS_NS == 0
+    watched.monitor.progress(watched.now_ns, {"a"}, let_go=True)
+    assert watched.monitor.due_ns <= watched.now_ns + 4 * MS + LOOK_NS, "half of what the line needs"
+
+
+def test_what_is_no_segment_is_invisible_by_name(watched: Watched, tmp_path: Path, job: OwnJob) -> None:
+    own = next(tmp_path.glob("*"))
+    broken = tmp_path / f"broken{own.suffix}"
+    broken.write_bytes(b"x" * 10)
+    broken.chmod(0o600)
+    watched.step()
+    assert watched.monitor.invisible.keys() == {broken.name}
+    assert watched.monitor.jobs.keys() == {"a"}
