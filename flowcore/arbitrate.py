@@ -8,8 +8,10 @@ conservation).
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from flowcore.fairshare import max_min
 from flowcore.messages import Bid
 from flowcore.packing import max_weight
+from flowcore.units import UNLIMITED
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,13 @@ def in_order(contenders: Sequence[Contender], capacity_bps: Mapping[str, float])
             left[link] -= flows * rate
         rates[index] = rate
     return rates
+
+
+def equally(contenders: Sequence[Contender], capacity_bps: Mapping[str, float]) -> list[float]:
+    """Every flow as much as every other, as far as its job's links allow (max-min)."""
+    links = {link: index for index, link in enumerate(capacity_bps)}
+    paths = [[links[link] for link, flows in c.flows_on.items() for _ in range(flows)] for c in contenders]
+    return max_min(paths, [UNLIMITED] * len(contenders), list(capacity_bps.values()))
 
 
 def by_weight(
