@@ -23,8 +23,9 @@ from sim.fast.claims import Claims, Unit
 from sim.fast.control import NEVER_NS, Member, Surroundings
 from sim.fast.network import CROWD
 
-# A settlement takes a switch this long per job; while it is at it, news wait. It matters only where many jobs meet.
-SETTLE_NS_PER_JOB = 50_000
+# Where many jobs meet, a settlement takes a switch this long per job; while it is at it, news wait.
+SETTLE_NS_PER_JOB = 200_000
+AT_ONCE = 8  # jobs settled in no time
 
 
 class ArbitratedControl:
@@ -191,16 +192,19 @@ class ArbitratedControl:
         claims = self._claims
         self._settle_ns = NEVER_NS
         teams = list(claims.teams.values())
-        self._busy_until_ns = now_ns + SETTLE_NS_PER_JOB * len(teams)
+        self._busy_until_ns = now_ns + SETTLE_NS_PER_JOB * max(0, len(teams) - AT_ONCE)
         if not teams:
             return
         started_ns = perf_counter_ns()
         contenders = [claims.contender(team) for team in teams]
         rate_of = np.zeros(max(claims.units) + 1)
-        arbiter = self._policy.arbiter
+        arbiter, capacity_bps = self._policy.arbiter, self._capacity_bps
         assert arbiter is not None
         for group in groups(contenders):
-            rates = arbiter([contenders[index] for index in group], self._capacity_bps)
+            members = [contenders[index] for index in group]
+            # Nobody is held back but by a full link, whoever arbitrates.
+            alone = len(group) == 1
+            rates = [members[0].alone_bps(capacity_bps)] if alone else arbiter(members, capacity_bps)
             delay_ns = max(teams[index].level for index in group) * self._latency_ns
             for index, rate in zip(group, rates, strict=True):
                 if teams[index].delay_ns != delay_ns:

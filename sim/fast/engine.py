@@ -21,7 +21,7 @@ from flowcore.topology import Topology
 from flowcore.units import bps_from_gbps, ns_from_ms, ns_from_s
 from sim.engine import DEFAULT_LATENCY_MS
 from sim.fast.control import Control, Member, Surroundings, control_for
-from sim.fast.network import ArrayNetwork
+from sim.fast.network import COARSE_STEP_NS, ArrayNetwork
 from sim.jobs import TrainingJob, Worker
 
 # Plans are made to end with their slot: a flow that is a fraction of a millisecond late loses the next slot as well.
@@ -54,6 +54,7 @@ class FastSimulation:
         self.control: Control = control_for(around)
         self.steps = 0
         self.flow_steps = 0  # Σ over steps of the flows that were sending
+        self.interrupted = False  # set it to make `run` return after the present step
         self._finished = finished or (lambda job: None)
         self._heap: list[tuple[int, int, Callable[[], None]]] = []
         self._sequence = count()
@@ -63,15 +64,20 @@ class FastSimulation:
         heapq.heappush(self._heap, (time_ns, next(self._sequence), action))
 
     def run(self, until_ns: int) -> None:
-        """Go on until then."""
+        """Go on until then, or until interrupted."""
         network = self.network
-        while self.now_ns < until_ns:
+        self.interrupted = False
+        while self.now_ns < until_ns and not self.interrupted:
             next_ns = self._heap[0][0] if self._heap else until_ns
-            if network.live.any():
-                next_ns = max(min(next_ns, network.next_change_ns()), self.now_ns + network.step_ns)
+            control_ns = self.control.next_ns()
+            if sending := network.sending:
+                step_ns = network.step_ns
+                next_ns = max(min(next_ns, network.next_change_ns()), self.now_ns + step_ns)
+                if step_ns >= COARSE_STEP_NS:
+                    control_ns = max(control_ns, self.now_ns + step_ns)
                 self.steps += 1
-                self.flow_steps += network.sending
-            next_ns = min(next_ns, self.control.next_ns(), until_ns)
+                self.flow_steps += sending
+            next_ns = min(next_ns, control_ns, until_ns)
             next_ns = max(next_ns, self.now_ns)
             for end_ns, number in network.advance(next_ns):
                 self.now_ns = end_ns

@@ -30,6 +30,9 @@ STEP_NS_PER_FLOW = 5_000
 SHORTEST_STEP_NS = 10_000
 LONGEST_MIN_STEP_NS = 10_000_000
 
+# From here on a step is long enough for rates to settle in the next one.
+COARSE_STEP_NS = 1_000_000
+
 # While rates have yet to settle.
 UNSETTLED_STEP_NS = 500_000
 
@@ -70,6 +73,7 @@ class ArrayNetwork:
         self._stale = True
         self._settled = True
         self._change_ns = 0
+        self._wired = False
         self._width = 2
         self._grow(64)
 
@@ -116,7 +120,7 @@ class ArrayNetwork:
         self._feeds[specs[0].flow.job] = [
             Feed(np.array([self.numbers[pred] for pred in preds]), np.array(fed)) for preds, fed in followers.items()
         ]
-        self._wire_feeds()
+        self._wired = False
         return numbers
 
     def _enter(self, spec: FlowSpec, path: Sequence[str]) -> int:
@@ -146,11 +150,12 @@ class ArrayNetwork:
         self.live[numbers] = False
         self._free += numbers.tolist()
         del self._feeds[job]
-        self._wire_feeds()
+        self._wired = False
         self._stale = True
 
     def _wire_feeds(self) -> None:
         """All feeds in one pair of arrays, so that one reduction finds the slowest pred of each."""
+        self._wired = True
         self.feed[:] = -1
         feeds = [feed for of_job in self._feeds.values() for feed in of_job]
         for number, feed in enumerate(feeds):
@@ -268,6 +273,8 @@ class ArrayNetwork:
 
     def _allowed_bytes(self, ahead_ns: int) -> Floats:
         """How much more each flow may send until `ahead_ns` from now, given what its preds will have delivered."""
+        if not self._wired:
+            self._wire_feeds()
         allowed = np.full(len(self.sent), np.inf)
         if not len(self._preds):
             return allowed
@@ -291,7 +298,7 @@ class ArrayNetwork:
             return
         step_ns = self.step_ns
         before = self.rate[live]
-        for _ in range(1 if len(live) > CROWD else DEPENDENCY_ROUNDS):
+        for _ in range(1 if len(live) > CROWD or step_ns >= COARSE_STEP_NS else DEPENDENCY_ROUNDS):
             allowed = np.maximum(self._allowed_bytes(step_ns)[live], 0.0)
             waits = allowed < self.goal[live] - self.sent[live]
             limits = np.minimum(self.ceiling[live], LOCAL_BPS)
@@ -316,7 +323,7 @@ class ArrayNetwork:
         wanted = limits.copy()
         firm = self.firm[live[on_crowded]]
         rates = wanted
-        for _ in range(HTB_ROUNDS):
+        for _ in range(1 if self.step_ns >= COARSE_STEP_NS else HTB_ROUNDS):
             allowed = wanted.copy()
             allowed[on_crowded] = htb(wanted[on_crowded], firm, nic[on_crowded], self.capacity_bps)
             rates = max_min(paths, allowed, capacity)

@@ -2,7 +2,7 @@
 
 Progressive filling, many links at once. With n_l flows still growing on link l and R_l left of it, l fills at the
 level R_l/n_l. A link is a bottleneck as soon as none of its flows is held below that level by its ceiling or by
-another link: from there on levels elsewhere only rise, so its flows are done, whatever happens to others. So every round
+another link: from there on levels elsewhere only rise, so its flows are done, whatever happens to others. Every round
 settles all such links together, and a few rounds do where one link at a time would take hundreds.
 
 A path is a row of link numbers, filled up with the number of a link of infinite capacity.
