@@ -36,6 +36,8 @@ def add_parser(subparsers: Any) -> None:
     _add_run(commands)
     _add_mixes(commands)
     trace_commands.add_trace(commands)
+    trace_commands.add_sweep(commands)
+    trace_commands.add_compare(commands)
 
 
 def _add_run(commands: Any) -> None:

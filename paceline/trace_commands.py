@@ -1,6 +1,7 @@
 """`paceline sim trace`, `sweep` and `compare`: whole clusters over hours of trace."""
 
 import argparse
+import os
 from math import inf
 from pathlib import Path
 from time import perf_counter
@@ -37,7 +38,10 @@ def add_trace(commands: Any) -> None:
     parser.add_argument("--jobs", metavar="N", type=integer(1, 10**9), help="only the first N to arrive")
     parser.add_argument("--seed", metavar="N", type=seed, default=1, help="default: 1")
     parser.add_argument(
-        "--topology", metavar="T", default="section-vii", help="section-vii, clos, or a file of hosts (ip,DSW,PSW,ASW)"
+        "--topology",
+        metavar="T",
+        default="section-vii",
+        help="section-vii, clos, or a file of hosts with columns ip,DSW,PSW,ASW (default: section-vii)",
     )
     parser.add_argument("--tensors", metavar="FILE", type=Path, help="sizes per tensor: {model: [MB, …]}")
     parser.add_argument("--stragglers", metavar="FILE", type=Path, help="measured mini-batch times of workers")
@@ -57,6 +61,110 @@ def add_trace(commands: Any) -> None:
     )
     add_json(parser)
     parser.set_defaults(run=run_trace)
+
+
+def add_sweep(commands: Any) -> None:
+    parser = commands.add_parser(
+        "sweep",
+        help="policies × seeds × loads over traces",
+        description=(
+            "Run everything a sweep file asks for and keep one JSON line per run. Interrupted and started again,\n"
+            "it does what is missing. --engine ray uses the cluster that RAY_ADDRESS names, or this machine."
+        ),
+        epilog="example: paceline sim sweep workloads/sweep.toml --engine local --results out/sweep.jsonl",
+    )
+    parser.add_argument("file", metavar="FILE", type=Path, help="sweep (TOML)")
+    parser.add_argument("--engine", choices=("local", "ray"), default="local", help="default: local")
+    parser.add_argument("--results", metavar="OUT.jsonl", type=Path, help="default: out/NAME.jsonl")
+    parser.add_argument(
+        "--processes", metavar="N", type=integer(1, 1024), default=os.cpu_count(), help="default: one per CPU"
+    )
+    add_json(parser)
+    parser.set_defaults(run=run_sweep)
+
+
+def add_compare(commands: Any) -> None:
+    parser = commands.add_parser(
+        "compare",
+        help="tables and distributions of a sweep's results",
+        description="Compare the policies of a sweep: a table per trace, and the distributions as a figure.",
+        epilog="example: paceline sim compare out/sweep.jsonl --figure out/sweep.png",
+    )
+    parser.add_argument("results", metavar="RESULTS", type=Path, help="JSON lines of paceline sim sweep")
+    parser.add_argument("--figure", metavar="OUT.png", type=Path, help="draw the distributions")
+    add_json(parser)
+    parser.set_defaults(run=run_compare)
+
+
+def run_sweep(args: argparse.Namespace) -> int:
+    from paceline.console import print_json, print_table, progress_bar
+    from paceline.provenance import provenance
+    from sim import sweep
+
+    runs = sweep.read_sweep(args.file)
+    results = args.results or Path("out") / f"{args.file.stem}.jsonl"
+    results.parent.mkdir(parents=True, exist_ok=True)
+    todo = sweep.missing(runs, sweep.read_rows(results))
+    rows = sweep.on_ray(todo) if args.engine == "ray" else sweep.local(todo, args.processes)
+    origin = provenance()
+    with progress_bar() as bar:
+        task = bar.add_task(f"{len(runs)} runs", total=len(runs), completed=len(runs) - len(todo))
+        for row in rows:
+            sweep.append(results, row | origin)
+            bar.advance(task)
+    wanted = [sweep.identity(run) for run in runs]
+    kept = [row for row in sweep.read_rows(results) if row.get("run") in wanted]
+    if args.json:
+        print_json({"runs": kept, "results": str(results), "done_now": len(todo)} | origin)
+        return 0
+    columns = ("trace", "policy", "seed", "load", "mean JCT s", "wall s")
+    lines = [
+        (
+            row["run"]["trace"]["file"],
+            row["policy"],
+            str(row["seed"]),
+            f"{row['run']['load']:g}",
+            _s(row["mean_jct_s"]),
+            _s(row["wall_s"]),
+        )
+        for row in kept
+    ]
+    print_table(f"{args.file.name}: {len(kept)} of {len(runs)} runs", columns, lines)
+    print(f"wrote {results}")
+    return 0
+
+
+def _s(value: float | None) -> str:
+    return "" if value is None else f"{value:.1f}"
+
+
+def run_compare(args: argparse.Namespace) -> int:
+    from paceline.console import print_json, print_table
+    from paceline.provenance import provenance
+    from sim import trace_figure
+    from sim.figure import FigureError, require_figures
+    from sim.sweep import read_rows
+
+    rows = [row for row in read_rows(args.results) if "run" in row and row.get("mean_jct_s") is not None]
+    if not rows:
+        raise CommandError(f"{args.results}: found no finished run, expected the results of a sweep")
+    if args.figure:
+        try:
+            require_figures(args.figure)
+        except FigureError as error:
+            raise CommandError(str(error)) from None
+        trace_figure.draw(rows, args.figure)
+    tables = {trace: trace_figure.table(policies) for trace, policies in trace_figure.by_trace(rows).items()}
+    if args.json:
+        columns = trace_figure.COLUMNS
+        named = {
+            trace: [dict(zip(columns, line, strict=True)) for line in lines] for trace, lines in tables.items()
+        }
+        print_json({"tables": named, "figure": str(args.figure) if args.figure else None} | provenance())
+        return 0
+    for trace, lines in tables.items():
+        print_table(trace, trace_figure.COLUMNS, lines)
+    return 0
 
 
 def placement_name(text: str) -> str:

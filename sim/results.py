@@ -50,6 +50,7 @@ def row(run: TraceRun, wall_s: float) -> Row:
         "link_utilization_cdf": cdf(utilization),
         "jct_cdf_s": cdf(sorted(jcts_s)),
         "settle_us": {f"p{percent}": percentile(decisions_us, percent) for percent in (50, 90, 99)},
+        "settle_cdf_us": cdf(decisions_us),
         "flows_sending_mean": run.engine.flow_steps / max(run.engine.steps, 1),
         "steps": run.engine.steps,
         "simulated_s": elapsed_s,
