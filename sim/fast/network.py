@@ -232,7 +232,9 @@ class ArrayNetwork:
             return self._change_ns
         rate = self.rate[live]
         left, allowed = self.goal[live] - self.sent[live], self._allowed_bytes(0)[live]
-        left = np.where(allowed > CAUGHT_UP_BYTES, np.minimum(left, allowed), left)
+        # Who is within a step of its preds has caught up with them: _solve holds it to their pace.
+        within = CAUGHT_UP_BYTES + rate * (2 * self.step_ns / _BIT_NS_PER_BYTE_S)
+        left = np.where(allowed > within, np.minimum(left, allowed), left)
         if self._start_after:
             grain = self.grain[live]
             to_boundary = grain - np.mod(self.sent[live], grain)
