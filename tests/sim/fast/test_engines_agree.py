@@ -1,8 +1,8 @@
 """The fast engine against the agents: how long the same jobs take, under every policy.
 
 Compared is the mean JCT over jobs, at 40 iterations. Of 20, 40 and 80 that were tried, 20 is too short for mlcc: the
-agents' own mean moves by 3 % there when the control latency moves by 1 %. Single jobs differ by more than the mean: on
-stars up to 4 % (mlcc, three-hosts, 80 iterations).
+agents' own mean moves by 3 % there when the control latency moves by 1 %. Single jobs differ by more than the mean:
+on stars by up to 5 % (srpt, the long ring of three-hosts).
 
 On one switch every policy agrees within 2 %. Across racks not all do, and KNOWN_GAPS says which and by how much. For
 srpt and mcs the agents' results are steady (within 0.9 % for 1 % of latency), so the gap is the fast engine's: it

@@ -1,6 +1,7 @@
 """Each format in a few lines that the test writes itself; wrong lines are named or counted."""
 
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -85,7 +86,7 @@ def test_generated_jobs_follow_their_distributions() -> None:
     workload = generated.Workload(jobs=4000, arrival_every_s=2.0, burstiness=4.0, ps_share=0.25)
     jobs = generated.draw(workload, PROFILES, 1)
     assert jobs == generated.draw(workload, PROFILES, 1)
-    gaps = [after.arrival_s - before.arrival_s for before, after in zip(jobs, jobs[1:], strict=False)]
+    gaps = [after.arrival_s - before.arrival_s for before, after in pairwise(jobs)]
     mean = sum(gaps) / len(gaps)
     squared_cv = sum((gap - mean) ** 2 for gap in gaps) / len(gaps) / mean**2
     assert mean == pytest.approx(2.0, rel=0.15)
