@@ -5,11 +5,19 @@ arbiter keeps two laws: no link gets more than its capacity, and a job is held b
 conservation).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from flowcore.fairshare import max_min
 from flowcore.messages import Bid
 from flowcore.packing import max_weight
+from flowcore.pricing import price_order
+from flowcore.units import UNLIMITED
+
+# Up to this many jobs in a group the packing is exact, in well under a slot.
+LARGEST_EXACT = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +38,15 @@ Arbiter = Callable[[Sequence[Contender], Mapping[str, float]], list[float]]
 
 def in_order(contenders: Sequence[Contender], capacity_bps: Mapping[str, float]) -> list[float]:
     """Highest bid first, each takes what those before it left; ties by job name."""
+    order = sorted(range(len(contenders)), key=lambda index: (-contenders[index].bid.urgency, contenders[index].job))
+    return _in_turn(contenders, order, capacity_bps)
+
+
+def _in_turn(
+    contenders: Sequence[Contender], order: Iterable[int], capacity_bps: Mapping[str, float]
+) -> list[float]:
     left = dict(capacity_bps)
     rates = [0.0] * len(contenders)
-    order = sorted(range(len(contenders)), key=lambda index: (-contenders[index].bid.urgency, contenders[index].job))
     for index in order:
         contender = contenders[index]
         rate = max(0.0, min(left[link] / flows for link, flows in contender.flows_on.items()))
@@ -40,6 +54,13 @@ def in_order(contenders: Sequence[Contender], capacity_bps: Mapping[str, float])
             left[link] -= flows * rate
         rates[index] = rate
     return rates
+
+
+def equally(contenders: Sequence[Contender], capacity_bps: Mapping[str, float]) -> list[float]:
+    """Every flow as much as every other, as far as its job's links allow (max-min)."""
+    links = {link: index for index, link in enumerate(capacity_bps)}
+    paths = [[links[link] for link, flows in c.flows_on.items() for _ in range(flows)] for c in contenders]
+    return max_min(paths, [UNLIMITED] * len(contenders), list(capacity_bps.values()))
 
 
 def by_weight(
@@ -52,6 +73,11 @@ def by_weight(
     for group in groups(contenders):
         members = [contenders[index] for index in group]
         alone = [member.alone_bps(capacity_bps) for member in members]
+        if len(group) > LARGEST_EXACT:
+            crowd_rates = _by_price(members, alone, capacity_bps, weights([member.bid for member in members]))
+            for index, rate in zip(group, crowd_rates, strict=True):
+                rates[index] = rate
+            continue
         links = dict.fromkeys(link for member in members for link in member.flows_on)
         rows = [
             [
@@ -66,6 +92,20 @@ def by_weight(
     return rates
 
 
+def _by_price(
+    members: Sequence[Contender], alone: Sequence[float], capacity_bps: Mapping[str, float], weights: list[float]
+) -> list[float]:
+    links: dict[str, int] = {}
+    entries = [
+        (number, links.setdefault(link, len(links)), flows * rate / capacity_bps[link])
+        for number, (member, rate) in enumerate(zip(members, alone, strict=True))
+        for link, flows in member.flows_on.items()
+    ]
+    job, link, use = map(np.array, zip(*entries, strict=True))
+    order = price_order(np.array(weights), job, link, use)
+    return _in_turn(members, order.tolist(), capacity_bps)
+
+
 def groups(contenders: Sequence[Contender]) -> list[list[int]]:
     """Contenders connected through shared links, each group in input order."""
     parent = list(range(len(contenders)))
@@ -75,11 +115,15 @@ def groups(contenders: Sequence[Contender]) -> list[list[int]]:
             parent[index] = index = parent[parent[index]]
         return index
 
-    first_on: dict[str, int] = {}
+    seen_on: dict[str, int] = {}  # somebody who crosses the link, nearly always the first of its group
     for index, contender in enumerate(contenders):
+        mine = index
         for link in contender.flows_on:
-            one, other = root(first_on.setdefault(link, index)), root(index)
-            parent[max(one, other)] = min(one, other)
+            other = seen_on.get(link, mine)
+            if other != mine and (other := root(other)) != mine:
+                parent[max(mine, other)] = min(mine, other)
+                mine = min(mine, other)
+            seen_on[link] = mine
     groups: dict[int, list[int]] = {}
     for index in range(len(contenders)):
         groups.setdefault(root(index), []).append(index)

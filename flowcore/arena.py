@@ -23,13 +23,14 @@ within a lease is dropped.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from flowcore.arbitrate import Arbiter, Contender, groups
+from flowcore.borrowing import ceilings
 from flowcore.messages import Bid, Claim, Share
 from flowcore.patterns import FlowId
 from flowcore.table import LEASE_SLOTS
-
-# Shares that fill a link but for rounding fill it.
-NEARLY_ALL = 0.999
+from flowcore.units import UNLIMITED
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,35 +160,21 @@ class Arena:
         rate_of = {
             flow: rate for member, rate in zip(members, rates, strict=True) for flow in flows_of[member.job]
         }
-        links = {flow: [link for link in self._claims[flow].path if link in capacity_bps] for flow in rate_of}
-        taken: dict[str, float] = {}
-        by_host: dict[tuple[str, str], float] = {}
-        for flow, rate in rate_of.items():
-            for link in links[flow]:
-                taken[link] = taken.get(link, 0.0) + rate
-                by_host[link, flow.source] = by_host.get((link, flow.source), 0.0) + rate
-        for link, load_bps in taken.items():
-            self.peak_ratio = max(self.peak_ratio, load_bps / capacity_bps[link])
+        names = dict.fromkeys(link for member in known for link in member.flows_on)
+        links = {link: index for index, link in enumerate(names)}
+        hosts: dict[str, int] = {}
+        paths = [[links[link] for link in self._claims[flow].path if link in links] for flow in rate_of]
+        longest = max(map(len, paths))
+        beyond = len(links)  # the link that no path really has
+        rates_of_links = np.array([*(capacity_bps[link] for link in links), UNLIMITED])
+        ceiling_bps, taken_bps = ceilings(
+            np.array(list(rate_of.values())),
+            np.array([path + [beyond] * (longest - len(path)) for path in paths]),
+            np.array([hosts.setdefault(flow.source, len(hosts)) for flow in rate_of]),
+            rates_of_links,
+        )
+        self.peak_ratio = max(self.peak_ratio, float(np.max(taken_bps / rates_of_links)))
         return {
-            flow: Share(flow, rate, _ceiling(links[flow], flow.source, rate, capacity_bps, taken, by_host))
-            for flow, rate in rate_of.items()
+            flow: Share(flow, rate, ceiling)
+            for (flow, rate), ceiling in zip(rate_of.items(), ceiling_bps.tolist(), strict=True)
         }
-
-
-def _ceiling(
-    path: list[str],
-    host: str,
-    rate_bps: float,
-    capacity_bps: Mapping[str, float],
-    taken: Mapping[str, float],
-    by_host: Mapping[tuple[str, str], float],
-) -> float:
-    """How far a flow may borrow: up to what its links have left beyond everybody's shares.
-
-    Where its own host's shares fill the NIC it may also take the place of its neighbours there: HTB serves
-    guarantees first, so what it gets is what they do not use. On a NIC with room it would come on top of them,
-    and further on at the expense of other hosts.
-    """
-    nic_full = taken[path[0]] >= NEARLY_ALL * capacity_bps[path[0]]
-    own = {link: by_host[link, host] if nic_full else rate_bps for link in path}
-    return max(rate_bps, min(capacity_bps[link] - taken[link] + own[link] for link in path))

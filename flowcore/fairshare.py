@@ -14,6 +14,7 @@ hops in all.
 
 from collections.abc import Sequence
 from heapq import heapify, heappop, heapreplace
+from typing import Any
 
 
 def max_min(
@@ -63,3 +64,11 @@ def max_min(
                 left[hop] -= ceiling
                 growing[hop] -= 1
     return rates
+
+
+def contended_bps(capacity_bps: Any, jobs: Any, eta_over_b: float) -> Any:
+    """What a link carries while k jobs collide on it (Ada-SRSF, eq. 2), of one link or of arrays of links.
+
+    k all-reduces of M bytes take k·b·M + (k−1)·η·M together where b·M each would do one after the other.
+    """
+    return capacity_bps / (1.0 + eta_over_b * (jobs - 1) / jobs)

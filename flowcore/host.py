@@ -38,7 +38,7 @@ from flowcore.messages import (
     Withdrawal,
 )
 from flowcore.patterns import FlowId, FlowSpec
-from flowcore.policy.base import Policy
+from flowcore.policy.base import Policy, Standing
 from flowcore.progress import JobProgress
 from flowcore.slots import SlotClock
 from flowcore.switch import SwitchAgent
@@ -337,13 +337,14 @@ class HostAgent:
 
     def _claim(self, flow: Flow, now_ns: int, plans: bool) -> Claim:
         flow.claimed = True
+        job = self.jobs[flow.id.job]
         slot = self.clock.index(now_ns)
         planned_bps = flow.plan_bps[slot - flow.plan_slot] if plans and self._plan_covers(flow, slot) else 0.0
         return Claim(
             flow=flow.id,
-            path=flow.path,
+            path=self.policy.sees(flow.path),
             size_bytes=flow.spec.size_bytes,
-            bid=self.policy.bid(self, flow, now_ns),
+            bid=self.policy.bid(Standing(job.progress, job.remaining_share, flow.ready_ns)),
             sent_bytes=flow.volume_bytes,
             planned_bytes=min(flow.remaining_bytes, transfer_bytes(planned_bps, self.clock.remaining_ns(now_ns))),
             # Flows within a host are nobody's to claim; they are through as soon as their sender is.

@@ -75,6 +75,11 @@ def followers(specs: Iterable[FlowSpec]) -> Mapping[FlowId, tuple[FlowId, ...]]:
     return {flow: tuple(targets) for flow, targets in fed.items()}
 
 
+def grain_bytes(spec: FlowSpec) -> float:
+    """The piece that a start-after dependency waits for whole: a ring's chunk, else the flow."""
+    return spec.window_bytes if 0.0 < spec.window_bytes < math.inf else spec.size_bytes
+
+
 def _ring(job: JobSpec) -> tuple[FlowSpec, ...]:
     members = len(job.workers)
     chunk_bytes = bytes_from_mb(job.model_mb) / members

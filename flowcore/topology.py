@@ -115,6 +115,23 @@ def clos(servers_per_tor: int, tors: int, spines: int, link_gbps: Sequence[float
     return _wire("clos", hosts, (*tor_names, *spine_names), uplinks)
 
 
+def racks(places: Sequence[tuple[str, str, str]], link_gbps: Sequence[float]) -> Topology:
+    """A tree as it really is: for each host its rack, pod and core switch; one link rate per tier."""
+    host_gbps, rack_gbps, pod_gbps = link_gbps
+    hosts = _names("h", len(places))
+    pod_of = {rack: pod for rack, pod, _ in places}
+    core_of = {pod: core for _, pod, core in places}
+    cores = tuple(dict.fromkeys(core_of.values()))
+    if len(cores) > 1:
+        raise ValueError(f"{len(cores)} core switches that nothing connects")
+    uplinks = chain(
+        ((host, (rack,), host_gbps) for host, (rack, _, _) in zip(hosts, places, strict=True)),
+        ((rack, (pod,), rack_gbps) for rack, pod in pod_of.items()),
+        ((pod, (core,), pod_gbps) for pod, core in core_of.items()),
+    )
+    return _wire("racks", hosts, (*pod_of, *core_of, *cores), uplinks)
+
+
 # A node, its parents, and the rate of the cable to each.
 _Uplinks = tuple[str, tuple[str, ...], float]
 

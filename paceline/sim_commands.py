@@ -8,6 +8,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from paceline import trace_commands
 from paceline.arguments import CommandError, add_json, integer, number, policy_name, policy_names, seed
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ def add_parser(subparsers: Any) -> None:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_run(commands)
     _add_mixes(commands)
+    trace_commands.add_trace(commands)
+    trace_commands.add_sweep(commands)
+    trace_commands.add_compare(commands)
 
 
 def _add_run(commands: Any) -> None:

@@ -76,7 +76,10 @@ class Simulation:
         self._recording, self._journal = recording, journal
         topology, clock = scenario.topology, scenario.slots.clock()
         chosen = POLICIES[policy]()
-        self.network = FluidNetwork(topology)
+        self.network = FluidNetwork(
+            topology, start_after=chosen.start_after, contention=chosen.contention
+        )
+        local = local or chosen.host_only
         busy = dict.fromkeys(host for job in self.jobs.values() for host in job.hosts)
         self.hosts = {
             host: HostAgent(host, topology, clock, chosen, None if local else topology.switch_of[host])

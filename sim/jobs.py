@@ -3,11 +3,12 @@
 A worker's iteration is its compute phase followed by its exchange: it sends its flows and receives those meant for
 it, and the next iteration starts when both are through. Workers of a job wait for each other only through the bytes
 they exchange, as real ones do. Compute times are drawn per worker from a generator seeded by (seed, job, worker), so
-a job computes the same in every run, alone or not, under any policy.
+a job computes the same in every run, alone or not, under any policy. Measured straggler factors may take the place of
+the normal distribution.
 """
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from flowcore.patterns import FlowId, FlowSpec, Role, flows_of, followers
@@ -18,22 +19,28 @@ from flowcore.units import ns_from_s
 SHORTEST_COMPUTE = 0.1
 
 
+Series = tuple[tuple[float, ...], ...]  # measured compute times of workers, relative to the mean
+
+
 @dataclass(slots=True)
 class Worker:
     host: str
     sends: frozenset[FlowId]
     exchange: frozenset[FlowId]  # all flows it sends or receives
     draws: random.Random
+    factors: Sequence[float] = ()  # of its compute time, one iteration after the other; empty: draw them
     iteration: int = 0
     computed: bool = False
     pending: set[FlowId] = field(default_factory=set)
 
 
 class TrainingJob:
-    def __init__(self, spec: JobSpec, seed: int) -> None:
+    def __init__(self, spec: JobSpec, seed: int, stragglers: Series = ()) -> None:
         self.spec = spec
+        self._stragglers = stragglers
         self.flows: tuple[FlowSpec, ...] = flows_of(spec)
         self.followers = followers(self.flows)
+        self.goal = spec.iterations  # a driver that skips time lowers it by the iterations it skips
         self.iteration_ends_ns: list[int] = []
         self.workers = {host: self._worker(host, seed) for host in spec.workers}
         self._pulls = {
@@ -47,7 +54,8 @@ class TrainingJob:
         # A host that is also a server sends pulls too, but those are the server's, not this worker's.
         sends = frozenset(f.flow for f in self.flows if f.flow.source == host and f.flow.role is not Role.PULL)
         receives = frozenset(f.flow for f in self.flows if f.flow.target == host and f.flow.role is not Role.PUSH)
-        return Worker(host, sends, sends | receives, random.Random(f"{seed}/{self.spec.name}/{host}"))
+        draws = random.Random(f"{seed}/{self.spec.name}/{host}")
+        return Worker(host, sends, sends | receives, draws, _walk(self._stragglers, draws))
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -55,10 +63,13 @@ class TrainingJob:
 
     @property
     def finished(self) -> bool:
-        return len(self.iteration_ends_ns) == self.spec.iterations
+        return len(self.iteration_ends_ns) == self.goal
 
     def compute_ns(self, worker: Worker) -> int:
         """How long this worker's next compute phase takes."""
+        if worker.factors:
+            factor = worker.factors[worker.iteration % len(worker.factors)]
+            return ns_from_s(self.spec.compute_s * factor)
         factor = worker.draws.gauss(1.0, self.spec.jitter) if self.spec.jitter else 1.0
         return ns_from_s(self.spec.compute_s * max(SHORTEST_COMPUTE, factor))
 
@@ -96,3 +107,12 @@ class TrainingJob:
             left.discard(flow)
             if not left and flow.source not in self.workers:
                 yield flow.source
+
+
+def _walk(stragglers: Series, draws: random.Random) -> Sequence[float]:
+    """One measured series, begun at a place of the worker's own."""
+    if not stragglers:
+        return ()
+    chosen = draws.choice(stragglers)
+    start = draws.randrange(len(chosen))
+    return chosen[start:] + chosen[:start]

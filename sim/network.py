@@ -9,14 +9,17 @@ What binds a flow, in this order:
 Hosts protect their guarantees only on their own NIC; inside the network a flow that borrows too much takes from
 others as a TCP flow would. Rates hold until something changes: a flow starts or ends, a limit moves, or a flow
 catches up with a pred. F counts over all iterations, so that it never goes back.
+
+Two options for baselines: start-after jobs forward whole grains of what has arrived, and contention takes from a link
+on which jobs collide (flowcore.policy.base).
 """
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from flowcore.fairshare import max_min
-from flowcore.patterns import FlowId, FlowSpec
+from flowcore.fairshare import contended_bps, max_min
+from flowcore.patterns import FlowId, FlowSpec, grain_bytes
 from flowcore.topology import Topology
 from flowcore.units import transfer_bytes, transfer_ns
 
@@ -39,6 +42,7 @@ class Channel:
     size_bytes: float
     window_bytes: float
     path: tuple[int, ...]
+    grain_bytes: float = 0.0  # forwards in pieces of this size; 0: as it comes
     preds: "tuple[Channel, ...]" = ()
     sent_bytes: float = 0.0  # F, over all iterations
     goal_bytes: float = 0.0  # F at which the current iteration is through
@@ -53,13 +57,23 @@ class Channel:
 
     def waits_for(self, pred: "Channel") -> bool:
         """It has caught up with what this pred delivered, and needs more than that."""
-        gap = pred.sent_bytes + self.window_bytes - self.sent_bytes
+        gap = self.gap_bytes(pred)
         return gap <= CAUGHT_UP_BYTES and gap < self.goal_bytes - self.sent_bytes
+
+    def gap_bytes(self, pred: "Channel") -> float:
+        """How much more it may send of what this pred delivered."""
+        return self.delivered_bytes(pred) + self.window_bytes - self.sent_bytes
+
+    def delivered_bytes(self, pred: "Channel") -> float:
+        if not self.grain_bytes:
+            return pred.sent_bytes
+        return math.floor((pred.sent_bytes + CAUGHT_UP_BYTES) / self.grain_bytes) * self.grain_bytes
 
 
 class FluidNetwork:
-    def __init__(self, topology: Topology) -> None:
+    def __init__(self, topology: Topology, *, start_after: bool = False, contention: float = 0.0) -> None:
         self._topology = topology
+        self._start_after, self._contention = start_after, contention
         self.links = tuple(topology.links)
         self._index = {name: index for index, name in enumerate(self.links)}
         self.capacity_bps = [topology.links[name].capacity_bps for name in self.links]
@@ -74,9 +88,9 @@ class FluidNetwork:
         for spec in specs:
             flow = spec.flow
             path = self._topology.path(flow.source, flow.target, str(flow))
-            self.channels[flow] = Channel(
-                flow, spec.size_bytes, spec.window_bytes, tuple(self._index[name] for name in path)
-            )
+            links = tuple(self._index[name] for name in path)
+            grain = grain_bytes(spec) if self._start_after else 0.0
+            self.channels[flow] = Channel(flow, spec.size_bytes, spec.window_bytes, links, grain)
         for spec in specs:
             self.channels[spec.flow].preds = tuple(self.channels[pred] for pred in spec.preds)
 
@@ -140,18 +154,31 @@ class FluidNetwork:
         soonest_ns: int | None = None
         for channel in self._active.values():
             rate = channel.rate_bps
-            if rate <= 0.0:
-                continue
             if channel.goal_bytes == math.inf:
                 continue  # ends by the clock
-            wait_ns = transfer_ns(channel.goal_bytes - channel.sent_bytes, rate)
-            for pred in channel.preds:
-                gap = pred.sent_bytes + channel.window_bytes - channel.sent_bytes
-                if gap > CAUGHT_UP_BYTES and rate > pred.rate_bps:
-                    wait_ns = min(wait_ns, transfer_ns(gap, rate - pred.rate_bps))
+            if rate <= 0.0:
+                wait_ns = self._next_grain_ns(channel)
+                if wait_ns is None:
+                    continue
+            else:
+                wait_ns = transfer_ns(channel.goal_bytes - channel.sent_bytes, rate)
+                for pred in channel.preds:
+                    gap = channel.gap_bytes(pred)
+                    gains_bps = rate if channel.grain_bytes else rate - pred.rate_bps
+                    if gap > CAUGHT_UP_BYTES and gains_bps > 0.0:
+                        wait_ns = min(wait_ns, transfer_ns(gap, gains_bps))
             if soonest_ns is None or wait_ns < soonest_ns:
                 soonest_ns = wait_ns
         return None if soonest_ns is None else self._now_ns + max(soonest_ns, 1)
+
+    def _next_grain_ns(self, channel: Channel) -> int | None:
+        """Until a pred completes the grain that this flow waits for."""
+        waits = [
+            transfer_ns(channel.delivered_bytes(pred) + channel.grain_bytes - pred.sent_bytes, pred.rate_bps)
+            for pred in channel.preds
+            if channel.grain_bytes and pred.rate_bps > 0.0 and channel.waits_for(pred)
+        ]
+        return min(waits, default=None)
 
     def touch(self) -> None:
         """Something caught up: rates must be solved anew."""
@@ -186,7 +213,7 @@ class FluidNetwork:
             held = False
             for index in waiting:
                 channel = channels[index]
-                pace = min(pred.rate_bps for pred in channel.preds if channel.waits_for(pred))
+                pace = self._pace(channel)
                 if pace < channel.rate_bps * (1 - 1e-9):
                     ceilings[index] = min(ceilings[index], pace)
                     channel.rate_bps = pace
@@ -199,8 +226,14 @@ class FluidNetwork:
         # link, and what a flow may be ahead by now is caught by the next change.
         for index in waiting:
             channel = channels[index]
-            pace = min(pred.rate_bps for pred in channel.preds if channel.waits_for(pred))
-            channel.rate_bps = min(channel.rate_bps, pace)
+            channel.rate_bps = min(channel.rate_bps, self._pace(channel))
+
+    @staticmethod
+    def _pace(channel: Channel) -> float:
+        """Of a flow that has caught up: as fast as the slowest pred, or not at all before the next grain."""
+        if channel.grain_bytes:
+            return 0.0
+        return min(pred.rate_bps for pred in channel.preds if channel.waits_for(pred))
 
     def _apply(self, channels: Sequence[Channel], rates: Sequence[float]) -> None:
         for channel, rate in zip(channels, rates, strict=True):
@@ -209,6 +242,7 @@ class FluidNetwork:
     def _share(self, channels: Sequence[Channel], ceilings: Sequence[float]) -> list[float]:
         """TCP's division of the links, with NICs divided by HTB where flows are paced."""
         paths = [channel.path for channel in channels]
+        capacity_bps = self._carried_bps(channels, ceilings)
         nics: dict[int, list[int]] = {}
         for index, channel in enumerate(channels):
             if channel.path:
@@ -221,7 +255,7 @@ class FluidNetwork:
             and sum(ceilings[index] for index in members) > self.capacity_bps[nic]
         ]
         if not crowded:
-            return max_min(paths, ceilings, self.capacity_bps)
+            return max_min(paths, ceilings, capacity_bps)
         wanted = list(ceilings)
         rates: list[float] = []
         for _ in range(HTB_ROUNDS):
@@ -231,7 +265,7 @@ class FluidNetwork:
                 shares = htb([wanted[index] for index in members], guaranteed, self.capacity_bps[nic])
                 for index, share in zip(members, shares, strict=True):
                     allowed[index] = share
-            rates = max_min(paths, allowed, self.capacity_bps)
+            rates = max_min(paths, allowed, capacity_bps)
             # A flow the network holds below its share of the NIC leaves the rest to its neighbours there.
             held = [
                 index
@@ -244,6 +278,20 @@ class FluidNetwork:
             for index in held:
                 wanted[index] = rates[index]
         return rates
+
+    def _carried_bps(self, channels: Sequence[Channel], ceilings: Sequence[float]) -> list[float]:
+        """What each link carries, less what the jobs that send over it now lose by colliding."""
+        if not self._contention:
+            return self.capacity_bps
+        jobs_on: dict[int, set[str]] = {}
+        for channel, ceiling in zip(channels, ceilings, strict=True):
+            if ceiling > 0.0:
+                for link in channel.path:
+                    jobs_on.setdefault(link, set()).add(channel.flow.job)
+        carried_bps = list(self.capacity_bps)
+        for link, jobs in jobs_on.items():
+            carried_bps[link] = contended_bps(carried_bps[link], len(jobs), self._contention)
+        return carried_bps
 
 
 def htb(wanted_bps: Sequence[float], guaranteed_bps: Sequence[float], capacity_bps: float) -> list[float]:

@@ -1,13 +1,15 @@
 """Flow policies, by the name people type. All of them run in the same two agents."""
 
 from flowcore.policy.base import Policy
-from flowcore.policy.fair import Fair
+from flowcore.policy.ccml import Ccml
+from flowcore.policy.fair import Fair, FairPenalty
+from flowcore.policy.mcs import Mcs
 from flowcore.policy.mlcc import Mlcc
 from flowcore.policy.order import Fifo, Srpt
 from flowcore.policy.paceline import Paceline
 
 POLICIES: dict[str, type[Policy]] = {
-    policy.name: policy for policy in (Fair, Fifo, Srpt, Mlcc, Paceline)
+    policy.name: policy for policy in (Fair, FairPenalty, Fifo, Srpt, Mcs, Ccml, Mlcc, Paceline)
 }
 
 __all__ = ["POLICIES", "Policy"]

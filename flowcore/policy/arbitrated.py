@@ -14,7 +14,9 @@ grant arrives as its last byte leaves rather than a round trip later. Should the
 live at the next slot and claims again.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from flowcore.allocator import allocate
 from flowcore.policy.base import Policy
@@ -60,8 +62,9 @@ class Arbitrated(Policy):
         for flow in flows:
             grant = flow.grant
             assert grant is not None
-            ceiling_bps = host.nic_bps if _too_short(host, flow) else max(grant.ceiling_bps, FLOOR_BPS)
-            host.set_rate(flow, max(grant.share_bps, FLOOR_BPS), ceiling_bps)
+            short = too_short(host.jobs[flow.id.job].progress.alone_comm_ns, host.rtt_ns)
+            firm_bps, ceiling_bps = enforced(grant.share_bps, grant.ceiling_bps, host.nic_bps, short)
+            host.set_rate(flow, float(firm_bps), float(ceiling_bps))
             # Once per slot: the loads in a refusal are fresh, so a second one means a crowd, not a race.
             if flow.plan_bps and not grant.accepted and flow.replanned_slot != slot:
                 flow.replanned_slot = slot
@@ -100,8 +103,22 @@ class Arbitrated(Policy):
         host.report((), now_ns, withdraw=leaving)
 
 
-def _too_short(host: "HostAgent", flow: "Flow") -> bool:
-    return host.jobs[flow.id.job].progress.alone_comm_ns < SHORTEST_BURST_RTTS * host.rtt_ns
+# ---- The rules themselves, of one flow or of arrays of flows ----
+
+
+def too_short(alone_comm_ns: Any, rtt_ns: Any) -> Any:
+    """Whether a burst is over before turns could be taken."""
+    return alone_comm_ns < SHORTEST_BURST_RTTS * rtt_ns
+
+
+def enforced(share_bps: Any, ceiling_bps: Any, nic_bps: Any, short: Any) -> tuple[Any, Any]:
+    """Rate and ceiling in force for what arbitration gave."""
+    return np.maximum(share_bps, FLOOR_BPS), np.where(short, nic_bps, np.maximum(ceiling_bps, FLOOR_BPS))
+
+
+def through_within(duration_ns: Any, remaining_bytes: Any, share_bps: Any) -> Any:
+    """Whether the last byte leaves by then at the granted rate."""
+    return (share_bps > 0.0) & (transfer_bytes(share_bps, duration_ns) >= remaining_bytes)
 
 
 def _release_ns(host: "HostAgent", flow: "Flow") -> int | None:
@@ -112,5 +129,7 @@ def _release_ns(host: "HostAgent", flow: "Flow") -> int | None:
 
 
 def _almost_through(host: "HostAgent", flow: "Flow", now_ns: int) -> bool:
-    release_ns = _release_ns(host, flow)
-    return release_ns is not None and release_ns <= now_ns
+    if flow.grant is None:
+        return False
+    duration_ns = host.rtt_ns + now_ns - flow.observed_ns
+    return bool(through_within(duration_ns, flow.remaining_bytes, flow.grant.share_bps))

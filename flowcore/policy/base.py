@@ -4,23 +4,39 @@ The host agent calls these; every method may use the agent's `report` and `set_r
 which is TCP alone: see fair.py. A policy that wants the switch to divide the current slot names an arbiter.
 """
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from flowcore.arbitrate import Arbiter
 from flowcore.messages import Bid
+from flowcore.progress import JobProgress
 
 if TYPE_CHECKING:
     from flowcore.host import Flow, HostAgent
+
+
+class Standing(NamedTuple):
+    """A job with bytes waiting, as whoever bids for it knows it."""
+
+    progress: JobProgress
+    remaining_share: float  # of the iteration's bytes
+    ready_ns: int  # since when they have been waiting
 
 
 class Policy:
     name: ClassVar[str]
     paced: ClassVar[bool] = True  # False: hosts neither ask nor limit
     arbiter: Arbiter | None = None
+    host_only: ClassVar[bool] = False  # a host decides from its own NIC and asks no switch
+    start_after: ClassVar[bool] = False  # the job forwards only what has arrived whole (patterns.grain_bytes)
+    contention: ClassVar[float] = 0.0  # what colliding costs a link (fairshare.contended_bps)
 
-    def bid(self, host: "HostAgent", flow: "Flow", now_ns: int) -> Bid:
-        """How urgent the flow is, for the arbiter."""
+    def bid(self, standing: Standing) -> Bid:
+        """How urgent the job is, for the arbiter."""
         return Bid(0.0)
+
+    def sees(self, path: tuple[str, ...]) -> tuple[str, ...]:
+        """The links of a path that the policy knows of."""
+        return path
 
     def on_ready(self, host: "HostAgent", flow: "Flow", now_ns: int) -> None:
         """The flow has an iteration's bytes waiting."""

@@ -1,13 +1,9 @@
 """fifo and srpt: strict orders, as baselines: `paceline sim mixes` shows where they win and how badly they lose."""
 
-from typing import TYPE_CHECKING
-
 from flowcore.arbitrate import in_order
 from flowcore.messages import Bid
 from flowcore.policy.arbitrated import Arbitrated
-
-if TYPE_CHECKING:
-    from flowcore.host import Flow, HostAgent
+from flowcore.policy.base import Standing
 
 
 class Fifo(Arbitrated):
@@ -16,8 +12,8 @@ class Fifo(Arbitrated):
     name = "fifo"
     arbiter = staticmethod(in_order)
 
-    def bid(self, host: "HostAgent", flow: "Flow", now_ns: int) -> Bid:
-        return Bid(-float(flow.ready_ns))
+    def bid(self, standing: Standing) -> Bid:
+        return Bid(-float(standing.ready_ns))
 
 
 class Srpt(Arbitrated):
@@ -26,6 +22,5 @@ class Srpt(Arbitrated):
     name = "srpt"
     arbiter = staticmethod(in_order)
 
-    def bid(self, host: "HostAgent", flow: "Flow", now_ns: int) -> Bid:
-        job = host.jobs[flow.id.job]
-        return Bid(-job.remaining_share * job.progress.alone_comm_ns)
+    def bid(self, standing: Standing) -> Bid:
+        return Bid(-standing.remaining_share * standing.progress.alone_comm_ns)

@@ -27,14 +27,11 @@ highest response ratio, weighted max-min shares, and simulating every order of t
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from flowcore.arbitrate import Contender, by_weight
 from flowcore.messages import Bid
 from flowcore.policy.arbitrated import Arbitrated
-
-if TYPE_CHECKING:
-    from flowcore.host import Flow, HostAgent
+from flowcore.policy.base import Standing
 
 KAPPA = 0.6
 
@@ -61,7 +58,7 @@ class Paceline(Arbitrated):
     name = "paceline"
     arbiter = staticmethod(arbitrate)
 
-    def bid(self, host: "HostAgent", flow: "Flow", now_ns: int) -> Bid:
-        job = host.jobs[flow.id.job]
-        progress = job.progress
-        return Bid(progress.slowdown**2, progress.compute_ns, job.remaining_share * progress.alone_comm_ns)
+    def bid(self, standing: Standing) -> Bid:
+        progress = standing.progress
+        remaining_ns = standing.remaining_share * progress.alone_comm_ns
+        return Bid(progress.slowdown**2, progress.compute_ns, remaining_ns)

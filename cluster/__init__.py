@@ -1,0 +1,1 @@
+"""Where jobs go: pure functions over a cluster's state."""

@@ -1,0 +1,68 @@
+"""A cluster as placement sees it: servers in racks, each with some GPUs free. A job holds its GPUs until it ends.
+
+Law: 0 ≤ free ≤ gpus_per_server on every server, and what a job takes is what it gives back.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from random import Random
+
+Workers = dict[str, int]  # server: GPUs on it, in the order of the job's ring
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    name: str
+    gpus: int
+
+
+@dataclass(slots=True)
+class ClusterState:
+    gpus_per_server: int
+    rack_of: Mapping[str, str]  # every server, in order
+    draws: Random  # for placements that choose at random
+    free: Workers = field(default_factory=dict)
+    placed: dict[str, Workers] = field(default_factory=dict)
+    used_gpus: int = 0
+    used_servers: int = 0  # those with at least one GPU taken
+
+    def __post_init__(self) -> None:
+        self.free = dict.fromkeys(self.rack_of, self.gpus_per_server)
+
+    @property
+    def free_gpus(self) -> int:
+        return len(self.free) * self.gpus_per_server - self.used_gpus
+
+    @property
+    def fragmentation(self) -> float:
+        """Titan's rate: the share of idle GPUs in the servers that are in use."""
+        return 1.0 - self.used_gpus / (self.used_servers * self.gpus_per_server) if self.used_servers else 0.0
+
+    def take(self, job: str, workers: Workers) -> None:
+        for server, gpus in workers.items():
+            if not 0 < gpus <= self.free[server]:
+                raise ValueError(f"{job} wants {gpus} GPUs of {server}, which has {self.free[server]}")
+        for server, gpus in workers.items():
+            self.used_servers += self.free[server] == self.gpus_per_server
+            self.free[server] -= gpus
+            self.used_gpus += gpus
+        self.placed[job] = workers
+
+    def give_back(self, job: str) -> None:
+        for server, gpus in self.placed.pop(job).items():
+            self.free[server] += gpus
+            self.used_gpus -= gpus
+            self.used_servers -= self.free[server] == self.gpus_per_server
+
+
+def fill(servers: list[str], gpus: int, free: Workers) -> Workers | None:
+    """Server by server until there are enough; None if there are not."""
+    workers: Workers = {}
+    for server in servers:
+        taken = min(gpus, free[server])
+        if taken:
+            workers[server] = taken
+            gpus -= taken
+        if not gpus:
+            return workers
+    return None

@@ -1,0 +1,227 @@
+"""`paceline sim trace`, `sweep` and `compare`: whole clusters over hours of trace."""
+
+import argparse
+import os
+from math import inf
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from paceline.arguments import CommandError, add_json, integer, number, policy_name, seed
+
+FORMATS = ("muri", "philly", "tiresias", "generated")
+MOST_SERVERS = 100_000
+LARGEST_S = 1e9
+
+
+def add_trace(commands: Any) -> None:
+    parser = commands.add_parser(
+        "trace",
+        help="a trace of jobs through a cluster",
+        description=(
+            "Run the jobs of a trace through a cluster: they arrive, wait for GPUs, train and leave.\n\n"
+            "jct is from arrival to end. Stretches in which no job comes or goes are simulated for --sample-s\n"
+            "seconds and then continued at the pace each job had; --sample-s 0 simulates every iteration.\n"
+            "A generated workload is a TOML file (see workloads/)."
+        ),
+        epilog=(
+            "example: paceline sim trace workloads/section-vii.toml --format generated --servers 100 \\\n"
+            "             --gpus-per-server 8 --placement random --policy paceline"
+        ),
+    )
+    parser.add_argument("file", metavar="FILE", type=Path, help="trace")
+    parser.add_argument("--format", choices=FORMATS, required=True, help="of the trace")
+    parser.add_argument("--servers", metavar="N", type=integer(1, MOST_SERVERS), required=True)
+    parser.add_argument("--gpus-per-server", metavar="M", type=integer(1, 1024), default=8, help="default: 8")
+    parser.add_argument("--placement", metavar="PL", type=placement_name, default="random", help="default: random")
+    parser.add_argument("--policy", metavar="P", type=policy_name, required=True, help="such as paceline")
+    parser.add_argument("--jobs", metavar="N", type=integer(1, 10**9), help="only the first N to arrive")
+    parser.add_argument("--seed", metavar="N", type=seed, default=1, help="default: 1")
+    parser.add_argument(
+        "--topology",
+        metavar="T",
+        default="section-vii",
+        help="section-vii, clos, or a file of hosts with columns ip,DSW,PSW,ASW (default: section-vii)",
+    )
+    parser.add_argument("--tensors", metavar="FILE", type=Path, help="sizes per tensor: {model: [MB, …]}")
+    parser.add_argument("--stragglers", metavar="FILE", type=Path, help="measured mini-batch times of workers")
+    parser.add_argument(
+        "--jitter", metavar="J", type=number(0.0, 0.99), default=0.03, help="without --stragglers (default: 0.03)"
+    )
+    parser.add_argument(
+        "--bad-lines", choices=("refuse", "skip"), default="refuse", help="what to do with them (default: refuse)"
+    )
+    parser.add_argument("--backfill", action="store_true", help="a job that fits may overtake one that does not")
+    parser.add_argument(
+        "--sample-s", metavar="S", type=number(0.0, LARGEST_S), default=20.0, help="default: 20; 0: every iteration"
+    )
+    parser.add_argument("--until-s", metavar="S", type=number(0.001, LARGEST_S), default=inf, help="stop there")
+    parser.add_argument(
+        "--step-ms", metavar="MS", type=number(0.01, 1000.0), default=5.0, help="shortest step (default: 5)"
+    )
+    add_json(parser)
+    parser.set_defaults(run=run_trace)
+
+
+def add_sweep(commands: Any) -> None:
+    parser = commands.add_parser(
+        "sweep",
+        help="policies × seeds × loads over traces",
+        description=(
+            "Run everything a sweep file asks for and keep one JSON line per run. Interrupted and started again,\n"
+            "it does what is missing. --engine ray uses the cluster that RAY_ADDRESS names, or this machine."
+        ),
+        epilog="example: paceline sim sweep workloads/sweep.toml --engine local --results out/sweep.jsonl",
+    )
+    parser.add_argument("file", metavar="FILE", type=Path, help="sweep (TOML)")
+    parser.add_argument("--engine", choices=("local", "ray"), default="local", help="default: local")
+    parser.add_argument("--results", metavar="OUT.jsonl", type=Path, help="default: out/NAME.jsonl")
+    parser.add_argument(
+        "--processes", metavar="N", type=integer(1, 1024), default=os.cpu_count(), help="default: one per CPU"
+    )
+    add_json(parser)
+    parser.set_defaults(run=run_sweep)
+
+
+def add_compare(commands: Any) -> None:
+    parser = commands.add_parser(
+        "compare",
+        help="tables and distributions of a sweep's results",
+        description="Compare the policies of a sweep: a table per trace, and the distributions as a figure.",
+        epilog="example: paceline sim compare out/sweep.jsonl --figure out/sweep.png",
+    )
+    parser.add_argument("results", metavar="RESULTS", type=Path, help="JSON lines of paceline sim sweep")
+    parser.add_argument("--figure", metavar="OUT.png", type=Path, help="draw the distributions")
+    add_json(parser)
+    parser.set_defaults(run=run_compare)
+
+
+def run_sweep(args: argparse.Namespace) -> int:
+    from paceline.console import print_json, print_table, progress_bar
+    from paceline.provenance import provenance
+    from sim import sweep
+
+    runs = sweep.read_sweep(args.file)
+    results = args.results or Path("out") / f"{args.file.stem}.jsonl"
+    results.parent.mkdir(parents=True, exist_ok=True)
+    todo = sweep.missing(runs, sweep.read_rows(results))
+    rows = sweep.on_ray(todo) if args.engine == "ray" else sweep.local(todo, args.processes)
+    origin = provenance()
+    with progress_bar() as bar:
+        task = bar.add_task(f"{len(runs)} runs", total=len(runs), completed=len(runs) - len(todo))
+        for row in rows:
+            sweep.append(results, row | origin)
+            bar.advance(task)
+    wanted = [sweep.identity(run) for run in runs]
+    kept = [row for row in sweep.read_rows(results) if row.get("run") in wanted]
+    if args.json:
+        print_json({"runs": kept, "results": str(results), "done_now": len(todo)} | origin)
+        return 0
+    columns = ("trace", "policy", "seed", "load", "mean JCT s", "wall s")
+    lines = [
+        (
+            row["run"]["trace"]["file"],
+            row["policy"],
+            str(row["seed"]),
+            f"{row['run']['load']:g}",
+            _s(row["mean_jct_s"]),
+            _s(row["wall_s"]),
+        )
+        for row in kept
+    ]
+    print_table(f"{args.file.name}: {len(kept)} of {len(runs)} runs", columns, lines)
+    print(f"wrote {results}")
+    return 0
+
+
+def _s(value: float | None) -> str:
+    return "" if value is None else f"{value:.1f}"
+
+
+def run_compare(args: argparse.Namespace) -> int:
+    from paceline.console import print_json, print_table
+    from paceline.provenance import provenance
+    from sim import trace_figure
+    from sim.figure import FigureError, require_figures
+    from sim.sweep import read_rows
+
+    rows = [row for row in read_rows(args.results) if "run" in row and row.get("mean_jct_s") is not None]
+    if not rows:
+        raise CommandError(f"{args.results}: found no finished run, expected the results of a sweep")
+    if args.figure:
+        try:
+            require_figures(args.figure)
+        except FigureError as error:
+            raise CommandError(str(error)) from None
+        trace_figure.draw(rows, args.figure)
+    tables = {trace: trace_figure.table(policies) for trace, policies in trace_figure.by_trace(rows).items()}
+    if args.json:
+        columns = trace_figure.COLUMNS
+        named = {
+            trace: [dict(zip(columns, line, strict=True)) for line in lines] for trace, lines in tables.items()
+        }
+        print_json({"tables": named, "figure": str(args.figure) if args.figure else None} | provenance())
+        return 0
+    for trace, lines in tables.items():
+        print_table(trace, trace_figure.COLUMNS, lines)
+    return 0
+
+
+def placement_name(text: str) -> str:
+    from cluster.placement import PLACEMENTS
+
+    if text in PLACEMENTS:
+        return text
+    raise argparse.ArgumentTypeError(f"no placement {text!r}; expected one of {', '.join(PLACEMENTS)}")
+
+
+def run_trace(args: argparse.Namespace) -> int:
+    from paceline.console import print_json, print_table, progress_bar
+    from paceline.provenance import provenance
+    from sim import results
+    from sim.profiles import PROFILES, read_tensors
+    from sim.trace import TraceOptions, TraceRun
+    from sim.traces import stragglers
+    from sim.workload import build_topology, read_jobs
+
+    profiles = read_tensors(args.tensors) if args.tensors else PROFILES
+    trace = read_jobs(
+        args.file, args.format, profiles, args.seed, skip_bad=args.bad_lines == "skip", most=args.jobs
+    )
+    topology = build_topology(args.topology, args.servers)
+    if len(topology.hosts) < args.servers:
+        raise CommandError(f"{args.topology} has {len(topology.hosts)} hosts, not {args.servers}")
+    largest = max(job.gpus for job in trace.items)
+    if largest > args.servers * args.gpus_per_server:
+        raise CommandError(f"a job wants {largest} GPUs of {args.servers} × {args.gpus_per_server}")
+    options = TraceOptions(
+        servers=args.servers,
+        gpus_per_server=args.gpus_per_server,
+        placement=args.placement,
+        policy=args.policy,
+        seed=args.seed,
+        jitter=args.jitter,
+        stragglers=stragglers.read(args.stragglers) if args.stragglers else (),
+        backfill=args.backfill,
+        sample_s=args.sample_s or inf,
+        until_s=args.until_s,
+        step_ms=args.step_ms,
+    )
+    started_s = perf_counter()
+    run = TraceRun(topology, options)
+    with progress_bar() as bar:
+        task = bar.add_task(f"{len(trace.items)} jobs", total=len(trace.items))
+        run.run(trace.items, lambda now_s, done: bar.update(task, completed=done))
+    row = results.row(run, perf_counter() - started_s)
+    document = {"trace": args.file.name, "format": args.format, "skipped_lines": trace.skipped} | row
+    if args.json:
+        print_json(document | {"options": results.options_of(run)} | provenance())
+        return 0
+    shown = ("jobs_finished", "mean_jct_s", "median_jct_s", "p95_jct_s", "p99_jct_s", "makespan_s")
+    shown += ("gpu_utilization", "machines_used_mean", "fragmentation_mean", "jobs_running_most", "wall_s")
+    rows = [(key, f"{value:,.3f}" if isinstance(value := row[key], float) else str(value)) for key in shown]
+    title = f"{args.file.name} on {args.servers} servers under {args.policy}, {args.placement} placement"
+    print_table(title, ("", ""), rows)
+    if trace.skipped:
+        print(f"{trace.skipped} lines skipped")
+    return 0

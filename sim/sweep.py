@@ -1,0 +1,204 @@
+"""Many runs over traces: policies × seeds × loads × traces, on this machine's cores or on a Ray cluster.
+
+Law: a finished run is never lost and never done twice. Every row carries what it is a run of and is on disk before
+the next is counted; running a sweep again does what is missing. A line that was cut off by an interruption is no row.
+"""
+
+import json
+import os
+import signal
+import tomllib
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from math import inf
+from multiprocessing import get_context
+from pathlib import Path
+from time import perf_counter
+
+from cluster.placement import PLACEMENTS
+from flowcore.fields import (
+    Field,
+    InputError,
+    Value,
+    integer,
+    list_of,
+    number_from,
+    one_of,
+    printable_name,
+    read_table,
+)
+from flowcore.policy import POLICIES
+from sim import results
+from sim.profiles import PROFILES
+from sim.results import Row
+from sim.trace import TraceOptions, TraceRun
+from sim.workload import FORMATS, build_topology, read_jobs
+
+
+@dataclass(frozen=True, slots=True)
+class TraceFile:
+    file: str
+    format: str
+    jobs: int | None
+    speedup: float  # arrivals come so many times faster
+
+
+@dataclass(frozen=True, slots=True)
+class SweepRun:
+    """One run, and its identity."""
+
+    trace: TraceFile
+    policy: str
+    seed: int
+    load: float  # arrivals come so many times faster, on top of the trace's own speedup
+    servers: int
+    gpus_per_server: int
+    placement: str
+    topology: str
+    jitter: float
+    sample_s: float
+    step_ms: float
+    longest_iterations: int | None  # of a job; weeks of trace in an hour of simulation
+
+
+def read_sweep(path: Path) -> tuple[SweepRun, ...]:
+    """Every run of a sweep, in a fixed order. Trace files are named relative to the sweep's."""
+    try:
+        root = Value(str(path), "", tomllib.loads(path.read_text(encoding="utf-8")))
+    except ValueError as error:
+        raise InputError(str(path), "the file", f"no TOML ({error})", "a sweep in TOML") from None
+    top = read_table(root, _FIELDS)
+    traces = [replace(trace, file=str(path.parent / trace.file)) for trace in top["trace"]]
+    common = {key: top[key] for key in _COMMON}
+    return tuple(
+        SweepRun(trace=trace, policy=policy, seed=seed, load=load, **common)
+        for trace in traces
+        for load in top["loads"]
+        for seed in top["seeds"]
+        for policy in top["policies"]
+    )
+
+
+def _trace(value: Value) -> TraceFile:
+    fields = {
+        "file": Field(printable_name),
+        "format": Field(one_of(*FORMATS)),
+        "jobs": Field(integer(1, 10**9), None),
+        "speedup": Field(number_from(1e-6, 1e9), 1.0),
+    }
+    return TraceFile(**read_table(value, fields))
+
+
+_COMMON = {
+    "servers": Field(integer(1, 100_000)),
+    "gpus_per_server": Field(integer(1, 1024), 8),
+    "placement": Field(one_of(*PLACEMENTS), "random"),
+    "topology": Field(printable_name, "section-vii"),
+    "jitter": Field(number_from(0.0, 0.99), 0.03),
+    "sample_s": Field(number_from(0.0, 1e9), 20.0),
+    "step_ms": Field(number_from(0.01, 1000.0), 5.0),
+    "longest_iterations": Field(integer(1, 10**9), None),
+}
+_FIELDS = _COMMON | {
+    "policies": Field(list_of(one_of(*POLICIES), "policies", distinct=True)),
+    "seeds": Field(list_of(integer(0, 2**63 - 1), "seeds", distinct=True), (1,)),
+    "loads": Field(list_of(number_from(1e-3, 1e3), "loads", distinct=True), (1.0,)),
+    "trace": Field(list_of(_trace, "[[trace]] tables")),
+}
+
+
+def perform(run: SweepRun) -> Row:
+    """One run, start to end; the row says which."""
+    started_s = perf_counter()
+    trace = read_jobs(Path(run.trace.file), run.trace.format, PROFILES, run.seed, most=run.trace.jobs)
+    faster = run.load * run.trace.speedup
+    jobs = [
+        replace(
+            job,
+            arrival_s=job.arrival_s / faster,
+            iterations=min(job.iterations, run.longest_iterations or job.iterations),
+        )
+        for job in trace.items
+    ]
+    options = TraceOptions(
+        servers=run.servers,
+        gpus_per_server=run.gpus_per_server,
+        placement=run.placement,
+        policy=run.policy,
+        seed=run.seed,
+        jitter=run.jitter,
+        sample_s=run.sample_s or inf,
+        step_ms=run.step_ms,
+    )
+    simulated = TraceRun(build_topology(run.topology, run.servers), options)
+    simulated.run(jobs)
+    return {"run": identity(run)} | results.row(simulated, perf_counter() - started_s)
+
+
+def identity(run: SweepRun) -> Row:
+    """What makes it this run and no other; where its file lies does not matter."""
+    return asdict(replace(run, trace=replace(run.trace, file=Path(run.trace.file).name)))
+
+
+# ---- Results on disk ----
+
+
+def read_rows(path: Path) -> list[Row]:
+    if not path.exists():
+        return []
+    rows = []
+    for line in path.read_text(encoding="utf-8").split("\n"):
+        try:
+            rows.append(json.loads(line))
+        except ValueError:
+            continue  # empty, or cut off
+    return rows
+
+
+def missing(runs: Iterable[SweepRun], rows: Iterable[Row]) -> list[SweepRun]:
+    done = [row.get("run") for row in rows]
+    return [run for run in runs if identity(run) not in done]
+
+
+def append(path: Path, row: Row) -> None:
+    """On disk when this returns; a line that was cut off before is ended first."""
+    with path.open("a+b") as file:
+        if file.tell() > 0:
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) != b"\n":
+                file.write(b"\n")
+        file.write(json.dumps(row, allow_nan=False).encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+# ---- Engines ----
+
+
+def local(runs: list[SweepRun], processes: int) -> Iterator[Row]:
+    """Rows as they come, from processes of this machine."""
+    if min(processes, len(runs)) <= 1:
+        yield from map(perform, runs)
+        return
+    ignore = partial(signal.signal, signal.SIGINT, signal.SIG_IGN)
+    with get_context("spawn").Pool(min(processes, len(runs)), initializer=ignore) as pool:
+        yield from pool.imap_unordered(perform, runs)
+
+
+def on_ray(runs: list[SweepRun]) -> Iterator[Row]:
+    """Rows as they come, from a Ray cluster: the one RAY_ADDRESS names, or one on this machine."""
+    import ray
+
+    started = not ray.is_initialized()
+    if started:
+        ray.init(configure_logging=False, log_to_driver=False, include_dashboard=False)
+    try:
+        task = ray.remote(perform)
+        waiting = [task.remote(run) for run in runs]
+        while waiting:
+            ready, waiting = ray.wait(waiting)
+            yield from ray.get(ready)
+    finally:
+        if started:
+            ray.shutdown()

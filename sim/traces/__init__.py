@@ -1,0 +1,1 @@
+"""Jobs from files: one reader per format, all giving TraceJobs. The files themselves are not part of Paceline."""

@@ -1,0 +1,110 @@
+"""A workload drawn from stated distributions, for those who have no trace.
+
+    arrivals    Gamma interarrival times of mean `arrival_every_s` and squared coefficient of variation `burstiness`:
+                1 is Poisson; public cloud traces arrive in bursts, with 4 and more
+    GPUs        Ada-SRSF §V: 80 jobs of 1, 14 of 2, 26 of 4, 30 of 8, 8 of 16 and 2 of 32 in 160; or the file's mix
+    duration    log-normal of median `median_s` and shape `sigma`: half are short, a few last very long
+    model       one of `models`, each as likely
+    pattern     a parameter server with probability `ps_share`, else a ring
+
+A file is TOML; every key has a default.
+"""
+
+import random
+import tomllib
+from dataclasses import dataclass
+from math import exp
+from pathlib import Path
+
+from flowcore.fields import Field, InputError, Value, integer, list_of, number_from, read_table
+from flowcore.scenario import Pattern
+from sim.profiles import Profiles
+from sim.traces.job import TraceJob, exchange_s
+from sim.traces.lines import Lines
+
+GPU_MIX = ((1, 80), (2, 14), (4, 26), (8, 30), (16, 8), (32, 2))
+MODELS = ("vgg16", "resnet50", "inception3", "lstm")
+
+
+@dataclass(frozen=True)
+class Workload:
+    jobs: int = 160
+    arrival_every_s: float = 7.5
+    burstiness: float = 4.0
+    median_s: float = 300.0
+    sigma: float = 1.0
+    longest_s: float = 86400.0
+    gpu_mix: tuple[tuple[int, int], ...] = GPU_MIX  # (GPUs, weight)
+    models: tuple[str, ...] = MODELS
+    ps_share: float = 0.0
+    compute_scale: float = 1.0  # slower GPUs, or larger batches, than the profiles'
+
+
+def _pair(value: Value) -> tuple[int, int]:
+    gpus, weight = list_of(integer(0, 10**6), "GPUs and weight", exactly=2)(value)
+    if not gpus:
+        raise value.wrong("at least one GPU")
+    return gpus, weight
+
+
+def _model(value: Value) -> str:
+    if isinstance(value.found, str):
+        return value.found
+    raise value.wrong("the name of a model")
+
+
+FIELDS = {
+    "jobs": Field(integer(1, 10**6), Workload.jobs),
+    "arrival_every_s": Field(number_from(1e-6, 1e9), Workload.arrival_every_s),
+    "burstiness": Field(number_from(0.01, 100.0), Workload.burstiness),
+    "median_s": Field(number_from(1e-3, 1e9), Workload.median_s),
+    "sigma": Field(number_from(0.0, 10.0), Workload.sigma),
+    "longest_s": Field(number_from(1.0, 1e9), Workload.longest_s),
+    "gpu_mix": Field(list_of(_pair, "[GPUs, weight]"), Workload.gpu_mix),
+    "models": Field(list_of(_model, "models"), Workload.models),
+    "ps_share": Field(number_from(0.0, 1.0), Workload.ps_share),
+    "compute_scale": Field(number_from(0.01, 100.0), Workload.compute_scale),
+}
+
+
+def read(path: Path, profiles: Profiles, seed: int, *, skip_bad: bool) -> Lines[TraceJob]:
+    """Nothing to skip here: the file is ours, and wrong or right as a whole."""
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InputError(str(path), "the file", f"no TOML ({error})", "a workload in TOML") from None
+    root = Value(str(path), "", found)
+    workload = Workload(**read_table(root, FIELDS))
+    for model in workload.models:
+        if model not in profiles or not profiles[model].compute_s:
+            known = ", ".join(name for name, profile in profiles.items() if profile.compute_s)
+            raise InputError(str(path), "models", repr(model), f"models whose compute time is known: {known}")
+    return Lines(draw(workload, profiles, seed), 0)
+
+
+def draw(workload: Workload, profiles: Profiles, seed: int) -> tuple[TraceJob, ...]:
+    draws = random.Random(f"{seed}/workload")
+    demands, weights = zip(*workload.gpu_mix, strict=True)
+    shape = 1.0 / workload.burstiness  # of the Gamma distribution: CV² = 1/shape
+    arrival_s = 0.0
+    jobs = []
+    for place in range(workload.jobs):
+        arrival_s += draws.gammavariate(shape, workload.arrival_every_s / shape)
+        model = draws.choice(workload.models)
+        profile = profiles[model]
+        (gpus,) = draws.choices(demands, weights)
+        compute_s = (profile.compute_s or 0.0) * workload.compute_scale
+        duration_s = min(workload.median_s * exp(draws.gauss(0.0, workload.sigma)), workload.longest_s)
+        jobs.append(
+            TraceJob(
+                name=f"j{place}",
+                arrival_s=arrival_s,
+                gpus=gpus,
+                model=model,
+                model_mb=profile.size_mb,
+                compute_s=compute_s,
+                iterations=max(1, round(duration_s / (compute_s + exchange_s(profile.size_mb, gpus)))),
+                pattern=Pattern.PS if draws.random() < workload.ps_share else Pattern.ALLREDUCE,
+            )
+        )
+    return tuple(jobs)

@@ -1,0 +1,44 @@
+"""From what people name to what a run needs: a trace by its format, a topology by its kind or file."""
+
+from collections.abc import Callable
+from math import ceil
+from pathlib import Path
+
+from flowcore.topology import Topology, clos, tree
+from sim.profiles import Profiles
+from sim.traces import generated, lingjun, muri, philly, tiresias
+from sim.traces.job import TraceJob
+from sim.traces.lines import Lines
+
+FORMATS: dict[str, Callable[..., Lines[TraceJob]]] = {
+    "muri": muri.read,
+    "philly": philly.read,
+    "tiresias": tiresias.read,
+    "generated": generated.read,
+}
+
+# §VII: ten servers a rack, ten racks an edge switch, edges under one aggregation switch.
+SECTION_VII_GBPS = (10.0, 20.0, 40.0)
+GROUP = 10
+
+CLOS_GBPS = (10.0, 20.0)
+CLOS_SPINES = 4
+
+
+def read_jobs(
+    path: Path, kind: str, profiles: Profiles, seed: int, *, skip_bad: bool = False, most: int | None = None
+) -> Lines[TraceJob]:
+    """The first `most` jobs by arrival."""
+    lines = FORMATS[kind](path, profiles, seed, skip_bad=skip_bad)
+    jobs = sorted(lines.items, key=lambda job: job.arrival_s)
+    return Lines(tuple(jobs[:most]), lines.skipped)
+
+
+def build_topology(name: str, servers: int) -> Topology:
+    """section-vii or clos, large enough for so many servers, or the file of a real cluster."""
+    if name == "section-vii":
+        racks = ceil(servers / GROUP)
+        return tree(min(GROUP, servers), min(GROUP, racks), ceil(racks / GROUP), SECTION_VII_GBPS)
+    if name == "clos":
+        return clos(min(GROUP, servers), ceil(servers / GROUP), CLOS_SPINES, CLOS_GBPS)
+    return lingjun.read(Path(name), SECTION_VII_GBPS)
