@@ -160,6 +160,8 @@ class Arena:
         rate_of = {
             flow: rate for member, rate in zip(members, rates, strict=True) for flow in flows_of[member.job]
         }
+        if not rate_of:
+            return {}
         names = dict.fromkeys(link for member in known for link in member.flows_on)
         links = {link: index for index, link in enumerate(names)}
         hosts: dict[str, int] = {}

@@ -189,6 +189,6 @@ class LoadTable:
 def _replaced(load_bps: list[float], old_bps: list[float], new_bps: list[float]) -> list[float]:
     """One plan taken out of the loads and another put in."""
     return [
-        (left if (left := load - old) > DUST_BPS else 0.0) + new
+        (load if not old else left if (left := load - old) > DUST_BPS else 0.0) + new
         for load, old, new in zip(load_bps, old_bps, new_bps, strict=False)  # loads reach further
     ]
