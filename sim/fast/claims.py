@@ -134,6 +134,7 @@ class Claims:
             self.withdraw([n for n in unit.numbers if self.claimed[n]])
             self.unit[unit.numbers] = -1
             self.stamp[unit.numbers] += 1
+            self.share[unit.numbers] = self.released_ns[unit.numbers] = 0  # the numbers may be a local flow's next
             del self.units[unit.index]
             self._free.append(unit.index)
 
