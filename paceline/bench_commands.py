@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from paceline import testbed_commands
+from paceline import hostd_command, testbed_commands
 from paceline.arguments import add_json
 
 
@@ -27,6 +27,7 @@ def add_parser(subparsers: Any) -> None:
     add_json(allocate)
     allocate.set_defaults(run=run_allocate)
     testbed_commands.add_parsers(commands)
+    hostd_command.add_parsers(commands)
 
 
 def run_allocate(args: argparse.Namespace) -> int:
