@@ -1,8 +1,8 @@
 """What hostd costs its host: CPU, memory, time per decision and slots without one, with many flows under way.
 
-Two hosts, one ring job per flow. Jobs hardly compute, so that nearly every flow has bytes waiting nearly all the time:
-the most that hostd can have to do. The link is slow, so that the jobs themselves leave the machine alone; hostd's work
-depends on flows, slots and iterations, not on bytes.
+Two hosts, one ring job per flow. Jobs hardly compute, so that nearly every flow has bytes waiting nearly all the
+time. The link is slow, so that the jobs themselves leave the machine alone: hostd's work depends on flows, slots and
+iterations, not on bytes.
 
 CPU is what the kernel booked on hostd and its guardian, as a share of one core, mean of the two hosts.
 """
@@ -47,7 +47,8 @@ class Setup:
             JobSpec(f"job{number}", Pattern.ALLREDUCE, HOSTS, (), MODEL_MB, COMPUTE_S, None, 0.0, 0.0)
             for number in range(self.flows)
         )
-        return Scenario("hostd", SEED, self.duration_s, SlotsSpec(self.slot_ms), star(len(HOSTS), LINK_GBPS), jobs, ())
+        topology = star(len(HOSTS), LINK_GBPS)
+        return Scenario("hostd", SEED, self.duration_s, SlotsSpec(self.slot_ms), topology, jobs, ())
 
     @property
     def duration_s(self) -> float:
@@ -67,9 +68,11 @@ def measure(setup: Setup, progress: Progress = lambda done_s, all_s: None) -> di
         _listen(crew, JOIN_S, lambda _: all(_known(status) == setup.flows for status in daemons.statuses()))
         if not all(_known(status) == setup.flows for status in daemons.statuses()):
             raise RunFailed(f"not all {setup.flows} jobs were known after {JOIN_S:g} s")
+        ended = sum(len(member.numbers) for member in crew.members) / 2
         before, cpu_s, began_s = daemons.statuses(), _cpu_s(daemons), time.monotonic()
         _listen(crew, setup.duration_s, lambda done_s: progress(done_s, setup.duration_s))
         wall_s, after = time.monotonic() - began_s, daemons.statuses()
+        iterations = sum(len(member.numbers) for member in crew.members) / 2 - ended
         spent = [100 * (now - then) / wall_s for now, then in zip(_cpu_s(daemons), cpu_s, strict=True)]
         resident = [_resident_mb(host.pid) for host in daemons.hosts]
     counts = {
@@ -80,6 +83,7 @@ def measure(setup: Setup, progress: Progress = lambda done_s, all_s: None) -> di
         "flows": setup.flows,
         "slot_ms": setup.slot_ms,
         "slots": round(wall_s * 1e3 / setup.slot_ms),
+        "iterations_per_s": round(iterations / wall_s, 2),
         "mode": setup.mode,
         "backend": after[0]["backend"],
         "hostd_cpu_percent": round(fmean(spent), 2),
@@ -88,7 +92,7 @@ def measure(setup: Setup, progress: Progress = lambda done_s, all_s: None) -> di
         "decision_ms": {
             part: round(max(status["decision_ms"][part] for status in after), 3) for part in ("p50", "p90", "p99")
         },
-        "resident_mb": round(max(resident), 1),
+        "resident_mb": round(max(resident), 1),  # with the guardian
         "troubles": {reason: count for status in after for reason, count in status["troubles"].items()},
     }
 

@@ -6,14 +6,16 @@ every job has a time at which it is looked at next, on a grid that makes their t
     learning     LOOK_NS from now
     computing    LOOK_NS from now once it could begin to send: at SOONEST of the shortest compute phase seen lately;
                  before, then
-    sending      after half the time in which it could be through at the line's rate, counted from the last decision
-                 or look: hardly ever in the middle of a burst, often at its end, where hand-over depends on it
-    held back    (at its speed it would need longer than MARKS_NS) with all others of its kind, every MARKS_NS
+    sending      after half the time it needs for the rest at its speed, and at the line's speed when it was given
+                 another rate: hardly ever in the middle of a burst, often at its end, where hand-over depends on
+                 it; all sending jobs together every MARKS_NS
+    receiving    (it has sent everything, and its iteration has not ended) after RECEIVING_NS
 
 A look is one word per process: has it had an event since? If so, its counters are read and what its sockets have
 sent. Once a second: new and dead processes, new and closed sockets.
 """
 
+import math
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -31,6 +33,7 @@ from nccl_shim.reader import ProcessView, Reader
 
 LOOK_NS = 2_000_000  # how late a burst may be noticed
 SHORTEST_READ_NS = 2 * LOOK_NS
+RECEIVING_NS = 4 * LOOK_NS
 MARKS_NS = 100_000_000  # all sending jobs are read: an iteration may turn out much smaller than the last ones
 SOONEST, PHASES = 0.75, 8
 HOUSEKEEPING_NS = 1_000_000_000
@@ -45,16 +48,16 @@ WIRE_PER_PAYLOAD = 1514 / 1448
 class _Speed:
     """Of a job's flow that has most to send, between two readings that are not too close."""
 
-    bytes_per_ns: float = 0.0
+    _bytes_per_ns: float = 0.0
     _at_ns: int = 0
     _left_bytes: float = 0.0
 
-    def needs_longer(self, left_bytes: float, now_ns: int, than_ns: int) -> bool:
+    def time_left_ns(self, left_bytes: float, now_ns: int) -> float:
         """As fast as it was lately."""
         if now_ns - self._at_ns >= LOOK_NS:
-            self.bytes_per_ns = max(0.0, self._left_bytes - left_bytes) / (now_ns - self._at_ns)
+            self._bytes_per_ns = max(0.0, self._left_bytes - left_bytes) / (now_ns - self._at_ns)
             self._at_ns, self._left_bytes = now_ns, left_bytes
-        return self.bytes_per_ns * than_ns < left_bytes
+        return left_bytes / self._bytes_per_ns if self._bytes_per_ns else math.inf
 
 
 @dataclass(slots=True)
@@ -104,7 +107,6 @@ class Monitor:
     def poll(self, now_ns: int) -> list[HostEvent]:
         if now_ns >= self._housekeeping_ns:
             self._housekeeping_ns = now_ns + (HOUSEKEEPING_NS if self.jobs else IDLE_NS)
-            self._reader.reap()
             return self._read_all(now_ns)
         due = {name: job for name, job in self.jobs.items() if now_ns >= job.due_ns}
         to_read = {name: job for name, job in due.items() if job.watch.live}
@@ -146,7 +148,10 @@ class Monitor:
 
     def _read_all(self, now_ns: int) -> list[HostEvent]:
         views: dict[str, list[ProcessView]] = {}
-        for view in self._reader.poll():
+        found = self._reader.poll()
+        if not all(view.alive for view in found):
+            self._reader.reap()
+        for view in found:
             if view.alive and not view.snapshot.finished and view.host_pid is not None:
                 views.setdefault(view.snapshot.job, []).append(view)
         self.invisible = dict(self._reader.refused)
@@ -208,14 +213,15 @@ class Monitor:
         due_ns = now_ns + LOOK_NS
         if job.watch.live and job.facts is not None:
             left_bytes = max(job.watch.sizes[ends] - sent for ends, sent in job.watch.sent(job.facts))
+            left_ns = job.speed.time_left_ns(left_bytes, now_ns)
+            if let_go:
+                left_ns = transfer_ns(left_bytes, self._nic_bps)
             marks_ns = (job.read_ns // MARKS_NS + 1) * MARKS_NS
-            if let_go or not job.speed.needs_longer(left_bytes, now_ns, MARKS_NS):
-                half_ns = transfer_ns(left_bytes, self._nic_bps) // 2
-                due_ns = min(now_ns + max(half_ns, SHORTEST_READ_NS), marks_ns)
-            else:
-                due_ns = marks_ns
+            due_ns = round(min(now_ns + max(left_ns / 2, SHORTEST_READ_NS), marks_ns))
         elif job.ended_ns is not None and job.compute_ns:
             due_ns = max(due_ns, job.ended_ns + round(SOONEST * min(job.compute_ns)))
+        elif job.watch.sizes:
+            due_ns = now_ns + RECEIVING_NS
         job.due_ns = due_ns - due_ns % LOOK_NS
 
     def _measured(self, job: _Job, facts: JobFacts) -> JobFacts:

@@ -9,7 +9,7 @@ from typing import Any
 from paceline.arguments import CommandError, add_json
 
 RUNTIME_DIRECTORY = Path("/run/paceline/hostd")
-BAR_CELLS = 24
+BAR_CELLS = 12
 
 
 def add_parser(subparsers: Any) -> None:
@@ -170,6 +170,10 @@ def rate(bps: float | None) -> str:
     return f"{bps / 1e9:.2f} Gbit/s" if bps >= 1e9 else f"{bps / 1e6:.0f} Mbit/s"
 
 
+def mbps(bps: float | None) -> str:
+    return "free" if bps is None else f"{bps / 1e6:.0f}"
+
+
 def bar(part: float) -> str:
     cells = round(max(0.0, min(1.0, part)) * BAR_CELLS)
     return "█" * cells + "·" * (BAR_CELLS - cells)
@@ -189,9 +193,10 @@ def _view(found: Mapping[str, Any]) -> Any:
     if switch["silent_switches"]:
         lines.append(f"  silent switches: {', '.join(switch['silent_switches'])}")
     lines.append(f"  slot {found['slot']}, missed {found['missed_slots']}, lifted {found['fail_opens']} times")
-    table = Table()
-    for name in ("job", "iteration", "phase", "flow", "sent", "requested", "kernel", "achieved", ""):
-        table.add_column(name, justify="left" if name in ("job", "phase", "flow", "") else "right", no_wrap=True)
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for name in ("job", "iter", "phase", "flow", "sent", "asked", "kernel", "got", "Mbit/s"):
+        left = name in ("job", "phase", "flow", "Mbit/s")
+        table.add_column(name, justify="left" if left else "right", no_wrap=True)
     fastest = max(
         [flow["achieved_bps"] for job in found["jobs"] for flow in job["flows"]] + [1.0],
     )
@@ -206,9 +211,9 @@ def _view(found: Mapping[str, Any]) -> Any:
                 *map(Text, names),
                 Text(flow["flow"].partition("/")[2] if flow["flow"].startswith(job["name"]) else flow["flow"]),
                 f"{100 * done:.0f} %" if flow["live"] else "",
-                rate(flow["requested_bps"]),
-                rate(flow["kernel_bps"]),
-                rate(flow["achieved_bps"]),
+                mbps(flow["requested_bps"]),
+                mbps(flow["kernel_bps"]),
+                mbps(flow["achieved_bps"]),
                 bar(flow["achieved_bps"] / fastest),
             )
     troubles = [Text(f"{count} × {reason}") for reason, count in found["troubles"].items()]

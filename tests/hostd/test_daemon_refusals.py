@@ -125,7 +125,8 @@ def test_a_configuration_that_is_not_there(tmp_path: Path) -> None:
 
 def test_check_reads_and_starts_nothing(tmp_path: Path) -> None:
     config = tmp_path / "hostd.toml"
-    config.write_text(f'name = "h0"\nnic_gbps = 1\nruntime_directory = "{tmp_path}/run"\n[addresses]\nh0 = "10.0.0.1"')
+    top = f'name = "h0"\nnic_gbps = 1\nruntime_directory = "{tmp_path}/run"\n'
+    config.write_text(top + '[addresses]\nh0 = "10.0.0.1"')
     assert _hostd("--config", str(config), "--check").returncode == 0
     assert not (tmp_path / "run").exists()
 
