@@ -145,6 +145,7 @@ class SwitchAgent:
 
     def _tick(self, slot: int, now_ns: int) -> list[Effect]:
         self._arm(now_ns)
+        effects = self._answer_overdue(slot)  # before anything is forgotten: after a long stall it may be their flows
         for flow in self.table.expire(slot):
             self._forget(flow)
             if self.arena is not None:
@@ -153,13 +154,6 @@ class SwitchAgent:
             del self._jobs[job]
             for flow in [flow for flow in self._volume if flow.job == job]:
                 del self._volume[flow]
-        overdue = self._open_reports(lambda awaited: awaited.slot < slot - 1)
-        # A verdict may stay away because nothing changed; a table owes an answer.
-        late = {peer for awaited in overdue for peers in awaited.missing.values() for peer in peers} - {VERDICT}
-        for awaited in overdue:
-            awaited.missing.clear()
-        effects = self._complete(overdue, slot)
-        effects += self._lose(late, slot) if late else []
         if self.arena is not None:
             for flow in self.arena.expire(slot):
                 self._child_of.pop(flow, None)
@@ -168,6 +162,15 @@ class SwitchAgent:
                 effects += self._settle(slot)
         self._idle = not self._claims and not self._jobs and (self.arena is None or self.arena.empty)
         return effects
+
+    def _answer_overdue(self, slot: int) -> list[Effect]:
+        overdue = self._open_reports(lambda awaited: awaited.slot < slot - 1)
+        # A verdict may stay away because nothing changed; a table owes an answer.
+        late = {peer for awaited in overdue for peers in awaited.missing.values() for peer in peers} - {VERDICT}
+        for awaited in overdue:
+            awaited.missing.clear()
+        effects = self._complete(overdue, slot)
+        return effects + self._lose(late, slot) if late else effects
 
     def _arm(self, now_ns: int) -> None:
         step_ns = max(1, self._clock.length_ns // SETTLES_PER_SLOT)

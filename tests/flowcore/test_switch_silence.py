@@ -189,6 +189,18 @@ def test_silence_is_noticed_without_the_shell(policy: str) -> None:
     assert fabric.report("h0", claim(FAR, 1e8))[1][-1].silent == ()
 
 
+@pytest.mark.parametrize("policy", ["mlcc", "paceline"])
+def test_after_a_long_stall_the_answer_comes_before_the_lease_ends(policy: str) -> None:
+    """Nobody ticked for longer than a lease: the report that waited is answered all the same."""
+    fabric = Fabric(policy)
+    fabric.dead = {"agg"}
+    number, heard = fabric.report("h0", claim(FAR, 1e8))
+    assert heard == []
+    fabric.now_ns = 9 * SLOT_NS
+    fabric.tell("tor0", Tick())
+    assert number in [feedback.answers for _, feedback in fabric.heard]
+
+
 def test_switches_that_nobody_asks_are_found_by_the_shell() -> None:
     fabric = Fabric("paceline")
     fabric.report("h0", claim(NEAR))

@@ -30,8 +30,7 @@ async def test_a_host_silent_for_three_slots_loses_its_plans(fabric) -> None:
     net: Fabric = await fabric(STAR)
     h0, h2 = await net.joined("h0"), await net.joined("h2")
     mine, other = flow("a", "h0", "h1"), flow("c", "h2", "h1")
-    await h0.ask(claim(STAR, mine, *[1e9] * 10))
-    slot = net.slot("sw")
+    slot = (await h0.ask(claim(STAR, mine, *[1e9] * 10))).first_slot
     await h0.close()
     await until(lambda: "h0" not in net.switch("sw").hosts)
     while (await h2.ask(claim(STAR, other, *[1e9] * 10))).grants[0].accepted is False:
