@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from paceline import rate_command, testbed_commands
+from paceline import paper_commands, rate_command, testbed_commands
 from paceline.arguments import add_json
 
 
@@ -28,6 +28,7 @@ def add_parser(subparsers: Any) -> None:
     allocate.set_defaults(run=run_allocate)
     rate_command.add_parser(commands)
     testbed_commands.add_parsers(commands)
+    paper_commands.add_parsers(commands)
 
 
 def run_allocate(args: argparse.Namespace) -> int:
