@@ -2,14 +2,13 @@
 
 from dataclasses import replace
 
-from bench.experiments.cases import Case, make_runs
+from bench.experiments.cases import Case, iteration_s, make_runs
 from bench.experiments.mixes import scenario_named
 from bench.experiments.paper_jobs import hurried
-from bench.experiments.shape import CONTROLS, Check, Experiment, Options, Result, as_json
+from bench.experiments.shape import CONTROLS, Check, Experiment, Options, Result, as_json, change
 from bench.jobs_report import Estimate
 from bench.jobs_run import Conditions
 from bench.report.parts import Bars, Part, Table
-from sim.run import mean_iteration_s
 
 LIMIT = 1.01
 
@@ -29,7 +28,7 @@ def run(options: Options) -> Result:
     for name in cases:
         runs = made[name].together
         times = {
-            control: Estimate.of([mean_iteration_s(one.jobs[0], one.lasted_ns) for one in own])
+            control: Estimate.of([iteration_s(one.jobs[0], one.lasted_ns) for one in own])
             for control, own in runs.items()
         }
         rows += [
@@ -38,7 +37,7 @@ def run(options: Options) -> Result:
         ]
         ratio = times["paceline"].mean / times["cubic"].mean
         checks.append(Check(f"{name} alone: at most 1 % slower under paceline than without (cubic)",
-                            f"{ratio - 1:+.2%}", ratio <= LIMIT))  # fmt: skip
+                            change(ratio, 2), ratio <= LIMIT))  # fmt: skip
     return {"rows": rows, "checks": as_json(checks)}
 
 

@@ -23,7 +23,8 @@ from bench.jobs_nursery import Nursery
 from bench.jobs_run import Conditions, Run, run_once
 from flowcore.bound import capacity_bound
 from flowcore.scenario import Scenario
-from sim.run import link_shares, mean_iteration_s
+from sim.jobs import TrainingJob
+from sim.run import WARM_UP_ITERATIONS, link_shares, mean_iteration_s
 
 ATTEMPTS = 3
 STOOD_STILL_S = 1.0  # we look up several times a second
@@ -62,6 +63,15 @@ class Runs:
         scenario = self.case.scenario
         bound = capacity_bound([link_shares(job, scenario, alone_s[job.name]) for job in scenario.jobs])
         return Measurement(scenario, self.case.conditions, alone_s, bound, self.together)
+
+
+def iteration_s(job: TrainingJob, lasted_ns: int) -> float:
+    """Mean after the warm-up. An iteration that was still going on at the end counts where it is longer than that."""
+    finished_s = mean_iteration_s(job, lasted_ns)
+    if job.finished or len(job.iteration_ends_ns) <= WARM_UP_ITERATIONS:
+        return finished_s
+    steady_s = (lasted_ns - job.iteration_ends_ns[WARM_UP_ITERATIONS - 1]) / 1e9
+    return max(finished_s, steady_s / (len(job.iteration_ends_ns) - WARM_UP_ITERATIONS + 1))
 
 
 def make_runs(cases: Sequence[Case], options: Options) -> dict[str, Runs]:

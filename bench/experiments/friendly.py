@@ -5,16 +5,15 @@ The flow sends as fast as it can for three seconds of every four. What it gets b
 
 from statistics import fmean
 
-from bench.experiments.cases import Case, make_runs
+from bench.experiments.cases import Case, iteration_s, make_runs
 from bench.experiments.paper_jobs import cluster, gbps_here, host_names, hurried, job
-from bench.experiments.shape import CONTROLS, Check, Experiment, Options, Result, as_json
+from bench.experiments.shape import CONTROLS, Check, Experiment, Options, Result, as_json, percent
 from bench.experiments.turns import Filmed, films
 from bench.jobs_control import Control
 from bench.jobs_report import Estimate
 from bench.jobs_run import Conditions
 from bench.report.parts import Bars, Part, Table
 from flowcore.scenario import CrossTraffic
-from sim.run import mean_iteration_s
 
 PAPER_GBPS = 25.0
 EVERY_S, LASTS_S = 4.0, 3.0
@@ -39,13 +38,13 @@ def run(options: Options) -> Result:
     rows = []
     for control, own in runs.together.items():
         flow_mbps = Estimate.of([8 * one.cross_traffic_bytes[0] / one.lasted_ns * 1e3 for one in own])
-        iteration_s = fmean(mean_iteration_s(one.jobs[0], one.lasted_ns) for one in own)
+        mean_s = fmean(iteration_s(one.jobs[0], one.lasted_ns) for one in own)
         rows.append({"control": control, "flow_mbps": flow_mbps.mean, "half_width_mbps": flow_mbps.half_width,
-                     "iteration_s": iteration_s})  # fmt: skip
+                     "iteration_s": mean_s})  # fmt: skip
     gets = {row["control"]: row["flow_mbps"] for row in rows}
     share = gets["paceline"] / gets["cubic"]
-    check = Check(f"beside paceline the flow gets at least {DUE:.0%} of what it gets beside cubic",
-                  f"{share:.1%}", share >= DUE)  # fmt: skip
+    check = Check(f"beside paceline the flow gets at least {percent(DUE, 0)} of what it gets beside cubic",
+                  percent(share), share >= DUE)  # fmt: skip
     seen = {control: one[0] for control, one in runs.seen.items()}
     return {"rows": rows, "films": seen, "capacity_mbps": 1e3 * gbps_here(PAPER_GBPS), "checks": as_json([check])}
 

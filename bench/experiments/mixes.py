@@ -10,7 +10,7 @@ from statistics import fmean
 from bench.experiments.cases import Case, Runs, make_runs
 from bench.experiments.must_show import CRUDE, MEASURES, best_tcp, must_show
 from bench.experiments.paper_jobs import hurried
-from bench.experiments.shape import CONTROLS, Experiment, Options, Result, as_json
+from bench.experiments.shape import CONTROLS, Experiment, Options, Result, as_json, percent
 from bench.jobs_report import document
 from bench.jobs_run import Conditions
 from bench.report.parts import Bars, Part, Table
@@ -80,7 +80,7 @@ def _rows(result: Result, key: str) -> list[tuple[str, ...]]:
     for name, measured in result["measured"].items():
         of = {control["control"]: control[key] for control in measured["controls"]}
         crude = f"{result['crude'][name]:.3f}" if name in result["crude"] else "–"
-        saved = f"{1 - of['paceline'] / best_tcp(of):.1%}"
+        saved = percent(1 - of["paceline"] / best_tcp(of))
         rows.append((name, *(f"{of[c]:.3f}" for c in CONTROLS), crude, f"{measured['capacity_bound']:.3f}", saved))
     return rows
 

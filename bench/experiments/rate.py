@@ -19,14 +19,14 @@ def run(options: Options) -> Result:
     steps_to_do = [(backend, count) for backend in rate.BACKENDS for count in (0, *flows)]
     runs, staircases = [], {}
     for number, (backend, count) in enumerate(steps_to_do):
-        options.progress(f"{backend}, {count or 1} flows", number / len(steps_to_do))
+        options.progress(_name({"backend": backend, "flows": count or 1}), number / len(steps_to_do))
         if count:
             runs.append(rate.measure_rate(backend, count, rounds))
         else:
             staircases[backend] = _staircase(backend)
     checks = [
         Check.at_most(
-            f"{one['backend']}, {one['flows']} flows: median error at most {MEDIAN_LIMIT_PERCENT:g} %",
+            f"{_name(one)}: median error at most {MEDIAN_LIMIT_PERCENT:g} %",
             one["median_error_percent"],
             MEDIAN_LIMIT_PERCENT,
             "{:.2f} %",
@@ -48,6 +48,10 @@ def _staircase(backend: str) -> Result:
     return {"asked_mbps": asked, "achieved_mbps": achieved}
 
 
+def _name(run: Result) -> str:
+    return f"{run['backend']}, {run['flows']} flow{'s' * (run['flows'] > 1)}"
+
+
 def present(result: Result) -> list[Part]:
     parts: list[Part] = [
         Lines(f"One flow under {backend}", "ms", "Mbit/s",
@@ -55,9 +59,7 @@ def present(result: Result) -> list[Part]:
         for backend, one in result["staircases"].items()
     ]  # fmt: skip
     keys = ("median_error_percent", "p95_error_percent", "settle_ms_p95")
-    rows = [
-        (f"{one['backend']}, {one['flows']} flows", *(f"{one[key]:.2f}" for key in keys)) for one in result["runs"]
-    ]
+    rows = [(_name(one), *(f"{one[key]:.2f}" for key in keys)) for one in result["runs"]]
     return [*parts, Table("Error per slot", ("", "median %", "95th percentile %", "settled ms, p95"), rows)]
 
 

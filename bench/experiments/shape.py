@@ -50,8 +50,18 @@ class Experiment:
     run: Callable[[Options], Result]
     present: Callable[[Result], Sequence[Part]]
     paper: Mapping[str, str] = field(default_factory=dict)  # what the paper says, in its words and numbers
+    here: Callable[[Result], Mapping[str, str]] = lambda result: {}  # by the same keys, what was found here
     differs: str = ""  # from the paper, and why
     repeats: int = 3  # unless told otherwise
+
+
+def percent(part: float, digits: int = 1) -> str:
+    return f"{100 * part:.{digits}f} %"
+
+
+def change(ratio: float, digits: int = 1) -> str:
+    """How much more or less than 1."""
+    return f"{100 * (ratio - 1):+.{digits}f} %"
 
 
 def as_json(checks: Sequence[Check]) -> list[Result]:

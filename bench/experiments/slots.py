@@ -2,7 +2,7 @@
 
 from bench.experiments.cases import Case, make_runs
 from bench.experiments.jct import arrivals, jct_s
-from bench.experiments.shape import Experiment, Options, Result
+from bench.experiments.shape import Experiment, Options, Result, change
 from bench.jobs_report import Estimate
 from bench.jobs_run import Conditions
 from bench.report.parts import Lines, Part, Table
@@ -11,6 +11,7 @@ SLOTS_MS = (15.0, 30.0, 60.0, 120.0, 240.0)
 PAPER_GBPS = (10.0, 25.0)
 CONTROLS = ("mlcc", "paceline")  # those that have slots
 JOBS = 5
+BEST = "best slot length"
 
 
 def run(options: Options) -> Result:
@@ -36,13 +37,23 @@ def run(options: Options) -> Result:
     return {"points": points}
 
 
-def present(result: Result) -> list[Part]:
+def _curves(result: Result) -> dict[str, list[tuple[float, float]]]:
     curves: dict[str, list[tuple[float, float]]] = {}
     for point in result["points"]:
         name = f"{point['control']}, {point['paper_gbps']:g} Gbit/s"
         curves.setdefault(name, []).append((point["slot_ms"], point["mean_jct_s"]))
+    return curves
+
+
+def here(result: Result) -> dict[str, str]:
+    best = {name: min(curve, key=lambda point: point[1])[0] for name, curve in _curves(result).items()}
+    return {BEST: "; ".join(f"{name}: {slot_ms:g} ms" for name, slot_ms in best.items())}
+
+
+def present(result: Result) -> list[Part]:
+    curves = _curves(result)
     best = [
-        (name, f"{slot_ms:g}", f"{least:.2f}", f"{max(jct for _, jct in curve) / least - 1:.1%}")
+        (name, f"{slot_ms:g}", f"{least:.2f}", f"{change(max(jct for _, jct in curve) / least)}")
         for name, curve in curves.items()
         for slot_ms, least in [min(curve, key=lambda point: point[1])]
     ]
@@ -57,6 +68,7 @@ EXPERIMENT = Experiment(
     shows="how much the length of a slot matters: short ones cost negotiation, long ones delay decisions",
     run=run,
     present=present,
-    paper={"best slot length": "60 ms"},
+    here=here,
+    paper={BEST: "60 ms"},
     differs="Bandwidths are named as in the paper; here they are divided by 62.5, as the models are.",
 )

@@ -18,7 +18,7 @@ from bench.report.parts import Bars, Layers, Lines, Part, Table
 Document = Mapping[str, Any]  # what `paceline bench paper` wrote
 
 LIMITS = (
-    "Links faster than about 1 Gbit/s: the kernel of one machine forwards a few Gbit/s in all. Models are scaled down "
+    "Links faster than about 1 Gbit/s: the kernel of one machine forwards a few in all. Models are scaled down "
     "with the links, so that bursts last as long as the paper's.",
     "GPUs: computing is a sleep. What hostd's CPU time costs a job that computes on the CPU is not seen.",
     "Delay: a cable here takes microseconds. Slow start and TCP's recovery from loss are quicker than elsewhere.",
@@ -35,7 +35,7 @@ table { border-collapse: collapse; margin: 1rem 0; font-size: 14px }
 caption { text-align: left; font-weight: 600; padding: .3rem 0 }
 th, td { padding: .2rem .7rem; border-bottom: 1px solid var(--quiet); text-align: right }
 th:first-child, td:first-child { text-align: left }
-.words td { text-align: left } .quiet { opacity: .75 } .scroll { overflow-x: auto }
+.words td, .words th { text-align: left } .quiet { opacity: .75 } .scroll { overflow-x: auto }
 .kept { color: var(--good) } .broken { color: var(--bad) } figure { margin: 1.2rem 0 }
 figcaption { font-weight: 600; font-size: 14px }
 svg { width: 100%; font: 12px system-ui, sans-serif; fill: currentColor }
@@ -120,8 +120,12 @@ def _section(experiment: Experiment, document: Document) -> str:
             '<p class="broken">A quick run: it shows that the experiment works; its numbers mean nothing.</p>'
         )
     if experiment.paper:
-        rows = "".join(f"<tr><td>{escape(what)}<td>{escape(said)}</tr>" for what, said in experiment.paper.items())
-        parts.append(f'<table class="words"><caption>The paper</caption>{rows}</table>')
+        here = experiment.here(document["result"])
+        rows = "".join(
+            f"<tr><td>{escape(what)}<td>{escape(said)}<td>{escape(here.get(what, '–'))}</tr>"
+            for what, said in experiment.paper.items()
+        )
+        parts.append(f'<table class="words"><tr><th><th>the paper<th>here</tr>{rows}</table>')
     parts += [_part(part) for part in experiment.present(document["result"])]
     if experiment.differs:
         parts.append(f"<p>Not as in the paper: {escape(experiment.differs)}</p>")

@@ -13,6 +13,8 @@ from sim.figure import COLORS
 WIDTH, HEIGHT, STRIP_HEIGHT = 760, 280, 150
 LEFT, RIGHT, TOP, BOTTOM = 58, 12, 30, 40
 TICKS = 5
+WIDE_ENOUGH = 28.0  # for a bar to have its value above it
+FEW_POINTS = 20  # are marked
 LEGEND_LETTER, LEGEND_GAP = 6.6, 30.0  # width of a letter; of what stands between two names
 
 CONTROL_COLORS = {
@@ -89,6 +91,8 @@ def bars(part: Bars) -> str:
                 f'<rect x="{left:.1f}" y="{top:.1f}" width="{right - left:.1f}" height="{foot - top:.1f}" '
                 f'fill="{colors[name]}"><title>{escape(said)}</title></rect>'
             )
+            if right - left >= WIDE_ENOUGH:
+                frame.text((left + right) / 2, frame.y(mean + (half or 0.0)) - 4, f"{mean:.3g}", "middle")
             if half is not None:
                 middle = (left + right) / 2
                 ends = f'y1="{frame.y(mean - half):.1f}" y2="{frame.y(mean + half):.1f}"'
@@ -111,6 +115,8 @@ def lines(part: Lines) -> str:
         way = [f"H{x:.1f}V{y:.1f}" if part.steps else f"L{x:.1f} {y:.1f}" for x, y in places[1:]]
         start = f"M{places[0][0]:.1f} {places[0][1]:.1f}" if places else ""
         frame.drawn.append(f'<path class="line" stroke="{colors[name]}" d="{start}{"".join(way)}"/>')
+        if len(places) <= FEW_POINTS and not part.steps:
+            frame.drawn += (f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="{colors[name]}"/>' for x, y in places)
     frame.legend(colors)
     return frame.svg(part.title)
 
