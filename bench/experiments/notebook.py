@@ -6,6 +6,7 @@ which commit made it: the code may have changed in between, and a result says so
 """
 
 import json
+from contextlib import suppress
 from dataclasses import asdict
 from hashlib import blake2b
 from pathlib import Path
@@ -27,12 +28,12 @@ class Notebook:
         self._runs: dict[str, dict[str, Any]] = {}
         self.failures: list[str] = []
         if path is not None and path.exists():
-            for line in path.read_text(encoding="utf-8").splitlines():
-                try:
-                    entry = json.loads(line)
-                except ValueError:  # the line that was being written when the power went
-                    continue
-                self._take(entry)
+            text = path.read_text(encoding="utf-8")
+            for line in text.splitlines():
+                with suppress(ValueError):  # the line that was being written when the power went
+                    self._take(json.loads(line))
+            if text and not text.endswith("\n"):
+                self._append("\n")
 
     def commits(self) -> list[str]:
         """Of all runs, found and made."""
@@ -63,10 +64,13 @@ class Notebook:
         self._write({"what": what, "failed": reason, "commit": self._commit})
 
     def _write(self, entry: dict[str, Any]) -> None:
+        self._append(json.dumps(entry, allow_nan=False) + "\n")
+        self._take(entry)
+
+    def _append(self, text: str) -> None:
         if self._path is not None:
             with self._path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(entry, allow_nan=False) + "\n")
-        self._take(entry)
+                file.write(text)
 
     def _take(self, entry: dict[str, Any]) -> None:
         if "failed" in entry:
