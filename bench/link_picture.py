@@ -1,7 +1,7 @@
 """What a link carried over time, job by job, while a control was in force.
 
 Sampled from outside the jobs: what their sockets' peers have acknowledged, as hostd reads it. So it is the same for
-synthetic jobs and for torch, with daemons and without.
+synthetic jobs and for torch, with daemons and without. What left the host beyond that was somebody else's.
 """
 
 import threading
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench.jobs_control import Control, Running
-from bench.testbed.network import Testbed
+from bench.testbed.network import DATA_IFNAME, Testbed
 from flowcore.patterns import FlowId, Role
 from flowcore.scenario import Scenario
 from flowcore.units import rate_bps
@@ -23,15 +23,17 @@ from sim.engine import Recording
 
 EVERY_S = 0.02
 LOOK_EVERY = 10  # samples between looks for new processes and sockets
+OTHERS = "others"  # in place of a job
 
 
 class Pictured:
     """A control with a camera on one host's uplink; `recording` begins with the first byte."""
 
-    def __init__(self, control: Control, host: str) -> None:
+    def __init__(self, control: Control, host: str, others: bool = False) -> None:
+        """`others`: also what no job sent."""
         self.name, self.congestion_control = control.name, control.congestion_control
         self.recording = Recording()
-        self._control, self._host = control, host
+        self._control, self._host, self._others = control, host, others
 
     @contextmanager
     def running(self, testbed: Testbed, scenario: Scenario, directory: Path) -> Iterator[Running]:
@@ -53,6 +55,8 @@ class Pictured:
         meters: dict[FlowId, FlowMeter] = {}
         sockets: dict[FlowId, tuple[DataSocket, ...]] = {}
         began_ns, last_ns, number = 0, time.monotonic_ns(), 0
+        others = FlowId(OTHERS, self._host, min({*host_of.values()} - {self._host}), Role.RING)
+        left_bytes = 0
         with Reader(directory) as reader:
             while not stop.wait(EVERY_S):
                 if number % LOOK_EVERY == 0:
@@ -68,6 +72,10 @@ class Pictured:
                     meter = meters.setdefault(flow, FlowMeter())
                     before = meter.sent_bytes
                     rates[flow] = rate_bps((meter.read(own) - before) * WIRE_PER_PAYLOAD, now_ns - last_ns)
+                if self._others and processes:
+                    before, left_bytes = left_bytes, _left_bytes(next(iter(processes))[1])
+                    all_bps = rate_bps(left_bytes - before, now_ns - last_ns) if before else 0.0
+                    rates[others] = max(0.0, all_bps - sum(rates.values()))
                 if any(rates.values()):
                     began_ns = began_ns or last_ns
                 if began_ns:
@@ -84,3 +92,12 @@ class Pictured:
                 flow = FlowId(job, self._host, target, Role.RING)
                 found[flow] = found.get(flow, ()) + own
         return found
+
+
+def _left_bytes(pid: int) -> int:
+    """What has left the host of this process on the data network; 0 when it has ended."""
+    try:
+        lines = Path(f"/proc/{pid}/net/dev").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[9]) for line in lines if line.strip().startswith(f"{DATA_IFNAME}:")), 0)

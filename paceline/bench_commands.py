@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from paceline import hostd_command, rate_command, testbed_commands
+from paceline import hostd_command, paper_commands, rate_command, testbed_commands
 from paceline.arguments import CommandError, add_json, integer, number, policy_name, seed
 
 
@@ -23,6 +23,7 @@ def add_parser(subparsers: Any) -> None:
     rate_command.add_parser(commands)
     testbed_commands.add_parsers(commands)
     hostd_command.add_parsers(commands)
+    paper_commands.add_parsers(commands)
 
 
 def _add_allocate(commands: Any) -> None:

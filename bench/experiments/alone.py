@@ -1,0 +1,65 @@
+"""Our promise to whoever is alone: a job that shares with nobody is not slowed down by being controlled."""
+
+from dataclasses import replace
+
+from bench.experiments.cases import Case, iteration_s, make_runs
+from bench.experiments.mixes import scenario_named
+from bench.experiments.paper_jobs import hurried
+from bench.experiments.shape import CONTROLS, Check, Experiment, Options, Result, as_json, change
+from bench.jobs_report import Estimate
+from bench.jobs_run import Conditions
+from bench.report.parts import Bars, Part, Table
+
+LIMIT = 1.01
+
+
+def run(options: Options) -> Result:
+    both = scenario_named("mix-1")
+    specs = both.jobs[:1] if options.quick else both.jobs
+    conditions = Conditions("synthetic" if options.quick else "ddp", options.seed)
+    cases = {}
+    for spec in specs:
+        scenario = replace(both, jobs=(spec,))
+        scenario = hurried(scenario, 2.5) if options.quick else scenario
+        name = f"{spec.model_mb:g} MB"
+        cases[name] = Case(name, scenario, CONTROLS, conditions, alone=False)
+    made = make_runs(list(cases.values()), options)
+    rows, checks = [], []
+    for name in cases:
+        runs = made[name].together
+        times = {
+            control: Estimate.of([iteration_s(one.jobs[0], one.lasted_ns) for one in own])
+            for control, own in runs.items()
+        }
+        rows += [
+            {"job": name, "control": control, "iteration_s": time.mean, "half_width_s": time.half_width}
+            for control, time in times.items()
+        ]
+        ratio = times["paceline"].mean / times["cubic"].mean
+        checks.append(Check(f"{name} alone: at most 1 % slower under paceline than without (cubic)",
+                            change(ratio, 2), ratio <= LIMIT))  # fmt: skip
+    return {"rows": rows, "checks": as_json(checks)}
+
+
+def present(result: Result) -> list[Part]:
+    rows = result["rows"]
+    jobs = list(dict.fromkeys(row["job"] for row in rows))
+    bars = {
+        control: [(row["iteration_s"], row["half_width_s"]) for row in rows if row["control"] == control]
+        for control in dict.fromkeys(row["control"] for row in rows)
+    }
+    lines = [
+        (control, *(f"{mean:.4f}" if half is None else f"{mean:.4f} ± {half:.4f}" for mean, half in own))
+        for control, own in bars.items()
+    ]
+    return [Bars("One job alone: iteration time", "s", jobs, bars), Table("Iteration time, s", ("", *jobs), lines)]
+
+
+EXPERIMENT = Experiment(
+    name="alone",
+    figure="",
+    shows="whether a job with the network to itself is as fast as without Paceline",
+    run=run,
+    present=present,
+    repeats=5,
+)

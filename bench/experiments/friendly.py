@@ -1,0 +1,69 @@
+"""Fig. 11(b): a training job and a TCP flow that nobody controls, on one link. Does the flow get its part?
+
+The flow sends as fast as it can for three seconds of every four. What it gets beside the job under cubic is its due.
+"""
+
+from statistics import fmean
+
+from bench.experiments.cases import Case, iteration_s, make_runs
+from bench.experiments.paper_jobs import cluster, gbps_here, host_names, hurried, job
+from bench.experiments.shape import CONTROLS, Check, Experiment, Options, Result, as_json, percent
+from bench.experiments.turns import Filmed, films
+from bench.jobs_control import Control
+from bench.jobs_report import Estimate
+from bench.jobs_run import Conditions
+from bench.report.parts import Bars, Part, Table
+from flowcore.scenario import CrossTraffic
+
+PAPER_GBPS = 25.0
+EVERY_S, LASTS_S = 4.0, 3.0
+DURATION_S = 19.5  # the fifth burst has ended
+DUE = 0.9
+
+
+def _film(control: Control) -> Filmed:
+    return Filmed(control, others=True)
+
+
+def run(options: Options) -> Result:
+    here, there = host_names()[:2]
+    faster = 4.0 if options.quick else 1.0
+    flow = CrossTraffic(here, there, EVERY_S / faster, (LASTS_S / faster,) * 2, gbps_here(PAPER_GBPS))
+    spec = job("VGG19", "VGG19", (here, there))
+    scenario = cluster("friendly", PAPER_GBPS, [spec], hosts=2, duration_s=DURATION_S, cross_traffic=[flow])
+    scenario = hurried(scenario, DURATION_S / faster) if options.quick else scenario
+    conditions = Conditions("synthetic" if options.quick else "auto", options.seed)
+    case = Case("friendly", scenario, CONTROLS, conditions, alone=False, observer=_film)
+    runs = make_runs([case], options)["friendly"]
+    rows = []
+    for control, own in runs.together.items():
+        flow_mbps = Estimate.of([8 * one.cross_traffic_bytes[0] / one.lasted_ns * 1e3 for one in own])
+        mean_s = fmean(iteration_s(one.jobs[0], one.lasted_ns) for one in own)
+        rows.append({"control": control, "flow_mbps": flow_mbps.mean, "half_width_mbps": flow_mbps.half_width,
+                     "iteration_s": mean_s})  # fmt: skip
+    gets = {row["control"]: row["flow_mbps"] for row in rows}
+    share = gets["paceline"] / gets["cubic"]
+    check = Check(f"beside paceline the flow gets at least {percent(DUE, 0)} of what it gets beside cubic",
+                  percent(share), share >= DUE)  # fmt: skip
+    seen = {control: one[0] for control, one in runs.seen.items()}
+    return {"rows": rows, "films": seen, "capacity_mbps": 1e3 * gbps_here(PAPER_GBPS), "checks": as_json([check])}
+
+
+def present(result: Result) -> list[Part]:
+    rows = result["rows"]
+    bars = {row["control"]: [(row["flow_mbps"], row["half_width_mbps"])] for row in rows}
+    lines = [(row["control"], f"{row['flow_mbps']:.1f}", f"{row['iteration_s']:.3f}") for row in rows]
+    table = Table("Together", ("", "flow Mbit/s", "job's iteration s"), lines)
+    return [*films(result), Bars("What the flow gets", "Mbit/s", ["flow"], bars), table]
+
+
+EXPERIMENT = Experiment(
+    name="friendly",
+    figure="Fig. 11(b)",
+    shows="whether a flow that nobody controls keeps its part of the link beside a controlled job",
+    run=run,
+    present=present,
+    paper={"a TCP flow beside a VGG19 job": "both get a part (a picture, no number)"},
+    differs="0.4 Gbit/s instead of 25; the flow comes and goes instead of coming once.",
+    repeats=5,
+)

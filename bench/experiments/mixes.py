@@ -1,0 +1,106 @@
+"""The mark to beat: eight scenarios with real jobs, under every TCP and under paceline.
+
+in step     from when on a job's iterations, five at a time, take at most 1.05 × what they take alone
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import fmean
+
+from bench.experiments.cases import Case, Runs, make_runs
+from bench.experiments.must_show import CRUDE, MEASURES, best_tcp, must_show
+from bench.experiments.paper_jobs import hurried
+from bench.experiments.shape import CONTROLS, Experiment, Options, Result, as_json, percent
+from bench.jobs_report import document
+from bench.jobs_run import Conditions
+from bench.report.parts import Bars, Part, Table
+from flowcore.scenario import Scenario
+from sim.run import iteration_times_s
+from sim.scenario_file import read_scenario
+
+SCENARIOS = Path(__file__).parents[2] / "scenarios/testbed"
+NAMES = (*CRUDE, "identical", "ps-and-ring", "two-tors")
+QUICK_NAMES = ("mix-1", "identical")
+IN_STEP, IN_STEP_ITERATIONS = 1.05, 5
+
+
+def scenario_named(name: str) -> Scenario:
+    return read_scenario(SCENARIOS / f"{name}.toml")
+
+
+def run(options: Options) -> Result:
+    scenarios = [scenario_named(name) for name in (QUICK_NAMES if options.quick else NAMES)]
+    if options.quick:
+        scenarios = [hurried(scenario, 2.0) for scenario in scenarios]
+    conditions = Conditions("synthetic" if options.quick else "auto", options.seed)
+    cases = [Case(scenario.name, scenario, CONTROLS, conditions) for scenario in scenarios]
+    made = make_runs(cases, options)
+    measured = {name: document(runs.measurement(), 0.0) for name, runs in made.items()}
+    in_step = in_step_s(made["identical"])
+    return {"measured": measured, "in_step_s": in_step, "crude": CRUDE, "checks": as_json(must_show(measured))}
+
+
+def in_step_s(runs: Runs) -> dict[str, list[float | None]]:
+    """By control: of each run, when the last job fell into step; None: never."""
+    alone_s = runs.measurement().alone_s
+    found = {}
+    for control, own in runs.together.items():
+        times = [[_in_step_s(iteration_times_s(job), alone_s[job.spec.name]) for job in one.jobs] for one in own]
+        found[control] = [None if None in of_run else max(of_run) for of_run in times]  # type: ignore[type-var]
+    return found
+
+
+def _in_step_s(times_s: Sequence[float], alone_s: float) -> float | None:
+    for last in range(len(times_s), IN_STEP_ITERATIONS - 1, -1):
+        if fmean(times_s[last - IN_STEP_ITERATIONS : last]) > IN_STEP * alone_s:
+            return None if last == len(times_s) else sum(times_s[:last])
+    return 0.0 if len(times_s) >= IN_STEP_ITERATIONS else None
+
+
+def present(result: Result) -> list[Part]:
+    measured = result["measured"]
+    groups, bars = list(measured), {}
+    for control in CONTROLS:
+        rows = [next(one for one in of["controls"] if one["control"] == control) for of in measured.values()]
+        bars[control] = [(row["mean_slowdown"], _half_width(row["mean_slowdown_95"])) for row in rows]
+    columns = ("", *CONTROLS, "crude", "bound", "below the best TCP")
+    return [
+        Bars("Mean slowdown, steady state", "× alone", groups, bars, floor=1.0),
+        *(Table(f"Mean slowdown, {period}", columns, _rows(result, key)) for period, key in MEASURES.items()),
+        Table("identical: in step after", ("", "seconds, median", "never"), _in_step_rows(result["in_step_s"])),
+    ]
+
+
+def _half_width(interval: Sequence[float] | None) -> float | None:
+    return None if interval is None else (interval[1] - interval[0]) / 2
+
+
+def _rows(result: Result, key: str) -> list[tuple[str, ...]]:
+    rows = []
+    for name, measured in result["measured"].items():
+        of = {control["control"]: control[key] for control in measured["controls"]}
+        crude = f"{result['crude'][name]:.3f}" if name in result["crude"] else "–"
+        saved = percent(1 - of["paceline"] / best_tcp(of))
+        rows.append((name, *(f"{of[c]:.3f}" for c in CONTROLS), crude, f"{measured['capacity_bound']:.3f}", saved))
+    return rows
+
+
+def _in_step_rows(in_step: dict[str, list[float | None]]) -> list[tuple[str, ...]]:
+    rows = []
+    for control, times in in_step.items():
+        known = sorted(time for time in times if time is not None)
+        median = f"{known[len(known) // 2]:.1f}" if known else "–"
+        rows.append((control, median, f"{len(times) - len(known)} of {len(times)}"))
+    return rows
+
+
+EXPERIMENT = Experiment(
+    name="mixes",
+    figure="",
+    shows="whether mixes of real jobs train faster than under any TCP, and how far from the bound",
+    run=run,
+    present=present,
+    paper={"mean JCT against TCP variants": "at least 15 % lower, on its own mix of jobs"},
+    differs="Two to six hosts at 1 Gbit/s, DDP over gloo and parameter servers over torch RPC; computing is a sleep.",
+    repeats=5,
+)

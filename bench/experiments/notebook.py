@@ -1,0 +1,92 @@
+"""A run that has been made is not made again.
+
+One JSON line per run, written when it is over, so that an experiment that was interrupted goes on where it was. A
+run is known by all that decides it: scenario, conditions, control, and its number among its like. Each line says
+which commit made it: the code may have changed in between, and a result says so.
+"""
+
+import json
+from contextlib import suppress
+from dataclasses import asdict
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from bench.jobs_control import DaemonCpu
+from bench.jobs_run import Conditions, Run
+from flowcore.scenario import Scenario
+from sim.jobs import TrainingJob
+
+Seen = Any  # JSON: what an observer noted during the run
+
+
+class Notebook:
+    """Kept in a file, or with no path only in memory."""
+
+    def __init__(self, path: Path | None = None, commit: str | None = None) -> None:
+        self._path, self._commit = path, commit
+        self._runs: dict[str, dict[str, Any]] = {}
+        self.failures: list[str] = []
+        if path is not None and path.exists():
+            text = path.read_text(encoding="utf-8")
+            for line in text.splitlines():
+                with suppress(ValueError):  # the line that was being written when the power went
+                    self._take(json.loads(line))
+            if text and not text.endswith("\n"):
+                self._append("\n")
+
+    def commits(self) -> list[str]:
+        """Of all runs, found and made."""
+        return sorted({run["commit"] for run in self._runs.values() if run["commit"]})
+
+    def find(self, key: str, scenario: Scenario, seed: int) -> tuple[Run, Seen] | None:
+        entry = self._runs.get(key)
+        return None if entry is None else (_restored(entry, scenario, seed), entry["seen"])
+
+    def keep(self, key: str, what: str, run: Run, seen: Seen) -> None:
+        ends_ns = {job.spec.name: job.iteration_ends_ns for job in run.jobs}
+        self._write(
+            {
+                "key": key,
+                "what": what,
+                "commit": self._commit,
+                "control": run.control,
+                "iteration_ends_ns": ends_ns,
+                "lasted_ns": run.lasted_ns,
+                "link_bytes": dict(run.link_bytes),
+                "cross_traffic_bytes": list(run.cross_traffic_bytes),
+                "cpu": asdict(run.cpu),
+                "seen": seen,
+            }
+        )
+
+    def keep_failure(self, what: str, reason: str) -> None:
+        self._write({"what": what, "failed": reason, "commit": self._commit})
+
+    def _write(self, entry: dict[str, Any]) -> None:
+        self._append(json.dumps(entry, allow_nan=False) + "\n")
+        self._take(entry)
+
+    def _append(self, text: str) -> None:
+        if self._path is not None:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(text)
+
+    def _take(self, entry: dict[str, Any]) -> None:
+        if "failed" in entry:
+            self.failures.append(f"{entry['what']}: {entry['failed']}")
+        else:
+            self._runs[entry["key"]] = entry
+
+
+def run_key(scenario: Scenario, conditions: Conditions, control: str, number: int) -> str:
+    told = f"{scenario!r} {conditions!r} {control} {number}"  # frozen dataclasses: the same in every process
+    return blake2b(told.encode(), digest_size=12).hexdigest()
+
+
+def _restored(entry: dict[str, Any], scenario: Scenario, seed: int) -> Run:
+    jobs = tuple(TrainingJob(spec, seed) for spec in scenario.jobs)
+    for job in jobs:
+        job.iteration_ends_ns = entry["iteration_ends_ns"][job.spec.name]
+    cross = tuple(entry["cross_traffic_bytes"])
+    return Run(entry["control"], jobs, entry["lasted_ns"], entry["link_bytes"], cross, DaemonCpu(**entry["cpu"]))

@@ -1,0 +1,68 @@
+"""What an experiment is: a name, the paper's figure, what it shows, how to run it, and how its result is shown.
+
+Running and showing are apart: `run` gives plain data that is kept as JSON; `present` makes tables and figures from
+that, today or in a year. A check is a claim with a threshold, decided by `run`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from bench.experiments.notebook import Notebook
+from bench.report.parts import Part
+
+Result = dict[str, Any]  # JSON
+Progress = Callable[[str, float], None]  # what is being done, and which part of the experiment is done, 0 to 1
+
+CONTROLS = ("reno", "cubic", "bbr", "mlcc", "paceline")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    quick: bool = False  # seconds instead of minutes, without torch: shows that it works, and nothing else
+    repeats: int = 1
+    seed: int = 1
+    notebook: Notebook = field(default_factory=Notebook)
+    progress: Progress = lambda doing, part: None
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A promise and what was found; `passed` is None where the data do not suffice."""
+
+    claim: str
+    found: str
+    passed: bool | None
+
+    @classmethod
+    def at_most(cls, claim: str, value: float | None, limit: float, text: str = "{:.3f}") -> "Check":
+        """NaN, from a job that never finished an iteration, does not pass."""
+        if value is None:
+            return cls(claim, "not measured", None)
+        return cls(claim, text.format(value), value <= limit)
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    name: str
+    figure: str  # of the paper; "" for promises of our own
+    shows: str  # "whether …"
+    run: Callable[[Options], Result]
+    present: Callable[[Result], Sequence[Part]]
+    paper: Mapping[str, str] = field(default_factory=dict)  # what the paper says, in its words and numbers
+    here: Callable[[Result], Mapping[str, str]] = lambda result: {}  # by the same keys, what was found here
+    differs: str = ""  # from the paper, and why
+    repeats: int = 3  # unless told otherwise
+
+
+def percent(part: float, digits: int = 1) -> str:
+    return f"{100 * part:.{digits}f} %"
+
+
+def change(ratio: float, digits: int = 1) -> str:
+    """How much more or less than 1."""
+    return f"{100 * (ratio - 1):+.{digits}f} %"
+
+
+def as_json(checks: Sequence[Check]) -> list[Result]:
+    return [asdict(check) for check in checks]

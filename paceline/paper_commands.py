@@ -1,0 +1,189 @@
+"""`paceline bench paper` and `paceline bench report`: the paper's experiments, and a page of what they found."""
+
+import argparse
+import json
+from difflib import get_close_matches
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from paceline.arguments import CommandError, add_json, integer, seed
+
+RESULTS, QUICK_RESULTS = Path("out/paper"), Path("out/paper-quick")
+REPORT = Path("out/report.html")
+
+
+def add_parsers(commands: Any) -> None:
+    _add_paper(commands)
+    _add_report(commands)
+
+
+def _add_paper(commands: Any) -> None:
+    parser = commands.add_parser(
+        "paper",
+        help="the paper's experiments, and our own promises",
+        description=(
+            "Run experiments by name, or all: those of the paper's section VI and those that decide whether\n"
+            "Paceline keeps its promises. Each writes DIR/NAME.json. What is there is kept; an experiment that was\n"
+            "interrupted goes on with the run it was in. All together take hours, on a quiet machine."
+        ),
+        epilog="examples: paceline bench paper --list\n          paceline bench paper turns loss --quick\n"
+        "          paceline bench paper mixes --repeat 5",
+    )
+    parser.add_argument("names", metavar="NAME", nargs="*", help="experiments (default: all)")
+    parser.add_argument("--list", action="store_true", help="say what there is, and run nothing")
+    parser.add_argument("--quick", action="store_true", help="seconds each, without torch: to see that it works")
+    parser.add_argument("--repeat", metavar="N", type=integer(1, 1000), help="runs of a kind (default: 1 to 5)")
+    parser.add_argument("--seed", metavar="N", type=seed, default=1, help="of arrivals, places and computing times")
+    parser.add_argument(
+        "--out", metavar="DIR", type=Path, help=f"for results (default: {RESULTS}, with --quick {QUICK_RESULTS})"
+    )
+    parser.add_argument("--force", action="store_true", help="measure again what has been measured")
+    add_json(parser)
+    parser.set_defaults(run=run_paper)
+
+
+def _add_report(commands: Any) -> None:
+    parser = commands.add_parser(
+        "report",
+        help="one HTML page of all results",
+        description=(
+            "Write one HTML page from the results of `paceline bench paper`: figures, tables, the paper's numbers\n"
+            "beside ours. It needs nothing else, and says what has not been measured."
+        ),
+        epilog="example: paceline bench report --results out/paper --out report.html",
+    )
+    parser.add_argument("--results", metavar="DIR", type=Path, default=RESULTS, help="(default: %(default)s)")
+    parser.add_argument("--out", metavar="FILE", type=Path, default=REPORT, help="(default: %(default)s)")
+    add_json(parser)
+    parser.set_defaults(run=run_report)
+
+
+def run_paper(args: argparse.Namespace) -> int:
+    from bench.experiments.all import EXPERIMENTS
+    from bench.testbed.rootless import ensure_networks
+    from paceline.console import print_json, print_table
+    from paceline.provenance import provenance
+
+    for name in args.names:
+        if name not in EXPERIMENTS:
+            close = get_close_matches(name, EXPERIMENTS, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(EXPERIMENTS)}"
+            raise CommandError(f"no experiment {name!r}; {hint}")
+    chosen = [EXPERIMENTS[name] for name in dict.fromkeys(args.names or EXPERIMENTS)]
+    if args.list:
+        rows = [(one.name, one.figure or "our promise", str(one.repeats), one.shows) for one in chosen]
+        if args.json:
+            print_json(
+                {"experiments": [dict(zip(("name", "figure", "repeats", "shows"), row, strict=True)) for row in rows]}
+            )
+        else:
+            print_table("Experiments", ("name", "the paper's", "repeats", "shows"), rows)
+        return 0
+    ensure_networks()
+    directory = args.out or (QUICK_RESULTS if args.quick else RESULTS)
+    directory.mkdir(parents=True, exist_ok=True)
+    documents = []
+    for number, experiment in enumerate(chosen, start=1):
+        repeats = args.repeat or (1 if args.quick else experiment.repeats)
+        document = None if args.force else _kept(directory, experiment.name, args.quick, repeats, args.seed)
+        if document is None:
+            document = _measure(experiment, directory, args, repeats, f"{number}/{len(chosen)} {experiment.name}")
+        documents.append(document)
+        if not args.json:
+            _print(experiment, document)
+    if args.json:
+        print_json({"out": str(directory), "experiments": documents} | provenance())
+    else:
+        print(f"results are in {directory}; a page of them: paceline bench report --results {directory}")
+    return 0
+
+
+def _kept(directory: Path, name: str, quick: bool, repeats: int, seed: int) -> dict[str, Any] | None:
+    """The result that is there, if it serves."""
+    path = directory / f"{name}.json"
+    if not path.exists():
+        return None
+    document = json.loads(path.read_text(encoding="utf-8"))
+    as_asked = document["repeats"] >= repeats and document["seed"] == seed
+    return document if as_asked and (quick or not document["quick"]) else None
+
+
+def _measure(experiment: Any, directory: Path, args: argparse.Namespace, repeats: int, title: str) -> dict[str, Any]:
+    from bench.experiments.notebook import Notebook
+    from bench.experiments.shape import Options
+    from bench.jobs_control import ControlError
+    from bench.jobs_crew import RunFailed
+    from bench.jobs_nursery import NurseryError
+    from paceline.console import progress_bar
+    from paceline.provenance import provenance
+
+    origin = provenance()
+    runs = directory / f"{experiment.name}.runs.jsonl"
+    if args.force:
+        runs.unlink(missing_ok=True)
+    notebook = Notebook(runs, origin["commit"])
+    started_s = perf_counter()
+    with progress_bar() as bar:
+        task = bar.add_task(title, total=1.0)
+
+        def progress(doing: str, part: float) -> None:
+            bar.update(task, description=f"{title}, {doing}", completed=part)
+
+        try:
+            result = experiment.run(Options(args.quick, repeats, args.seed, notebook, progress))
+        except (RunFailed, NurseryError, ControlError) as error:
+            raise CommandError(f"{experiment.name}: {error}") from None
+    document = {
+        "experiment": experiment.name,
+        "figure": experiment.figure,
+        "shows": experiment.shows,
+        "paper": dict(experiment.paper),
+        "differs": experiment.differs,
+        "quick": args.quick,
+        "repeats": repeats,
+        "seed": args.seed,
+        "wall_s": perf_counter() - started_s,
+        "commits": notebook.commits(),
+        "failed_runs": notebook.failures,
+        **origin,
+        "result": result,
+    }
+    unfinished = directory / f"{experiment.name}.json.part"
+    unfinished.write_text(json.dumps(document, indent=1, allow_nan=False), encoding="utf-8")
+    unfinished.replace(directory / f"{experiment.name}.json")
+    return document
+
+
+def _print(experiment: Any, document: dict[str, Any]) -> None:
+    from bench.report.parts import Table
+    from paceline.console import print_table
+
+    for part in experiment.present(document["result"]):
+        if isinstance(part, Table):
+            print_table(f"{experiment.name}: {part.title}", part.columns, part.rows)
+    checks = document["result"].get("checks", ())
+    words = {True: "yes", False: "NO", None: "not all measured"}
+    if checks:
+        rows = [(check["claim"], check["found"], words[check["passed"]]) for check in checks]
+        print_table(f"{experiment.name}: promises", ("claim", "found", "kept"), rows)
+
+
+def run_report(args: argparse.Namespace) -> int:
+    from bench.experiments.all import EXPERIMENTS
+    from bench.report.page import page, read_results
+    from paceline.console import print_json
+
+    if not args.results.is_dir():
+        raise CommandError(f"{args.results}: no directory; `paceline bench paper` makes it")
+    documents = read_results(args.results)
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    args.out.write_text(page(documents), encoding="utf-8")
+    missing = [name for name in EXPERIMENTS if name not in documents]
+    if args.json:
+        print_json({"out": str(args.out), "experiments": list(documents), "missing": missing})
+        return 0
+    print(f"{args.out}: {len(documents)} experiments")
+    if missing:
+        print(f"not measured yet: paceline bench paper {' '.join(missing)} --out {args.results}")
+    return 0

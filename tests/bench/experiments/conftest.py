@@ -1,0 +1,73 @@
+"""Experiments without a network: a run takes no time and comes out as its control's factor says."""
+
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+
+from bench.experiments import cases, delay, rate
+from bench.experiments.overhead import Metered
+from bench.experiments.turns import Filmed
+from bench.jobs_control import DaemonCpu
+from bench.jobs_run import Conditions, Run
+from flowcore.patterns import FlowId, Role
+from flowcore.scenario import Scenario
+from sim.jobs import TrainingJob
+
+# Iteration time ÷ computing time, in company.
+FACTORS = {"reno": 1.6, "cubic": 1.5, "bbr": 1.7, "mlcc": 2.0, "paceline": 1.3}
+ALONE = 1.2
+ITERATIONS = 12
+
+
+class Pretended:
+    """Stands for run_once; `made` has the controls' names in the order of the runs."""
+
+    def __init__(self) -> None:
+        self.made: list[str] = []
+
+    def __call__(self, scenario: Scenario, control: Any, conditions: Conditions, nursery: Any, tick: Any) -> Run:
+        self.made.append(control.name)
+        tick()
+        lasted_ns = 0
+        factor = ALONE if len(scenario.jobs) == 1 and not scenario.cross_traffic else FACTORS[control.name]
+        factor *= 1 + (10 * conditions.impairment.loss if control.name != "paceline" else 0.0)
+        jobs = tuple(TrainingJob(spec, conditions.seed) for spec in scenario.jobs)
+        for job in jobs:
+            start_ns, step_ns = round(job.spec.start_s * 1e9), round(job.spec.compute_s * factor * 1e9)
+            count = job.spec.iterations or ITERATIONS
+            job.iteration_ends_ns = [start_ns + step_ns * number for number in range(1, count + 1)]
+            lasted_ns = max(lasted_ns, job.iteration_ends_ns[-1])
+        if isinstance(control, Filmed):
+            control.recording.times_ns += (0, 20_000_000, 40_000_000)
+            for mbps in (100, 400, 0):
+                control.recording.rates_bps.append({FlowId("VGG19", "h0", "h1", Role.RING): mbps * 1e6})
+        if isinstance(control, Metered):
+            control._mbps += (0.5, 1.5)
+        cpu = DaemonCpu(10.0, 5.0) if control.name in ("mlcc", "paceline") else DaemonCpu()
+        return Run(control.name, jobs, lasted_ns, {}, (10_000_000,) * len(scenario.cross_traffic), cpu)
+
+
+@pytest.fixture
+def pretended(monkeypatch: pytest.MonkeyPatch) -> Pretended:
+    stand_in = Pretended()
+    monkeypatch.setattr(cases, "run_once", stand_in)
+    monkeypatch.setattr(cases, "_nursery", lambda of: nullcontext())
+    return stand_in
+
+
+@pytest.fixture
+def pretended_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The measurements that run no jobs."""
+
+    def measured_rate(backend: str, flows: int, rounds: int) -> dict[str, object]:
+        errors = {"median_error_percent": 0.5, "p95_error_percent": 3.0, "settle_ms_p95": 2.0}
+        return {"backend": backend, "flows": flows, **errors}
+
+    staircase = {"asked_mbps": [[0.0, 400.0], [60.0, 100.0]], "achieved_mbps": [[0.0, 398.0], [60.0, 101.0]]}
+    negotiation = {"p50_ms": 2.0, "p90_ms": 4.0, "p99_ms": 8.0, "missed_slots": 0, "negotiations": 100}
+    monkeypatch.setattr(rate.rate, "measure_rate", measured_rate)
+    monkeypatch.setattr(rate, "_staircase", lambda backend: staircase)
+    monkeypatch.setattr(delay, "measure", lambda setup, progress: dict(negotiation))
+    monkeypatch.setattr(delay, "measure_decisions", lambda seed, decisions: {"p90_decision_us": 60.0})
+    monkeypatch.setattr(delay, "measure_allocate", lambda seed, flows: {"us_per_flow": {"10": 4.0}})

@@ -1,0 +1,56 @@
+"""Every experiment from its runs to what is shown of it, with a stand-in for the runs; see test_paper_command.py."""
+
+import json
+
+import pytest
+
+from bench.experiments.all import EXPERIMENTS
+from bench.experiments.shape import CONTROLS, Experiment, Options
+from bench.jobs_control import TCP
+from tests.bench.experiments.conftest import Pretended
+
+JOBLESS = ("rate", "delay")
+
+
+@pytest.mark.usefixtures("pretended_parts")
+@pytest.mark.parametrize("quick", [True, False], ids=["quick", "full"])
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_a_result_is_json_and_can_be_shown(name: str, quick: bool, pretended: Pretended) -> None:
+    experiment, reached = EXPERIMENTS[name], []
+    options = Options(quick, repeats=2, progress=lambda doing, part: reached.append(part))
+    result = json.loads(json.dumps(experiment.run(options), allow_nan=False))
+    parts = experiment.present(result)
+    assert parts
+    assert all(0 <= part <= 1 for part in reached)
+    assert set(experiment.here(result)) <= set(experiment.paper)
+    for check in result.get("checks", ()):
+        assert check.keys() == {"claim", "found", "passed"}
+    if name not in JOBLESS:
+        assert reached
+        assert pretended.made
+
+
+@pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name not in (*JOBLESS, "slots", "overhead")])
+def test_where_jobs_run_all_controls_are_tried(name: str, pretended: Pretended) -> None:
+    EXPERIMENTS[name].run(Options(quick=True))
+    assert set(pretended.made) == set(CONTROLS) >= set(TCP)
+
+
+def test_the_pretended_gains_come_out_as_such(pretended: Pretended) -> None:
+    def kept(name: str) -> dict[str, bool | None]:
+        checks = EXPERIMENTS[name].run(Options(quick=True))["checks"]
+        return {check["claim"]: check["passed"] for check in checks}
+
+    assert all(kept("loss").values())  # paceline is made to lose nothing
+    assert all(kept("alone").values())
+    assert kept("mixes")["mix-1, steady state: at least 5 % below the best TCP"] is True  # 1.3 against 1.5
+    assert list(kept("jct").values()) == [False]  # 13 % where the paper has 15
+
+
+def test_experiments_are_named_once_and_described() -> None:
+    assert len(EXPERIMENTS) == 11
+    for name, experiment in EXPERIMENTS.items():
+        assert isinstance(experiment, Experiment)
+        assert name == experiment.name
+        assert experiment.shows.split()[0] in ("whether", "how", "which", "what")
+    assert sum(experiment.repeats >= 5 for experiment in EXPERIMENTS.values()) == 4  # those with promises on jobs

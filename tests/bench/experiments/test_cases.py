@@ -1,0 +1,121 @@
+"""The order of runs, going on after an interruption, and runs that fail."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bench.experiments import cases
+from bench.experiments.cases import ATTEMPTS, Case, StillnessClock, iteration_s, make_runs
+from bench.experiments.notebook import Notebook
+from bench.experiments.paper_jobs import cluster, host_names, job
+from bench.experiments.shape import Options
+from bench.jobs_crew import RunFailed
+from bench.jobs_run import Conditions
+from flowcore.scenario import Scenario
+from sim.jobs import TrainingJob
+from tests.bench.experiments.conftest import ALONE, FACTORS, Pretended
+
+CONTROLS = ("reno", "cubic", "paceline")
+
+
+def scenario() -> Scenario:
+    return cluster("pair", 25.0, [job(name, "VGG19", host_names()[:3]) for name in ("a", "b")], duration_s=5.0)
+
+
+def case(alone: bool = True) -> Case:
+    return Case("pair", scenario(), CONTROLS, Conditions("synthetic", 1), alone)
+
+
+def test_a_repeat_makes_every_run_before_the_next_begins(pretended: Pretended) -> None:
+    second = replace(case(alone=False), name="other", scenario=replace(scenario(), seed=2))
+    made = make_runs([case(alone=False), second], Options(repeats=2))
+    assert pretended.made == ["reno", "cubic", "paceline"] * 2 + ["cubic", "paceline", "reno"] * 2
+    for runs in made.values():
+        assert list(runs.together) == list(CONTROLS)
+        assert all(len(of_control) == 2 for of_control in runs.together.values())
+
+
+def test_slowdowns_are_against_the_measured_alone(pretended: Pretended) -> None:
+    measured = make_runs([case()], Options())["pair"].measurement()
+    assert measured.alone_s == pytest.approx(dict.fromkeys("ab", 0.35 * ALONE))
+    assert measured.runs["paceline"][0].jobs[0].iteration_ends_ns[0] == pytest.approx(0.35e9 * FACTORS["paceline"])
+
+
+def test_an_interrupted_experiment_goes_on_where_it_was(
+    pretended: Pretended, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "runs.jsonl"
+
+    def interrupted(*arguments: object) -> object:
+        if len(pretended.made) == 3:
+            raise KeyboardInterrupt
+        return pretended(*arguments)
+
+    monkeypatch.setattr(cases, "run_once", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        make_runs([case()], Options(notebook=Notebook(path)))
+    monkeypatch.setattr(cases, "run_once", pretended)
+    resumed = make_runs([case()], Options(notebook=Notebook(path)))["pair"]
+    assert len(pretended.made) == 5  # two alone, three controls: none twice
+    whole = make_runs([case()], Options())["pair"]
+    assert [run.jobs[0].iteration_ends_ns for run in resumed.together["cubic"]] == [
+        run.jobs[0].iteration_ends_ns for run in whole.together["cubic"]
+    ]
+
+
+def test_more_repeats_make_only_those_that_are_missing(pretended: Pretended, tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    make_runs([case()], Options(repeats=1, notebook=Notebook(path)))
+    make_runs([case()], Options(repeats=2, notebook=Notebook(path)))
+    assert len(pretended.made) == 10
+
+
+def test_another_scenario_is_another_run(pretended: Pretended, tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    make_runs([case()], Options(notebook=Notebook(path)))
+    changed = replace(case(), scenario=replace(scenario(), duration_s=6.0))
+    make_runs([changed], Options(notebook=Notebook(path)))
+    assert len(pretended.made) == 10 - 2  # alone a job runs for ten iterations, whatever the duration
+
+
+def test_a_run_that_fails_is_made_again_and_said(pretended: Pretended, monkeypatch: pytest.MonkeyPatch) -> None:
+    failures = iter([RunFailed("a worker on h0 failed"), None])
+
+    def sometimes(*arguments: object) -> object:
+        if (failure := next(failures, None)) is not None:
+            raise failure
+        return pretended(*arguments)
+
+    monkeypatch.setattr(cases, "run_once", sometimes)
+    notebook = Notebook()
+    make_runs([case(alone=False)], Options(notebook=notebook))
+    assert notebook.failures == ["pair, reno: a worker on h0 failed"]
+
+
+def test_a_run_that_always_fails_ends_the_experiment(pretended: Pretended, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*arguments: object) -> object:
+        raise RunFailed("no")
+
+    monkeypatch.setattr(cases, "run_once", never)
+    notebook = Notebook()
+    with pytest.raises(RunFailed):
+        make_runs([case()], Options(notebook=notebook))
+    assert len(notebook.failures) == ATTEMPTS
+
+
+def test_the_machine_standing_still_is_seen_by_our_own_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    times_s = iter([0.0, 0.2, 3.2, 3.4])
+    monkeypatch.setattr(cases, "monotonic", lambda: next(times_s))
+    clock = StillnessClock(lambda: None)
+    for _ in range(4):
+        clock.tick()
+    assert clock.longest_s == pytest.approx(3.0)
+
+
+def test_a_job_that_got_stuck_counts_with_the_time_it_has_had() -> None:
+    spec = replace(scenario().jobs[0], iterations=None)
+    stuck = TrainingJob(spec, 1)
+    stuck.iteration_ends_ns = [round(number * 1e9) for number in range(1, 7)]
+    assert iteration_s(stuck, round(6.5e9)) == pytest.approx(1.0)
+    assert iteration_s(stuck, round(43e9)) == pytest.approx(10.0)

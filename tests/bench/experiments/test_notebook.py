@@ -1,0 +1,58 @@
+"""What a notebook gives back is what was kept, also after a crash in the middle of a line."""
+
+from pathlib import Path
+
+from bench.experiments.notebook import Notebook, run_key
+from bench.experiments.paper_jobs import cluster, host_names, job
+from bench.jobs_control import DaemonCpu
+from bench.jobs_run import Conditions, Run
+from sim.jobs import TrainingJob
+
+SCENARIO = cluster("one", 25.0, [job("a", "GPT2", host_names()[:3])], duration_s=5.0)
+CONDITIONS = Conditions("synthetic", 1)
+
+
+def kept_run() -> Run:
+    one = TrainingJob(SCENARIO.jobs[0], 1)
+    one.iteration_ends_ns = [10, 20, 30]
+    return Run("cubic", (one,), 40, {"h0->sw": 7}, (5,), DaemonCpu(1.0, 2.0))
+
+
+def test_a_run_comes_back_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    key = run_key(SCENARIO, CONDITIONS, "cubic", 0)
+    Notebook(path, "abc").keep(key, "one, cubic", kept_run(), {"mbps": [1.0]})
+    found = Notebook(path, "def").find(key, SCENARIO, 1)
+    assert found is not None
+    run, seen = found
+    assert run.jobs[0].iteration_ends_ns == [10, 20, 30]
+    assert (run.lasted_ns, run.link_bytes, run.cross_traffic_bytes) == (40, {"h0->sw": 7}, (5,))
+    assert run.cpu == DaemonCpu(1.0, 2.0)
+    assert seen == {"mbps": [1.0]}
+
+
+def test_keys_tell_all_that_decides_a_run() -> None:
+    keys = {
+        run_key(SCENARIO, CONDITIONS, "cubic", 0),
+        run_key(SCENARIO, CONDITIONS, "cubic", 1),
+        run_key(SCENARIO, CONDITIONS, "reno", 0),
+        run_key(SCENARIO, Conditions("ddp", 1), "cubic", 0),
+        run_key(cluster("one", 10.0, SCENARIO.jobs, duration_s=5.0), CONDITIONS, "cubic", 0),
+    }
+    assert len(keys) == 5
+
+
+def test_a_line_cut_short_costs_that_run_only(tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    notebook = Notebook(path, "abc")
+    notebook.keep("first", "one, cubic", kept_run(), None)
+    notebook.keep_failure("one, reno", "it stood still")
+    notebook.keep("second", "one, cubic", kept_run(), None)
+    path.write_bytes(path.read_bytes()[:-40])
+    again = Notebook(path, "def")
+    assert again.find("first", SCENARIO, 1) is not None
+    assert again.find("second", SCENARIO, 1) is None
+    assert again.failures == ["one, reno: it stood still"]
+    again.keep("second", "one, cubic", kept_run(), None)
+    assert Notebook(path).find("second", SCENARIO, 1) is not None
+    assert again.commits() == ["abc", "def"]

@@ -1,0 +1,63 @@
+"""`paceline bench paper` for real: quick experiments over the emulated network, kept, and resumed."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.experiments import cases
+from bench.experiments.all import EXPERIMENTS
+from bench.experiments.shape import CONTROLS
+from paceline import cli
+
+
+def paper(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    assert cli.main(["bench", "paper", *arguments, "--json"]) == 0
+    said: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return said
+
+
+def test_quick_experiments_are_measured_kept_and_resumed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = ("alone", "delay", "--quick", "--out", str(tmp_path))
+    first = paper(capsys, *asked)
+    assert [document["experiment"] for document in first["experiments"]] == ["alone", "delay"]
+    alone, delay = first["experiments"]
+    assert {row["control"] for row in alone["result"]["rows"]} == set(CONTROLS)
+    # 25 MB and 0.2 s, hurried by four: 0.05 s of computing and as much of sending.
+    assert all(0.09 < row["iteration_s"] < 5 for row in alone["result"]["rows"])
+    assert 0 < delay["result"]["negotiations"]["6 hosts, 1 switch"]["p50_ms"] < 60
+    assert alone["quick"] and alone["machine"]["cpus"] and alone["commits"] == [alone["commit"]]
+
+    made: list[str] = []
+    run_once = cases.run_once
+
+    def counted(scenario: Any, control: Any, *rest: Any) -> Any:
+        made.append(control.name)
+        return run_once(scenario, control, *rest)
+
+    monkeypatch.setattr(cases, "run_once", counted)
+    assert paper(capsys, *asked)["experiments"] == first["experiments"]
+    assert made == []
+
+    # As after an interruption: no result yet, and the last run not over.
+    (tmp_path / "alone.json").unlink()
+    runs = tmp_path / "alone.runs.jsonl"
+    kept = runs.read_text().splitlines(keepends=True)
+    runs.write_text("".join(kept[:-1]))
+    paper(capsys, *asked)
+    assert made == [json.loads(kept[-1])["control"]]
+
+
+def test_experiments_can_be_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert [one["name"] for one in paper(capsys, "--list")["experiments"]] == list(EXPERIMENTS)
+    assert cli.main(["bench", "paper", "--list"]) == 0
+    assert "Fig. 12" in capsys.readouterr().out
+
+
+def test_a_name_that_is_none_gets_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["bench", "paper", "mixs"]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", "paceline: no experiment 'mixs'; did you mean 'mixes'?\n")
