@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from flowcore.host import Flow
 from flowcore.policy.arbitrated import FLOOR_BPS
+from flowcore.policy.base import Standing
 
 if TYPE_CHECKING:
     from hostd.daemon import HostDaemon
@@ -79,8 +80,9 @@ def explain(daemon: "HostDaemon", text: str) -> dict[str, object]:
         return {"error": f"no flow {text!r}; there are: {', '.join(known) or 'none'}"}
     flow = found[0]
     now_ns = daemon.clock.now_ns()
-    progress = daemon.agent.jobs[flow.id.job].progress
-    bid = daemon.agent.policy.bid(daemon.agent, flow, now_ns)
+    job = daemon.agent.jobs[flow.id.job]
+    progress = job.progress
+    bid = daemon.agent.policy.bid(Standing(progress, job.remaining_share, flow.ready_ns))
     grant = flow.grant
     return {
         "flow": text,
