@@ -5,18 +5,24 @@ We send at s, the peer receives at r and answers at t on its clock, we receive a
     round trip  = (d − s) − (t − r)          time on the wire, both ways
     offset      = ((r − s) + (t − d)) / 2    peer's clock − ours, wrong by at most half the round trip
 
-Queues only ever add to a round trip, so of the recent samples the one with the shortest is the truest. Two quartz
-clocks part by up to 100 µs a second, which a minute of samples shows as a slope: the skew. `offset_ns(now)` follows
-it, so that a peer that falls silent for a while is still timed well.
+Queues only ever add to a round trip, so the sample with the shortest is the truest, unless it is old: two quartz
+clocks part by up to 100 µs a second. So the one counts with the least  round trip / 2 + DRIFT · age,  which keeps a
+good sample through a minute of overload. A minute of good samples shows the parting as a slope: the skew.
+`offset_ns(now)` follows it, so that a peer that falls silent for a while is still timed well.
 """
 
 from collections import deque
 from dataclasses import dataclass
 
+from flowcore.units import NS_PER_MS
+
 # One sample per slot: at 60 ms a window is a second, of which the best sample counts, and a minute of windows
 # shows a skew of 1 µs/s against the 100 µs that a sample on a LAN is wrong by.
 SAMPLES_PER_WINDOW = 16
 WINDOWS = 60
+
+# What two clocks may part by, per second of age.
+DRIFT = 100e-6
 
 # No quartz is worse; a larger slope is a step of somebody's clock, or noise.
 MAX_SKEW = 500e-6
@@ -52,20 +58,24 @@ class ClockEstimate:
         offset_ns = ((peer_received_ns - sent_ns) + (peer_sent_ns - received_ns)) / 2
         self.round_trip_ns = round_trip_ns
         self._window.append(Sample((sent_ns + received_ns) // 2, offset_ns, round_trip_ns))
-        self._truest = min(self._window, key=lambda sample: sample.round_trip_ns)
         self._count += 1
         if self._count % SAMPLES_PER_WINDOW == 0:
-            self._best.append(self._truest)
+            self._best.append(min(self._window, key=lambda sample: sample.round_trip_ns))
             self.skew = self._slope()
+        # All samples age alike, so the best so far is all there is to compare with.
+        if self._truest is None or _doubt_ns(self._window[-1]) <= _doubt_ns(self._truest):
+            self._truest = self._window[-1]
 
     def _slope(self) -> float:
-        if len(self._best) < 3:
+        """Least squares through the best sample of each window, but for windows of nothing but queues."""
+        shortest_ns = min(sample.round_trip_ns for sample in self._best)
+        good = [sample for sample in self._best if sample.round_trip_ns <= 2 * shortest_ns + NS_PER_MS]
+        if len(good) < 3:
             return 0.0
-        # Least squares through the best sample of each window.
-        mean_at = sum(sample.at_ns for sample in self._best) / len(self._best)
-        mean_offset = sum(sample.offset_ns for sample in self._best) / len(self._best)
-        spread = sum((sample.at_ns - mean_at) ** 2 for sample in self._best)
-        slope = sum((s.at_ns - mean_at) * (s.offset_ns - mean_offset) for s in self._best)
+        mean_at = sum(sample.at_ns for sample in good) / len(good)
+        mean_offset = sum(sample.offset_ns for sample in good) / len(good)
+        spread = sum((sample.at_ns - mean_at) ** 2 for sample in good)
+        slope = sum((s.at_ns - mean_at) * (s.offset_ns - mean_offset) for s in good)
         return max(-MAX_SKEW, min(MAX_SKEW, slope / spread)) if spread else 0.0
 
     def offset_ns(self, now_ns: int) -> int:
@@ -73,3 +83,8 @@ class ClockEstimate:
         if self._truest is None:
             return 0
         return round(self._truest.offset_ns + self.skew * (now_ns - self._truest.at_ns))
+
+
+def _doubt_ns(sample: Sample) -> float:
+    """How wrong a sample may be, up to the age that all have in common."""
+    return sample.round_trip_ns / 2 - DRIFT * sample.at_ns

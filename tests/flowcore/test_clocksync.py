@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcore.clocksync import ClockEstimate
+from flowcore.clocksync import DRIFT, ClockEstimate
 
 SLOT_NS = 60_000_000
 
@@ -24,8 +24,8 @@ def test_never_further_off_than_half_the_shortest_round_trip(offset_ns: int, exc
         exchange(estimate, number * SLOT_NS, there, held, back, lambda t: t + offset_ns)
         recent = exchanges[max(0, number - 15) : number + 1]
         shortest = min(there + back for there, _, back in recent)
-        # Rounding, and the skew that noise of this size can fake over a window.
-        fake_ns = 16 * SLOT_NS * abs(estimate.skew)
+        # Rounding, what a younger sample is thought to be better by, and the skew that noise of this size can fake.
+        fake_ns = 16 * SLOT_NS * DRIFT + number * SLOT_NS * abs(estimate.skew)
         found = estimate.offset_ns(number * SLOT_NS)
         assert abs(found - offset_ns) <= shortest / 2 + fake_ns + 1
 
@@ -40,6 +40,14 @@ def test_follows_a_clock_that_runs_faster() -> None:
     in_ten_seconds = 1000 * SLOT_NS + 10_000_000_000
     truth = 7_000_000 + in_ten_seconds * skew
     assert abs(estimate.offset_ns(in_ten_seconds) - truth) < 200_000
+
+
+def test_a_good_sample_outlives_a_while_of_queues() -> None:
+    estimate = ClockEstimate()
+    for number in range(200):
+        queue = 0 if number < 20 else 800_000_000  # all of it on the way there
+        exchange(estimate, number * SLOT_NS, 100_000 + queue, 0, 100_000, lambda t: t + 7_000_000)
+    assert abs(estimate.offset_ns(200 * SLOT_NS) - 7_000_000) < 3_000_000
 
 
 def test_impossible_times_are_left_out() -> None:
