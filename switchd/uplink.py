@@ -24,6 +24,7 @@ class Uplink:
         self._switch, self._streams, self._parent, self._address = switch, streams, parent, address
         # The clocks of a tree follow its top, each switch by way of its first parent.
         self._follows_clock = parent == switch.routes.parents[0]
+        self._sampled_ns = 0
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -78,9 +79,15 @@ class Uplink:
             await call.write(frame.SerializeToString())
 
     def _note_time(self, frame: pb.Frame) -> None:
-        if self._follows_clock and frame.HasField("clock"):
-            clock = frame.clock
-            received_ns = self._switch.clock.own_ns()
+        """One sample a slot: with every frame the best of the last few would be the best of a moment, and a moment
+        in which everybody had to wait would shift the clock. One that was under way for a slot says nothing about it.
+        """
+        if not self._follows_clock or not frame.HasField("clock"):
+            return
+        clock, slot_ns, received_ns = frame.clock, self._switch.slots.length_ns, self._switch.clock.own_ns()
+        under_way_ns = (received_ns - clock.echo_ns) - (clock.sent_ns - clock.received_ns)
+        if received_ns - self._sampled_ns >= slot_ns and under_way_ns < slot_ns:
+            self._sampled_ns = received_ns
             self._switch.clock.peer.observe(clock.echo_ns, clock.received_ns, clock.sent_ns, received_ns)
 
 
