@@ -2,11 +2,12 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bench.experiments import cases
-from bench.experiments.cases import ATTEMPTS, Case, StillnessClock, iteration_s, make_runs
+from bench.experiments.cases import ATTEMPTS, STOOD_STILL_S, Case, StillnessClock, iteration_s, make_runs
 from bench.experiments.notebook import Notebook
 from bench.experiments.paper_jobs import cluster, host_names, job
 from bench.experiments.shape import Options
@@ -111,6 +112,25 @@ def test_the_machine_standing_still_is_seen_by_our_own_clock(monkeypatch: pytest
     for _ in range(4):
         clock.tick()
     assert clock.longest_s == pytest.approx(3.0)
+
+
+def test_a_run_during_which_the_machine_stood_still_is_made_again(
+    pretended: Pretended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock_s = 0.0
+
+    def first_one_stands_still(scenario: Any, control: Any, conditions: Any, nursery: Any, tick: Any) -> Any:
+        nonlocal clock_s
+        tick()
+        clock_s += STOOD_STILL_S + 1 if not pretended.made else 0.2
+        return pretended(scenario, control, conditions, nursery, tick)
+
+    monkeypatch.setattr(cases, "monotonic", lambda: clock_s)
+    monkeypatch.setattr(cases, "run_once", first_one_stands_still)
+    notebook = Notebook()
+    make_runs([case(alone=False)], Options(notebook=notebook))
+    assert notebook.failures == ["pair, reno: the machine stood still for 2.0 s"]
+    assert pretended.made == ["reno", "reno", "cubic", "paceline"]
 
 
 def test_a_job_that_got_stuck_counts_with_the_time_it_has_had() -> None:
