@@ -141,7 +141,9 @@ def test_cross_traffic_keeps_to_its_rate_and_is_counted(torch_nursery: Nursery) 
     run = run_once(replace(timed, jobs=jobs), TcpControl("cubic"), Conditions("synthetic", 1), torch_nursery)
     (sent_bytes,) = run.cross_traffic_bytes
     whole_bytes = 0.1e9 / 8 * 0.2 * 5
-    assert 0.3 * whole_bytes < sent_bytes < 1.3 * whole_bytes
+    # A busy machine is late to end the run, and traffic goes on meanwhile.
+    overtime = max(1.0, run.lasted_ns / 2e9)
+    assert 0.3 * whole_bytes < sent_bytes < 1.5 * whole_bytes * overtime
     assert 1.9e9 < run.lasted_ns < 4e9
 
 
