@@ -18,12 +18,14 @@ State is soft: everything here came in a report and disappears when the reports 
 by the next report of each host.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from flowcore.arbitrate import Arbiter
 from flowcore.arena import Arena
 from flowcore.domain import Domain
+from flowcore.grants import merged, shifted
+from flowcore.job_sizes import JobSizes
 from flowcore.messages import (
     NO_ANSWER,
     Claim,
@@ -44,7 +46,7 @@ from flowcore.messages import (
 from flowcore.patterns import FlowId
 from flowcore.slots import SlotClock
 from flowcore.table import LoadTable, Plan
-from flowcore.units import UNLIMITED, transfer_ns
+from flowcore.units import UNLIMITED
 
 # Bids grow while jobs wait. Settling them twice a slot costs little and was measured to be as good as always.
 SETTLES_PER_SLOT = 2
@@ -56,29 +58,6 @@ JOB_MEMORY_SLOTS = 1000
 # In place of a switch's name, among what an answer waits for: the parent's decision. The parent's table answers too,
 # and is not the same.
 VERDICT = "verdict"
-
-
-class _JobSizes:
-    """What one iteration of a job puts on the links of this switch."""
-
-    __slots__ = ("_bytes_on", "_known", "alone_ns", "heard_slot")
-
-    def __init__(self) -> None:
-        self._known: dict[FlowId, float] = {}
-        self._bytes_on: dict[str, float] = {}
-        self.alone_ns = 0
-        self.heard_slot = 0
-
-    def learn(self, claim: Claim, links: Iterable[str], capacity_bps: Mapping[str, float]) -> None:
-        known = self._known.get(claim.flow)
-        if known == claim.size_bytes:
-            return
-        self._known[claim.flow] = claim.size_bytes
-        for link in links:
-            self._bytes_on[link] = self._bytes_on.get(link, 0.0) + claim.size_bytes - (known or 0.0)
-        self.alone_ns = max(
-            (transfer_ns(size, capacity_bps[link]) for link, size in self._bytes_on.items()), default=0
-        )
 
 
 @dataclass(slots=True)
@@ -103,7 +82,7 @@ class SwitchAgent:
         self._child_of: dict[FlowId, str] = {}  # contending flows a child sent up
         self._accepted: dict[FlowId, bool] = {}
         self._volume: dict[FlowId, float] = {}  # F with this slot's plan
-        self._jobs: dict[str, _JobSizes] = {}
+        self._jobs: dict[str, JobSizes] = {}
         # Grants of other switches on the flow's path, with the slot their numbers begin with.
         self._remote: dict[FlowId, dict[str, tuple[int, Grant]]] = {}
         self._awaited: dict[FlowId, _Awaited] = {}  # the report that a flow's answer belongs to
@@ -214,7 +193,7 @@ class SwitchAgent:
         self._peer_of[flow] = report.sender
         self._volume[flow] = claim.sent_bytes + claim.planned_bytes
         links = self.table.renew(flow, claim.path, slot)
-        sizes = self._jobs.setdefault(flow.job, _JobSizes())
+        sizes = self._jobs.setdefault(flow.job, JobSizes())
         sizes.heard_slot = slot
         sizes.learn(claim, links, self._domain.table_bps)
         if claim.plan_bps:
@@ -305,7 +284,7 @@ class SwitchAgent:
         others = self._remote.get(flow)
         if not others:
             return own
-        return _merged(own, [_shifted(grant, slot - first) for first, grant in others.values()])
+        return merged(own, [shifted(grant, slot - first) for first, grant in others.values()])
 
     # ---- Federation of tables ----
 
@@ -439,33 +418,3 @@ class SwitchAgent:
             Send(child, Verdict(self.name, tuple(shares))) for child, shares in below.items()
         ]
         return verdicts + self._answer(own, slot)
-
-
-def _shifted(grant: Grant, slots: int) -> Grant:
-    """The grant as seen some slots later; about slots it did not reach it says nothing."""
-    if slots <= 0:
-        return grant
-    beyond = min(slots, len(grant.load))
-    return replace(
-        grant,
-        available_bps=grant.available_bps[slots:] + (UNLIMITED,) * beyond,
-        load=grant.load[slots:] + (0.0,) * beyond,
-    )
-
-
-def _merged(own: Grant, others: Iterable[Grant]) -> Grant:
-    """The path's grant. Shares are not merged: they come from one place, the arena that settled the group."""
-    for other in others:
-        own = Grant(
-            flow=own.flow,
-            accepted=own.accepted and other.accepted,
-            share_bps=own.share_bps,
-            ceiling_bps=own.ceiling_bps,
-            available_bps=tuple(map(min, own.available_bps, other.available_bps)),
-            load=tuple(a + b for a, b in zip(own.load, other.load, strict=True)),
-            alone_ns=max(own.alone_ns, other.alone_ns),
-            # A switch knows F of the flows that cross it: whoever knows all preds has the largest minimum.
-            pred_bytes=max(own.pred_bytes, other.pred_bytes),
-            follower_bytes=max(own.follower_bytes, other.follower_bytes),
-        )
-    return own

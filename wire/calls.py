@@ -1,4 +1,4 @@
-"""The calls of the service by name, without the generated classes: both ends take bytes and parse them themselves,
+"""The calls of the service by name, without generated classes: both ends take bytes and parse them themselves,
 so that a peer's broken message is an error we name and count rather than gRPC's."""
 
 import grpc
