@@ -43,9 +43,7 @@ class Cluster:
 
     # ---- Jobs ----
 
-    def jobs(
-        self, *names: str, model_mb: float = 1.25, compute_s: float = 0.1, iterations: int | None = None
-    ) -> Crew:
+    def jobs(self, *names: str, model_mb: float = 1.25, compute_s: float = 0.1, iterations: int | None = None) -> Crew:
         """Starts them, each with a worker on both hosts."""
         specs = [
             JobSpec(name, Pattern.ALLREDUCE, ("h0", "h1"), (), model_mb, compute_s, iterations, 0.0, 0.0)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from ipaddress import IPv4Interface
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,10 @@ class Job:
         before, begun_s = self.meter.read(sockets), time.monotonic()
         time.sleep(duration_s)
         return 8 * (self.meter.read(sockets) - before) / (time.monotonic() - begun_s)
+
+    def comes_to(self, sockets: tuple[DataSocket, ...], low_bps: float, high_bps: float = inf) -> None:
+        """Waits for such a rate: what was sent before may still be on its way, and a machine may be busy."""
+        wait_until(lambda: low_bps < self.rate_bps(sockets) < high_bps)
 
     def end(self) -> None:
         with self.process:

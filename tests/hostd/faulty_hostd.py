@@ -1,6 +1,6 @@
 """hostd with a fault: once FILE exists, the next decision raises.
 
-    faulty_hostd.py FILE --config CONFIG …
+faulty_hostd.py FILE --config CONFIG …
 """
 
 import sys

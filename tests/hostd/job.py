@@ -1,7 +1,7 @@
 """The two ends of a job, each a process of its own.
 
-    job.py sink ADDRESS PORT          takes everything; a line per connection that ended: "fin" or what went wrong
-    job.py send ADDRESS PORT COUNT    keeps COUNT connections full; "close" on standard input closes the first
+job.py sink ADDRESS PORT          takes everything; a line per connection that ended: "fin" or what went wrong
+job.py send ADDRESS PORT COUNT    keeps COUNT connections full; "close" on standard input closes the first
 """
 
 import contextlib

@@ -90,7 +90,7 @@ async def test_another_user_is_refused_and_counted(tmp_path: Path) -> None:
         directory.chmod(0o755)
     program = (
         "import os, socket, sys; os.setuid(int(sys.argv[2])); s = socket.socket(socket.AF_UNIX); "
-        "s.connect(sys.argv[1]); s.sendall(b'{\"command\": \"echo\"}\\n'); print(s.makefile().readline())"
+        's.connect(sys.argv[1]); s.sendall(b\'{"command": "echo"}\\n\'); print(s.makefile().readline())'
     )
     client = await asyncio.create_subprocess_exec(
         sys.executable, "-c", program, str(path), str(NOBODY), stdout=subprocess.PIPE

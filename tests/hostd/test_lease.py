@@ -61,7 +61,7 @@ def hold(request: pytest.FixtureRequest, wire: Wire, tmp_path: Path) -> Callable
 
 def test_killed(hold: Callable[..., Held]) -> None:
     held = hold()
-    assert held.job.rate_bps(held.sockets) < 2 * HELD_BPS
+    held.job.comes_to(held.sockets, 0, 2 * HELD_BPS)
     held.holder.kill()
     assert wait_until(lambda: held.state() == held.before) < TEN_SLOTS_S
     wait_until(held.is_free)
