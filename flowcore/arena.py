@@ -157,9 +157,7 @@ class Arena:
             for member in members
         ]
         rates = self._arbiter(known, capacity_bps)
-        rate_of = {
-            flow: rate for member, rate in zip(members, rates, strict=True) for flow in flows_of[member.job]
-        }
+        rate_of = {flow: rate for member, rate in zip(members, rates, strict=True) for flow in flows_of[member.job]}
         if not rate_of:
             return {}
         names = dict.fromkeys(link for member in known for link in member.flows_on)
