@@ -21,9 +21,7 @@ class Lines(Generic[T]):
     skipped: int
 
 
-def read_lines(
-    path: Path, columns: Sequence[str], read: Callable[[dict[str, str]], T], *, skip_bad: bool
-) -> Lines[T]:
+def read_lines(path: Path, columns: Sequence[str], read: Callable[[dict[str, str]], T], *, skip_bad: bool) -> Lines[T]:
     """`read` turns a line into an item, or raises ValueError saying what is wrong with it."""
     items: list[T] = []
     skipped = 0
@@ -41,9 +39,7 @@ def read_lines(
                 items.append(read(row))
             except ValueError as error:
                 if not skip_bad:
-                    raise InputError(
-                        str(path), f"line {reader.line_num}", str(error), "a line as the others"
-                    ) from None
+                    raise InputError(str(path), f"line {reader.line_num}", str(error), "a line as the others") from None
                 skipped += 1
     if not items:
         raise InputError(str(path), "the file", "no usable line", "at least one")
