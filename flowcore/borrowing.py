@@ -44,5 +44,5 @@ def _sums(per_hop: Floats, paths: Ints, owner: Ints) -> Floats:
     """At each hop of each flow: what the flows of the same owner have there together."""
     keys = (paths * (int(owner.max()) + 1) + owner[:, None]).ravel()
     _, place = np.unique(keys, return_inverse=True)
-    sums: Floats = np.bincount(place.ravel(), per_hop)[place].reshape(paths.shape)
-    return sums
+    sums: Floats = np.bincount(place.ravel(), per_hop).astype(np.float64)
+    return sums[place].reshape(paths.shape)
