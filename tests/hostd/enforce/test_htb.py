@@ -9,7 +9,7 @@ import pytest
 from bench.testbed.namespace import Namespace, connect
 from flowcore.patterns import FlowId, Role
 from hostd.enforce.base import CannotEnforce, Limit
-from hostd.enforce.htb import HtbBackend
+from hostd.enforce.htb import WAITING, HtbBackend
 from hostd.enforce.htb_class import RTM_DELTCLASS, TCMSG
 from hostd.enforce.htb_device import MAJOR
 from hostd.enforce.qdisc_tree import RTM_NEWQDISC, Node, read_tree
@@ -98,13 +98,32 @@ def test_the_guaranteed_flow_wins_and_the_other_borrows_what_it_leaves(wire: Wir
     first, second = winner.sockets(), loser.sockets()
     with wire.here.enter():
         backend = backend_on(journal)
-        backend.apply([Limit(FLOW, 0.9 * LINK_BPS, LINK_BPS), Limit(OTHER, 1e6, LINK_BPS)])
+        backend.apply([Limit(FLOW, 0.8 * LINK_BPS, LINK_BPS), Limit(OTHER, 1e6, LINK_BPS)])
         backend.attach(FLOW, first)
         backend.attach(OTHER, second)
-        wait_until(lambda: winner.rate_bps(first, 0.5) > 4 * loser.rate_bps(second, 0.5))
+        wait_until(lambda: winner.rate_bps(first, 0.5) > 3 * loser.rate_bps(second, 0.5))
         winner.end()
         # Nothing else was told: what the winner leaves is borrowed, with no debt to pay off first.
-        wait_until(lambda: loser.rate_bps(second, 0.2) > 0.6 * LINK_BPS, 3.0)
+        loser.comes_to(second, 0.6 * LINK_BPS)
+        backend.close()
+
+
+def test_who_waits_for_a_link_that_is_all_guaranteed_borrows_a_part_of_it(wire: Wire, journal: Journal) -> None:
+    wire.sink()
+    winner, loser = wire.send(), wire.send()
+    first, second = winner.sockets(), loser.sockets()
+    with wire.here.enter():
+        backend = backend_on(journal)
+        backend.attach(FLOW, first)
+        backend.attach(OTHER, second)
+        backend.apply([Limit(OTHER, 1e6, LINK_BPS)])
+        assert backend.read_back()[OTHER].ceiling_bps == pytest.approx(LINK_BPS)
+        backend.apply([Limit(FLOW, LINK_BPS, LINK_BPS)])
+        assert backend.read_back()[OTHER].ceiling_bps == pytest.approx(WAITING * LINK_BPS)
+        winner.end()
+        loser.comes_to(second, 0.1 * LINK_BPS, 0.35 * LINK_BPS)
+        backend.detach(FLOW)  # somebody noticed
+        loser.comes_to(second, 0.6 * LINK_BPS)
         backend.close()
 
 
