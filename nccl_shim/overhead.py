@@ -101,6 +101,13 @@ def measure_paired(repeats: int, arguments: list[str]) -> dict[str, Any]:
     }
 
 
+def commit() -> str | None:
+    """Of the checkout this runs from; None when installed elsewhere."""
+    command = ["git", f"--git-dir={Path(__file__).parents[1] / '.git'}", "rev-parse", "--short", "HEAD"]
+    found = subprocess.run(command, capture_output=True, text=True)
+    return found.stdout.strip() if found.returncode == 0 else None
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m nccl_shim.overhead",
@@ -119,6 +126,7 @@ def main() -> int:
         return 2
     job = ["--layers", str(args.layers), "--width", str(args.width), "--iterations", str(args.iterations)]
     result = {
+        "commit": commit(),
         "gradient_bytes": 4 * args.layers * (args.width * args.width + args.width),
         "machine": {"cpus": os.cpu_count(), "arch": platform.machine(), "kernel": platform.release()},
         "paired": measure_paired(args.repeats, job),
