@@ -1,0 +1,99 @@
+"""One round of scheduling: who stops, who starts and where. A pure function; the driver performs what it says.
+
+All jobs that wait, and those that run and are past their lease, are taken in the order of their ranks. Each is offered
+what is free and what jobs of strictly higher rank hold. Whoever is stopped for it comes later in the same round, and
+may start again elsewhere. Invariant: no GPU has two holders, before, within and after the round.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cluster.job import Job
+from cluster.offer import Offer
+from cluster.schedulers.base import Scheduler
+from cluster.state import ClusterState, Workers
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    stop: tuple[str, ...]  # first these, then
+    start: tuple[tuple[str, Workers], ...]  # these; a job that is in both moves
+
+
+def decide(
+    scheduler: Scheduler, now_s: float, waiting: Sequence[Job], running: Sequence[Job], state: ClusterState
+) -> Decision:
+    leased = [job for job in running if now_s - job.running_since_s < scheduler.lease_s]
+    held = {job.name for job in leased}
+    ranked = [(scheduler.rank(job, now_s), job.arrival_s, place, job) for place, job in enumerate(waiting)]
+    stoppable = [
+        (scheduler.rank(job, now_s), job.arrival_s, len(waiting) + place, job)
+        for place, job in enumerate(running)
+        if job.name not in held
+    ]
+    table = _Table(Offer.of(state, now_s), sorted(stoppable))
+    for rank, _, _, job in sorted(ranked + stoppable):
+        table.only_behind(rank)
+        if not table.consider(scheduler, job) and not scheduler.backfill and not job.running:
+            break
+    return table.decision()
+
+
+class _Table:
+    """The round as it stands: the offer, who may still be stopped, and what has been decided."""
+
+    def __init__(self, offer: Offer, stoppable: list[tuple[float, float, int, Job]]) -> None:
+        self.offer = offer
+        self._within_reach = [(rank, job.name) for rank, _, _, job in reversed(stoppable)]  # highest rank first
+        self._stopped: dict[str, Workers] = {}
+        self._started: dict[str, Workers] = {}
+        for _, name in self._within_reach:
+            self._reach(name, +1)
+
+    def only_behind(self, rank: float) -> None:
+        """Jobs that do not rank strictly higher are out of reach from here on."""
+        while self._within_reach and self._within_reach[-1][0] <= rank:
+            self._reach(self._within_reach.pop()[1], -1)
+
+    def consider(self, scheduler: Scheduler, job: Job) -> bool:
+        """One job's turn; False if it goes without GPUs."""
+        offer = self.offer
+        if job.running and job.name not in self._stopped:
+            workers = offer.placed[job.name]
+            offer.give_back(job.name)
+            better = scheduler.move(job, workers, offer)
+            if better is None:
+                offer.take(job.name, workers)
+                return True
+            self._stopped[job.name] = workers
+        else:
+            if offer.free_gpus + sum(offer.preemptible.values()) < job.gpus:
+                return False
+            better = scheduler.place(job, offer)
+        if better is None:
+            return False
+        self._clear(better)
+        offer.take(job.name, better)
+        self._started[job.name] = better
+        return True
+
+    def decision(self) -> Decision:
+        stays = {name for name, workers in self._started.items() if self._stopped.get(name) == workers}
+        return Decision(
+            tuple(name for name in self._stopped if name not in stays),
+            tuple((name, workers) for name, workers in self._started.items() if name not in stays),
+        )
+
+    def _clear(self, workers: Workers) -> None:
+        """Stop as many as needed, those of the highest rank first."""
+        for server, gpus in workers.items():
+            while self.offer.free[server] < gpus:
+                victim = next(name for _, name in self._within_reach if server in self.offer.placed[name])
+                self._within_reach = [entry for entry in self._within_reach if entry[1] != victim]
+                self._reach(victim, -1)
+                self._stopped[victim] = self.offer.placed[victim]
+                self.offer.give_back(victim)
+
+    def _reach(self, name: str, sign: int) -> None:
+        for server, gpus in self.offer.placed[name].items():
+            self.offer.preemptible[server] = self.offer.preemptible.get(server, 0) + sign * gpus

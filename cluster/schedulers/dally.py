@@ -1,0 +1,65 @@
+"""Dally: delay scheduling over network tiers, offers and preemption by network sensitivity (§IV).
+
+    Nw_sens = (I_compl / I_total) / (T_run / (I_total · compute))  =  I_compl · compute / T_run
+
+is the share of its running time that a job computed. Offers are made in increasing order: who lost most to the network
+is asked first, may take GPUs from those who lose less, and a running job moves when it is offered a better tier. A job
+that has done nothing yet has 0 (the limit as its run begins), so it is asked before all others.
+
+    dally         timers tuned from what jobs waited      dally-nowait   both timers 0
+    dally-manual  12 h for a machine, 24 h for a rack     dally-full     waits for its best tier for ever
+"""
+
+from cluster.delay import FULLY_CONSOLIDATED, HOUR_S, MANUAL, NO_WAIT, AutoTuner, Timers
+from cluster.job import Job
+from cluster.offer import Offer
+from cluster.schedulers.base import Scheduler
+from cluster.state import Workers
+from cluster.tiers import Tier, best_tier, find, tier_of
+
+
+def nw_sens(job: Job) -> float:
+    return job.iterations_done * job.compute_s / job.run_s if job.run_s else 0.0
+
+
+class Dally(Scheduler):
+    lease_s = HOUR_S  # long beside saving and restoring a model, short beside the days a job lasts
+
+    def __init__(self, timers: Timers | None = None) -> None:
+        self._fixed = timers
+        self.tuner = AutoTuner()
+
+    def rank(self, job: Job, now_s: float) -> float:
+        return nw_sens(job)
+
+    def place(self, job: Job, offer: Offer) -> Workers | None:
+        """Algorithm 1. GPUs that nobody holds are preferred to others of the same tier."""
+        waited_s = offer.now_s - job.waiting_since_s
+        best = best_tier(job.gpus, offer.gpus_per_server, offer.rack_of)
+        timers = (self._fixed or self.tuner.timers(job.gpus, offer.now_s)).for_best(best)
+        for tier in Tier:
+            if tier >= best and timers.accepts(tier, waited_s):
+                workers = self._on(tier, job, offer)
+                if workers is not None:
+                    if tier is not Tier.NETWORK:
+                        self.tuner.update_demand_delay(tier, waited_s, job.gpus, offer.now_s)
+                    return workers
+        return None
+
+    def move(self, job: Job, workers: Workers, offer: Offer) -> Workers | None:
+        now = tier_of(workers, offer.rack_of)
+        best = best_tier(job.gpus, offer.gpus_per_server, offer.rack_of)
+        found = (self._on(tier, job, offer) for tier in Tier if best <= tier < now)
+        return next((better for better in found if better is not None), None)
+
+    def _on(self, tier: Tier, job: Job, offer: Offer) -> Workers | None:
+        free = find(tier, job.gpus, offer.free, offer.rack_of)
+        return free or find(tier, job.gpus, offer.with_preemption(), offer.rack_of)
+
+
+VARIANTS: dict[str, Timers | None] = {
+    "dally": None,
+    "dally-manual": MANUAL,
+    "dally-nowait": NO_WAIT,
+    "dally-full": FULLY_CONSOLIDATED,
+}
