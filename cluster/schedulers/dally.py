@@ -28,6 +28,7 @@ class Dally(Scheduler):
     def __init__(self, timers: Timers | None = None) -> None:
         self._fixed = timers
         self.tuner = AutoTuner()
+        self._best: dict[int, Tier] = {}  # by GPU demand; the cluster does not change
 
     def rank(self, job: Job, now_s: float) -> float:
         return nw_sens(job)
@@ -35,10 +36,11 @@ class Dally(Scheduler):
     def place(self, job: Job, offer: Offer) -> Workers | None:
         """Algorithm 1. GPUs that nobody holds are preferred to others of the same tier."""
         waited_s = offer.now_s - job.waiting_since_s
-        best = best_tier(job.gpus, offer.gpus_per_server, offer.rack_of)
-        timers = (self._fixed or self.tuner.timers(job.gpus, offer.now_s)).for_best(best)
+        if job.gpus not in self._best:
+            self._best[job.gpus] = best_tier(job.gpus, offer.gpus_per_server, offer.rack_of)
+        timers = (self._fixed or self.tuner.timers(job.gpus, offer.now_s)).for_best(self._best[job.gpus])
         for tier in Tier:
-            if tier >= best and timers.accepts(tier, waited_s):
+            if timers.accepts(tier, waited_s):
                 workers = self._on(tier, job, offer)
                 if workers is not None:
                     if tier is not Tier.NETWORK:
@@ -47,10 +49,9 @@ class Dally(Scheduler):
         return None
 
     def move(self, job: Job, workers: Workers, offer: Offer) -> Workers | None:
-        now = tier_of(workers, offer.rack_of)
-        best = best_tier(job.gpus, offer.gpus_per_server, offer.rack_of)
-        found = (self._on(tier, job, offer) for tier in Tier if best <= tier < now)
-        return next((better for better in found if better is not None), None)
+        better = (tier for tier in Tier if tier < tier_of(workers, offer.rack_of))
+        found = (self._on(tier, job, offer) for tier in better)
+        return next((moved for moved in found if moved is not None), None)
 
     def _on(self, tier: Tier, job: Job, offer: Offer) -> Workers | None:
         free = find(tier, job.gpus, offer.free, offer.rack_of)

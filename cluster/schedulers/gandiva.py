@@ -9,7 +9,7 @@ from cluster.job import Job
 from cluster.offer import Offer
 from cluster.schedulers.base import Scheduler
 from cluster.state import Workers, fill
-from cluster.tiers import Tier, best_tier, find, tier_of
+from cluster.tiers import Tier, find, tier_of
 
 
 class Gandiva(Scheduler):
@@ -23,7 +23,6 @@ class Gandiva(Scheduler):
         return fill(servers, job.gpus, offer.free) or fill(servers, job.gpus, offer.with_preemption())
 
     def move(self, job: Job, workers: Workers, offer: Offer) -> Workers | None:
-        best = best_tier(job.gpus, offer.gpus_per_server, offer.rack_of)
-        better = (tier for tier in Tier if best <= tier < tier_of(workers, offer.rack_of))
+        better = (tier for tier in Tier if tier < tier_of(workers, offer.rack_of))
         found = (find(tier, job.gpus, offer.free, offer.rack_of) for tier in better)
         return next((moved for moved in found if moved is not None), None)
