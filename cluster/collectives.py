@@ -4,19 +4,20 @@
                        the largest power of two hand their vector to a partner first and get the result last
     ring               2(n-1) phases in which every worker passes K/n on to the next
 
-A pair's exchange is counted once, as the paper does: K/2 is what each of the two sends to the other.
+A pair's exchange is counted once, as the paper does: in halving-doubling K/2 is what each sends to the other.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-Pair = tuple[int, int]  # the lower worker first
+Pair = tuple[int, int]  # in a ring: from, to
 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
     bytes_of: Mapping[Pair, float]
     times: int  # phases like this one
+    both_ways: bool = True  # each of a pair sends as much to the other
 
 
 def halving_doubling(workers: int, size_bytes: float) -> tuple[Phase, ...]:
@@ -33,9 +34,8 @@ def halving_doubling(workers: int, size_bytes: float) -> tuple[Phase, ...]:
 
 
 def ring(workers: int, size_bytes: float) -> tuple[Phase, ...]:
-    pairs = {tuple(sorted((one, (one + 1) % workers))) for one in range(workers) if workers > 1}
-    chunks = 2 if workers == 2 else 1  # two workers are each other's next: a chunk each way is two exchanges
-    return (Phase(dict.fromkeys(sorted(pairs), chunks * size_bytes / workers), 2 * (workers - 1)),)
+    pairs = [(one, (one + 1) % workers) for one in range(workers)] if workers > 1 else []
+    return (Phase(dict.fromkeys(pairs, size_bytes / workers), 2 * (workers - 1), both_ways=False),)
 
 
 COLLECTIVES: dict[str, Callable[[int, float], Sequence[Phase]]] = {

@@ -18,7 +18,7 @@ def partition(workers: int, room: Sequence[int], traffic: Mapping[Pair, float]) 
     """The machine (its place in `room`) of each worker. There must be room for all."""
     with_whom: list[dict[int, float]] = [{} for _ in range(workers)]
     for (one, other), size_bytes in traffic.items():
-        with_whom[one][other] = with_whom[other][one] = size_bytes
+        with_whom[one][other] = with_whom[other][one] = with_whom[one].get(other, 0.0) + size_bytes
     starts = [[min(size, workers) for size in room], [_power_of_two(min(size, workers)) for size in room]]
     found = [_improved(_grown(sizes, room, with_whom), room, with_whom) for sizes in starts]
     return min(found, key=lambda machine_of: _crossing(machine_of, with_whom))

@@ -7,6 +7,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from flowcore.fields import printable
 from paceline.arguments import CommandError, add_json, integer, number, policy_name, seed
 
 FORMATS = ("muri", "philly", "tiresias", "generated")
@@ -41,7 +42,8 @@ def add_trace(commands: Any) -> None:
         "--topology",
         metavar="T",
         default="section-vii",
-        help="section-vii, clos, or a file of hosts with columns ip,DSW,PSW,ASW (default: section-vii)",
+        help="section-vii, clos, dally, dally-10g, titan, or a file of hosts with columns ip,DSW,PSW,ASW"
+        " (default: section-vii)",
     )
     parser.add_argument("--tensors", metavar="FILE", type=Path, help="sizes per tensor: {model: [MB, …]}")
     parser.add_argument("--stragglers", metavar="FILE", type=Path, help="measured mini-batch times of workers")
@@ -58,6 +60,18 @@ def add_trace(commands: Any) -> None:
     parser.add_argument("--until-s", metavar="S", type=number(0.001, LARGEST_S), default=inf, help="stop there")
     parser.add_argument(
         "--step-ms", metavar="MS", type=number(0.01, 1000.0), default=5.0, help="shortest step (default: 5)"
+    )
+    parser.add_argument(
+        "--engine",
+        choices=("fast", "analytic", "analytic-table"),
+        default="fast",
+        help="flows, or iteration times computed from the links or from Table I of Dally (default: fast)",
+    )
+    parser.add_argument(
+        "--collective", choices=("ring", "halving-doubling"), default="ring", help="for analytic, Titan (default: ring)"
+    )
+    parser.add_argument(
+        "--restore-s", metavar="S", type=number(0.0, LARGEST_S), default=60.0, help="after preemption (default: 60)"
     )
     add_json(parser)
     parser.set_defaults(run=run_trace)
@@ -92,6 +106,9 @@ def add_compare(commands: Any) -> None:
     )
     parser.add_argument("results", metavar="RESULTS", type=Path, help="JSON lines of paceline sim sweep")
     parser.add_argument("--figure", metavar="OUT.png", type=Path, help="draw the distributions")
+    parser.add_argument(
+        "--by", choices=("policy", "placement"), default="policy", help="what to compare (default: policy)"
+    )
     add_json(parser)
     parser.set_defaults(run=run_compare)
 
@@ -141,7 +158,7 @@ def _s(value: float | None) -> str:
 def run_compare(args: argparse.Namespace) -> int:
     from paceline.console import print_json, print_table
     from paceline.provenance import provenance
-    from sim import trace_figure
+    from sim import placement_table, trace_figure
     from sim.figure import FigureError, require_figures
     from sim.sweep import read_rows
 
@@ -154,25 +171,28 @@ def run_compare(args: argparse.Namespace) -> int:
         except FigureError as error:
             raise CommandError(str(error)) from None
         trace_figure.draw(rows, args.figure)
-    tables = {trace: trace_figure.table(policies) for trace, policies in trace_figure.by_trace(rows).items()}
-    if args.json:
+    if args.by == "placement":
+        columns, tables = placement_table.COLUMNS, placement_table.tables(rows)
+    else:
         columns = trace_figure.COLUMNS
+        tables = {trace: trace_figure.table(policies) for trace, policies in trace_figure.by_trace(rows).items()}
+    if args.json:
         named = {
             trace: [dict(zip(columns, line, strict=True)) for line in lines] for trace, lines in tables.items()
         }
         print_json({"tables": named, "figure": str(args.figure) if args.figure else None} | provenance())
         return 0
     for trace, lines in tables.items():
-        print_table(trace, trace_figure.COLUMNS, lines)
+        print_table(trace, columns, lines)
     return 0
 
 
 def placement_name(text: str) -> str:
-    from cluster.placement import PLACEMENTS
+    from cluster.schedulers import NAMES
 
-    if text in PLACEMENTS:
+    if text in NAMES:
         return text
-    raise argparse.ArgumentTypeError(f"no placement {text!r}; expected one of {', '.join(PLACEMENTS)}")
+    raise argparse.ArgumentTypeError(f"no placement {text!r}; expected one of {', '.join(NAMES)}")
 
 
 def run_trace(args: argparse.Namespace) -> int:
@@ -191,9 +211,6 @@ def run_trace(args: argparse.Namespace) -> int:
     topology = build_topology(args.topology, args.servers)
     if len(topology.hosts) < args.servers:
         raise CommandError(f"{args.topology} has {len(topology.hosts)} hosts, not {args.servers}")
-    largest = max(job.gpus for job in trace.items)
-    if largest > args.servers * args.gpus_per_server:
-        raise CommandError(f"a job wants {largest} GPUs of {args.servers} × {args.gpus_per_server}")
     options = TraceOptions(
         servers=args.servers,
         gpus_per_server=args.gpus_per_server,
@@ -206,9 +223,13 @@ def run_trace(args: argparse.Namespace) -> int:
         sample_s=args.sample_s or inf,
         until_s=args.until_s,
         step_ms=args.step_ms,
+        engine=args.engine,
+        collective=args.collective,
+        restore_s=args.restore_s,
     )
     started_s = perf_counter()
-    run = TraceRun(topology, options)
+    run = TraceRun(topology, options, profiles)
+    run.refused += trace.refused
     with progress_bar() as bar:
         task = bar.add_task(f"{len(trace.items)} jobs", total=len(trace.items))
         run.run(trace.items, lambda now_s, done: bar.update(task, completed=done))
@@ -224,4 +245,6 @@ def run_trace(args: argparse.Namespace) -> int:
     print_table(title, ("", ""), rows)
     if trace.skipped:
         print(f"{trace.skipped} lines skipped")
+    for refused in run.refused:
+        print(printable(f"refused {refused.job}: {refused.reason}"))
     return 0

@@ -98,12 +98,27 @@ class FastSimulation:
         for worker in job.workers.values():
             self._compute(member, worker)
 
+    def stop(self, name: str) -> int:
+        """Take a job out, in the middle of whatever it does; the iterations it finished."""
+        finished = self.iterations_done(name)
+        member = self.members.pop(name)
+        self.control.left(member, self.now_ns)
+        self.network.remove(name, member.numbers)
+        return finished
+
+    def iterations_done(self, name: str) -> int:
+        """Those a driver skipped count too."""
+        job = self.members[name].job
+        return len(job.iteration_ends_ns) + (job.spec.iterations or 0) - (job.goal or 0)
+
     def _compute(self, member: Member, worker: Worker) -> None:
         if member.job.goal is None or worker.iteration < member.job.goal:
             done_ns = self.now_ns + member.job.compute_ns(worker)
             self.at(done_ns, lambda: self._computed(member, worker))
 
     def _computed(self, member: Member, worker: Worker) -> None:
+        if self.members.get(member.job.spec.name) is not member:
+            return  # it was stopped while it computed
         started: dict[int, list[int]] = {}
         for flow, iteration in list(member.job.computed(worker)):
             number = self.network.numbers[flow]

@@ -37,6 +37,7 @@ class Workload:
     gpu_mix: tuple[tuple[int, int], ...] = GPU_MIX  # (GPUs, weight)
     models: tuple[str, ...] = MODELS
     ps_share: float = 0.0
+    compute_s: float | None = None  # of an iteration, for models whose profile does not say
     compute_scale: float = 1.0  # slower GPUs, or larger batches, than the profiles'
 
 
@@ -63,6 +64,7 @@ FIELDS = {
     "gpu_mix": Field(list_of(_pair, "[GPUs, weight]"), Workload.gpu_mix),
     "models": Field(list_of(_model, "models"), Workload.models),
     "ps_share": Field(number_from(0.0, 1.0), Workload.ps_share),
+    "compute_s": Field(number_from(1e-3, 1e3), Workload.compute_s),
     "compute_scale": Field(number_from(0.01, 100.0), Workload.compute_scale),
 }
 
@@ -76,7 +78,7 @@ def read(path: Path, profiles: Profiles, seed: int, *, skip_bad: bool) -> Lines[
     root = Value(str(path), "", found)
     workload = Workload(**read_table(root, FIELDS))
     for model in workload.models:
-        if model not in profiles or not profiles[model].compute_s:
+        if model not in profiles or not (profiles[model].compute_s or workload.compute_s):
             known = ", ".join(name for name, profile in profiles.items() if profile.compute_s)
             raise InputError(str(path), "models", repr(model), f"models whose compute time is known: {known}")
     return Lines(draw(workload, profiles, seed), 0)
@@ -93,7 +95,7 @@ def draw(workload: Workload, profiles: Profiles, seed: int) -> tuple[TraceJob, .
         model = draws.choice(workload.models)
         profile = profiles[model]
         (gpus,) = draws.choices(demands, weights)
-        compute_s = (profile.compute_s or 0.0) * workload.compute_scale
+        compute_s = (profile.compute_s or workload.compute_s or 0.0) * workload.compute_scale
         duration_s = min(workload.median_s * exp(draws.gauss(0.0, workload.sigma)), workload.longest_s)
         jobs.append(
             TraceJob(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from sim.profiles import Profiles
 from sim.traces.job import TraceJob, compute_of
-from sim.traces.lines import Lines, number, read_lines, whole
+from sim.traces.lines import ImpossibleJob, Lines, number, read_lines, whole
 
 COLUMNS = ("job_id", "num_gpu", "submit_time", "iterations", "model_name", "duration")
 
@@ -13,8 +13,10 @@ def read(path: Path, profiles: Profiles, seed: int, *, skip_bad: bool) -> Lines[
     def job(row: dict[str, str]) -> TraceJob:
         model = row["model_name"]
         if model not in profiles:
-            raise ValueError(f"no model {model!r} is known")
-        gpus, iterations = whole(row, "num_gpu"), whole(row, "iterations")
+            raise ImpossibleJob(row["job_id"], f"no model {model!r} is known")
+        gpus, iterations = whole(row, "num_gpu"), whole(row, "iterations", 0)
+        if not iterations:
+            raise ImpossibleJob(row["job_id"], "it has 0 iterations")
         iteration_s = number(row, "duration", 1e-3) / iterations
         return TraceJob(
             name=row["job_id"],

@@ -25,7 +25,7 @@ def test_workers_beyond_a_power_of_two_hand_over_and_get_back() -> None:
 
 def test_a_ring_passes_a_part_on_in_every_phase() -> None:
     (phase,) = ring(4, K)
-    assert phase.bytes_of == {(0, 1): K / 4, (1, 2): K / 4, (2, 3): K / 4, (0, 3): K / 4}
+    assert phase.bytes_of == {(0, 1): K / 4, (1, 2): K / 4, (2, 3): K / 4, (3, 0): K / 4}
     assert phase.times == 6
 
 

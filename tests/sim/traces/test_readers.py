@@ -45,7 +45,6 @@ def test_philly_draws_a_model_by_the_seed(tmp_path: Path) -> None:
     ("read", "text", "bad"),
     [
         (muri.read, MURI, "8,many,0,1,vgg16,1,0"),
-        (muri.read, MURI, "8,1,0,1,unheard-of,1,0"),
         (tiresias.read, TIRESIAS, "4,1,0"),
         (philly.read, PHILLY, "yesterday,1,1"),
         (philly.read, PHILLY, "2017-10-09 07:01:55,-3,1"),
