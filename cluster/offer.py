@@ -1,8 +1,9 @@
-"""What one job is offered in a round: the GPUs that are free, and those it may take from jobs that rank behind it.
+"""What one job is offered in a round: the GPUs that are free, and those of jobs that may be stopped for it.
 
 An offer is the cluster as this job sees it, so a plain `place(job, state)` that looks only at `free` works on it too.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from cluster.state import ClusterState, Workers
@@ -11,7 +12,7 @@ from cluster.state import ClusterState, Workers
 @dataclass(slots=True)
 class Offer(ClusterState):
     now_s: float = 0.0
-    preemptible: Workers = field(default_factory=dict)  # beyond `free`; servers without any may be absent
+    behind: list[str] = field(default_factory=list)  # jobs that may be stopped; the last goes first
 
     @staticmethod
     def of(state: ClusterState, now_s: float) -> "Offer":
@@ -20,9 +21,29 @@ class Offer(ClusterState):
         offer.used_gpus, offer.used_servers = state.used_gpus, state.used_servers
         return offer
 
-    def with_preemption(self) -> Workers:
-        """All GPUs within reach, server by server."""
-        reach = dict(self.free)
-        for server, gpus in self.preemptible.items():
-            reach[server] += gpus
-        return reach
+    def least_disturbing(self, found: Callable[[Workers], Workers | None]) -> Workers | None:
+        """What `found` finds among free GPUs, or else when as few as possible of those behind were stopped.
+
+        `found` must not lose by more GPUs being free.
+        """
+        workers = found(self.free)
+        if workers is not None or not self.behind:
+            return workers
+        best = found(self._without(len(self.behind)))
+        too_few, enough = 0, len(self.behind)
+        while best is not None and enough - too_few > 1:
+            stopped = (too_few + enough) // 2
+            workers = found(self._without(stopped))
+            if workers is None:
+                too_few = stopped
+            else:
+                best, enough = workers, stopped
+        return best
+
+    def _without(self, stopped: int) -> Workers:
+        """Free GPUs if so many of those behind were stopped."""
+        free = dict(self.free)
+        for name in self.behind[len(self.behind) - stopped :]:
+            for server, gpus in self.placed[name].items():
+                free[server] += gpus
+        return free

@@ -44,16 +44,17 @@ class _Table:
 
     def __init__(self, offer: Offer, stoppable: list[tuple[float, float, int, Job]]) -> None:
         self.offer = offer
-        self._within_reach = [(rank, job.name) for rank, _, _, job in reversed(stoppable)]  # highest rank first
+        self._rank_of = {job.name: rank for rank, _, _, job in stoppable}
         self._stopped: dict[str, Workers] = {}
         self._started: dict[str, Workers] = {}
-        for _, name in self._within_reach:
-            self._reach(name, +1)
+        offer.behind = list(self._rank_of)  # the highest rank last
+        self._reachable_gpus = sum(job.gpus for _, _, _, job in stoppable)
 
     def only_behind(self, rank: float) -> None:
         """Jobs that do not rank strictly higher are out of reach from here on."""
-        while self._within_reach and self._within_reach[-1][0] <= rank:
-            self._reach(self._within_reach.pop()[1], -1)
+        behind = self.offer.behind
+        while behind and self._rank_of[behind[0]] <= rank:
+            self._reachable_gpus -= sum(self.offer.placed[behind.pop(0)].values())
 
     def consider(self, scheduler: Scheduler, job: Job) -> bool:
         """One job's turn; False if it goes without GPUs."""
@@ -67,9 +68,8 @@ class _Table:
                 return True
             self._stopped[job.name] = workers
         else:
-            if offer.free_gpus + sum(offer.preemptible.values()) < job.gpus:
-                return False
-            better = scheduler.place(job, offer)
+            enough = offer.free_gpus + self._reachable_gpus >= job.gpus
+            better = scheduler.place(job, offer) if enough else None
         if better is None:
             return False
         self._clear(better)
@@ -86,14 +86,11 @@ class _Table:
 
     def _clear(self, workers: Workers) -> None:
         """Stop as many as needed, those of the highest rank first."""
+        offer = self.offer
         for server, gpus in workers.items():
-            while self.offer.free[server] < gpus:
-                victim = next(name for _, name in self._within_reach if server in self.offer.placed[name])
-                self._within_reach = [entry for entry in self._within_reach if entry[1] != victim]
-                self._reach(victim, -1)
-                self._stopped[victim] = self.offer.placed[victim]
-                self.offer.give_back(victim)
-
-    def _reach(self, name: str, sign: int) -> None:
-        for server, gpus in self.offer.placed[name].items():
-            self.offer.preemptible[server] = self.offer.preemptible.get(server, 0) + sign * gpus
+            while offer.free[server] < gpus:
+                victim = next(name for name in reversed(offer.behind) if server in offer.placed[name])
+                offer.behind.remove(victim)
+                self._reachable_gpus -= sum(offer.placed[victim].values())
+                self._stopped[victim] = offer.placed[victim]
+                offer.give_back(victim)

@@ -19,8 +19,7 @@ class Gandiva(Scheduler):
         return job.run_s // self.lease_s
 
     def place(self, job: Job, offer: Offer) -> Workers | None:
-        servers = list(offer.free)
-        return fill(servers, job.gpus, offer.free) or fill(servers, job.gpus, offer.with_preemption())
+        return offer.least_disturbing(lambda free: fill(list(free), job.gpus, free))
 
     def move(self, job: Job, workers: Workers, offer: Offer) -> Workers | None:
         better = (tier for tier in Tier if tier < tier_of(workers, offer.rack_of))

@@ -3,8 +3,7 @@
     2DAS = GPUs × time run. A job sinks to the next queue as it passes a threshold; lower queues go first and preempt;
            within a queue, first come, first served. One that has waited long beside what it ran rises to the top.
 
-Skewed models (one tensor is most of them) get the fewest machines possible or wait; others take what is free, the
-smallest pieces first, so that whole machines remain.
+Skewed models (one tensor is most of them) get the fewest machines possible or wait; others take any free GPUs.
 """
 
 from cluster.delay import HOUR_S
@@ -26,11 +25,9 @@ class Tiresias(Scheduler):
         return float(sum(job.gpus * job.run_s >= threshold for threshold in QUEUES_GPU_S))
 
     def place(self, job: Job, offer: Offer) -> Workers | None:
-        for free in (offer.free, offer.with_preemption()):
-            workers = consolidated(job.gpus, free, offer.gpus_per_server) if job.skewed else scraps(job.gpus, free)
-            if workers is not None:
-                return workers
-        return None
+        if job.skewed:
+            return offer.least_disturbing(lambda free: consolidated(job.gpus, free, offer.gpus_per_server))
+        return offer.least_disturbing(lambda free: fill(list(free), job.gpus, free))
 
 
 def consolidated(gpus: int, free: Workers, gpus_per_server: int) -> Workers | None:
@@ -46,8 +43,3 @@ def consolidated(gpus: int, free: Workers, gpus_per_server: int) -> Workers | No
             return None
         workers[min(fitting, key=free.__getitem__)] = rest
     return workers
-
-
-def scraps(gpus: int, free: Workers) -> Workers | None:
-    """Whatever is free, the smallest pieces first."""
-    return fill(sorted((server for server in free if free[server]), key=free.__getitem__), gpus, free)

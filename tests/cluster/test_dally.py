@@ -38,7 +38,7 @@ def test_nw_sens_is_work_done_over_time_run() -> None:
     work = job.iterations_done / job.iterations  # W_compl
     norm = job.run_s / (job.iterations * job.compute_s)  # T_norm
     assert nw_sens(job) == pytest.approx(work / norm) == pytest.approx(0.25)
-    assert nw_sens(Job("new", 8)) == 0.0
+    assert nw_sens(Job("new", 8)) == 1.0  # it has lost nothing yet
 
 
 def test_tiers_of_a_placement_and_the_best_there_can_be() -> None:
@@ -95,11 +95,11 @@ def test_what_jobs_waited_becomes_the_timer() -> None:
 
 
 def test_offers_go_to_the_most_slowed_down_first() -> None:
-    waiting = [replace(ran("fast", 4, 0.9), running_since_s=float("inf")), Job("new", 4, arrival_s=5.0)]
+    waiting = [Job("new", 4), replace(ran("fast", 4, 0.9), running_since_s=float("inf"))]
     waiting.append(replace(ran("slow", 4, 0.2), running_since_s=float("inf")))
     state = cluster(x={"a0": 4, "b0": 4})
     found = decide(scheduler("dally-full"), 9 * HOUR_S, waiting, [], state)
-    assert [name for name, _ in found.start] == ["new", "slow"]
+    assert [name for name, _ in found.start] == ["slow", "fast"]
 
 
 def test_a_slowed_down_job_takes_the_machine_of_one_that_loses_less() -> None:
@@ -113,8 +113,10 @@ def test_a_slowed_down_job_takes_the_machine_of_one_that_loses_less() -> None:
 def test_nobody_is_stopped_within_the_lease_or_for_a_job_that_loses_less() -> None:
     state = cluster(fast={"b1": 4}, x={"a0": 4, "a1": 4, "b0": 4})
     nowait = scheduler("dally-nowait")
+    slow = replace(ran("slow", 4, 0.05), running_since_s=float("inf"))
     held = [ran("fast", 4, 0.9, since_s=9.5 * HOUR_S), ran("x", 12, 0.1)]
-    assert decide(nowait, 10 * HOUR_S, [Job("new", 4)], held, state).stop == ("x",)  # the lease of x is over
+    assert decide(nowait, 10 * HOUR_S, [slow], held, state).stop == ("x",)  # the lease of x is over
     held = [ran("fast", 4, 0.9), ran("x", 12, 0.1)]
-    faster = replace(ran("faster", 4, 0.95), running_since_s=float("inf"))
-    assert decide(nowait, 10 * HOUR_S, [faster], held, state) == Decision((), ())
+    assert decide(nowait, 10 * HOUR_S, [slow], held, state).stop == ("fast",)  # it loses less than x
+    for newcomer in (Job("new", 4), replace(ran("faster", 4, 0.95), running_since_s=float("inf"))):
+        assert decide(nowait, 10 * HOUR_S, [newcomer], held, state) == Decision((), ())
