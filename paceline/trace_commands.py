@@ -171,19 +171,16 @@ def run_compare(args: argparse.Namespace) -> int:
         except FigureError as error:
             raise CommandError(str(error)) from None
         trace_figure.draw(rows, args.figure)
-    if args.by == "placement":
-        columns, tables = placement_table.COLUMNS, placement_table.tables(rows)
-    else:
-        columns = trace_figure.COLUMNS
-        tables = {trace: trace_figure.table(policies) for trace, policies in trace_figure.by_trace(rows).items()}
+    tables = placement_table.tables(rows) if args.by == "placement" else trace_figure.tables(rows)
     if args.json:
         named = {
-            trace: [dict(zip(columns, line, strict=True)) for line in lines] for trace, lines in tables.items()
+            title: [dict(zip(columns, line, strict=True)) for line in lines]
+            for title, (columns, lines) in tables.items()
         }
         print_json({"tables": named, "figure": str(args.figure) if args.figure else None} | provenance())
         return 0
-    for trace, lines in tables.items():
-        print_table(trace, columns, lines)
+    for title, (columns, lines) in tables.items():
+        print_table(title, columns, lines)
     return 0
 
 

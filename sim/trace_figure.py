@@ -10,6 +10,11 @@ YARDSTICK = "paceline"
 COLUMNS = ("policy", "runs", "mean JCT s", "p99 JCT s", "paceline is", "exchange", "contention", "settlement p90 µs")
 
 
+def tables(rows: list[Row]) -> dict[str, tuple[tuple[str, ...], list[tuple[str, ...]]]]:
+    """Columns and lines, by trace."""
+    return {trace: (COLUMNS, table(policies)) for trace, policies in by_trace(rows).items()}
+
+
 def by_trace(rows: list[Row]) -> dict[str, dict[str, list[Row]]]:
     """Rows by trace and policy."""
     tables: dict[str, dict[str, list[Row]]] = {}
@@ -35,10 +40,14 @@ def table(policies: dict[str, list[Row]]) -> list[tuple[str, ...]]:
                 "" if gain is None or policy == YARDSTICK else f"{100 * gain:+.1f} % shorter",
                 _percent([row["network"]["exchange_share"] for row in rows]),
                 _percent([row["network"]["contention_share"] for row in rows]),
-                f"{fmean(row['settle_us']['p90'] for row in rows):.0f}",
+                _microseconds([row["settle_us"]["p90"] for row in rows if "settle_us" in row]),
             )
         )
     return lines
+
+
+def _microseconds(times_us: list[float]) -> str:
+    return f"{fmean(times_us):.0f}" if times_us else ""  # the analytic engine settles nothing
 
 
 def _percent(shares: list[float | None]) -> str:
@@ -61,7 +70,7 @@ def draw(rows: list[Row], path: Path) -> None:
     policies = list(dict.fromkeys(str(row["policy"]) for row in rows))
     for axes, (key, label, scale) in zip(figure.subplots(1, len(PANELS)), PANELS, strict=True):
         for number, policy in enumerate(policies):
-            curves = [row[key] for row in rows if row["policy"] == policy and row[key]]
+            curves = [row[key] for row in rows if row["policy"] == policy and row.get(key)]
             if curves:
                 quantiles = [fmean(curve[point] for curve in curves) for point in range(len(curves[0]))]
                 shares = [point / (len(quantiles) - 1) for point in range(len(quantiles))]
