@@ -27,6 +27,8 @@ def optimum(problem: Problem) -> Assignment | None:
     model = highspy.Highs()
     model.setOptionValue("output_flag", False)
     machines = [machine for machine, free in problem.free.items() if free]
+    if not machines:
+        return None
     workers = range(problem.workers)
     on = {(n, s): model.addBinary() for n in workers for s in machines}
     used = {s: model.addBinary() for s in machines}
