@@ -6,12 +6,13 @@ idea without their look-ahead). Two starts are tried: machines filled to the bri
 how halving-doubling divides evenly.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from cluster.collectives import Pair
 
 NEGLIGIBLE = 1e-9  # of the whole traffic; rounding must not keep the search going
 MOST_PASSES = 20
+MOST_TRIED = 400  # changes, to mend one division; mostly none would help
 
 
 def partition(workers: int, room: Sequence[int], traffic: Mapping[Pair, float]) -> list[int]:
@@ -103,30 +104,28 @@ def _crossing(machine_of: list[int], with_whom: list[dict[int, float]]) -> float
 
 
 def repaired(machine_of: list[int], room: Sequence[int], excess: Callable[[list[int]], float]) -> list[int]:
-    """Moves and swaps that lower what exceeds the limits, until nothing does or nothing helps."""
-    now = excess(machine_of)
-    for _ in range(MOST_PASSES):
-        before = now
+    """Moves and swaps that lower what exceeds the limits, until nothing does, nothing helps, or MOST_TRIED are."""
+    now, tried = excess(machine_of), 0
+    better: list[int] | None = machine_of
+    while now > 0.0 and better is not None:
+        machine_of, better = better, None
         for changed in _neighbours(machine_of, room):
-            if now <= 0.0:
+            tried += 1
+            if tried > MOST_TRIED:
                 return machine_of
             if (then := excess(changed)) < now:
-                machine_of, now = changed, then
+                better, now = changed, then
                 break
-        if now >= before:
-            break
-    return machine_of
+    return better or machine_of
 
 
-def _neighbours(machine_of: list[int], room: Sequence[int]) -> list[list[int]]:
-    found = []
+def _neighbours(machine_of: list[int], room: Sequence[int]) -> Iterator[list[int]]:
     for one, here in enumerate(machine_of):
         for target in range(len(room)):
             if target != here and machine_of.count(target) < room[target]:
-                found.append([*machine_of[:one], target, *machine_of[one + 1 :]])
+                yield [*machine_of[:one], target, *machine_of[one + 1 :]]
         for other in range(one + 1, len(machine_of)):
             if machine_of[other] != here:
                 swapped = list(machine_of)
                 swapped[one], swapped[other] = swapped[other], here
-                found.append(swapped)
-    return found
+                yield swapped

@@ -5,7 +5,7 @@ what is free and what jobs of strictly higher rank hold. Whoever is stopped for 
 may start again elsewhere. Invariant: no GPU has two holders, before, within and after the round.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cluster.job import Job
@@ -23,17 +23,15 @@ class Decision:
 def decide(
     scheduler: Scheduler, now_s: float, waiting: Sequence[Job], running: Sequence[Job], state: ClusterState
 ) -> Decision:
-    leased = [job for job in running if now_s - job.running_since_s < scheduler.lease_s]
-    held = {job.name for job in leased}
-    ranked = [(scheduler.rank(job, now_s), job.arrival_s, place, job) for place, job in enumerate(waiting)]
-    stoppable = [
-        (scheduler.rank(job, now_s), job.arrival_s, len(waiting) + place, job)
-        for place, job in enumerate(running)
-        if job.name not in held
-    ]
-    table = _Table(Offer.of(state, now_s), sorted(stoppable))
-    for rank, _, _, job in sorted(ranked + stoppable):
-        table.only_behind(rank)
+    stoppable = [job for job in running if now_s - job.running_since_s >= scheduler.lease_s]
+    rank_of = {job.name: scheduler.rank(job, now_s) for job in (*waiting, *stoppable)}
+
+    def turn(job: Job) -> tuple[float, float]:
+        return rank_of[job.name], job.arrival_s
+
+    table = _Table(Offer.of(state, now_s), sorted(stoppable, key=turn), rank_of)
+    for job in sorted((*waiting, *stoppable), key=turn):
+        table.only_behind(rank_of[job.name])
         if not table.consider(scheduler, job) and not scheduler.backfill and not job.running:
             break
     return table.decision()
@@ -42,13 +40,12 @@ def decide(
 class _Table:
     """The round as it stands: the offer, who may still be stopped, and what has been decided."""
 
-    def __init__(self, offer: Offer, stoppable: list[tuple[float, float, int, Job]]) -> None:
-        self.offer = offer
-        self._rank_of = {job.name: rank for rank, _, _, job in stoppable}
+    def __init__(self, offer: Offer, stoppable: list[Job], rank_of: Mapping[str, float]) -> None:
+        self.offer, self._rank_of = offer, rank_of
         self._stopped: dict[str, Workers] = {}
         self._started: dict[str, Workers] = {}
-        offer.behind = list(self._rank_of)  # the highest rank last
-        self._reachable_gpus = sum(job.gpus for _, _, _, job in stoppable)
+        offer.behind = [job.name for job in stoppable]  # the highest rank last
+        self._reachable_gpus = sum(job.gpus for job in stoppable)
 
     def only_behind(self, rank: float) -> None:
         """Jobs that do not rank strictly higher are out of reach from here on."""
