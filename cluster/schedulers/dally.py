@@ -4,8 +4,8 @@
 
 is the share of its running time that a job computed. Offers are made in increasing order: who lost most to the network
 is asked first, may take GPUs from those who lose less, and a running job moves when it is offered a better tier. A job
-that has not run yet has lost nothing: 1. (0, the limit as a run begins, would let every newcomer stop somebody: tried
-on workloads/dally.toml, it made the mean JCT 1.9 to 3.5 times as long.)
+that has not run yet has lost nothing: 1. (0, the limit as a run begins, would let every newcomer stop somebody, and
+jobs that compute all the time would come last of all: tried on workloads/dally.toml, the mean JCT doubled or worse.)
 
     dally         timers tuned from what jobs waited      dally-nowait   both timers 0
     dally-manual  12 h for a machine, 24 h for a rack     dally-full     waits for its best tier for ever
