@@ -1,7 +1,4 @@
-"""What one job is offered in a round: the GPUs that are free, and those of jobs that may be stopped for it.
-
-An offer is the cluster as this job sees it, so a plain `place(job, state)` that looks only at `free` works on it too.
-"""
+"""What one job is offered in a round: the GPUs that are free, and those of jobs that may be stopped for it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,23 +7,17 @@ from cluster.state import ClusterState, Workers
 
 
 @dataclass(slots=True)
-class Offer(ClusterState):
-    now_s: float = 0.0
+class Offer:
+    state: ClusterState  # as the round has left it so far
+    now_s: float
     behind: list[str] = field(default_factory=list)  # jobs that may be stopped; the last goes first
-
-    @staticmethod
-    def of(state: ClusterState, now_s: float) -> "Offer":
-        offer = Offer(state.gpus_per_server, state.rack_of, state.draws, now_s=now_s)
-        offer.free, offer.placed = dict(state.free), dict(state.placed)
-        offer.used_gpus, offer.used_servers = state.used_gpus, state.used_servers
-        return offer
 
     def least_disturbing(self, found: Callable[[Workers], Workers | None]) -> Workers | None:
         """What `found` finds among free GPUs, or else when as few as possible of those behind were stopped.
 
         `found` must not lose by more GPUs being free.
         """
-        workers = found(self.free)
+        workers = found(self.state.free)
         if workers is not None or not self.behind:
             return workers
         best = found(self._without(len(self.behind)))
@@ -42,8 +33,8 @@ class Offer(ClusterState):
 
     def _without(self, stopped: int) -> Workers:
         """Free GPUs if so many of those behind were stopped."""
-        free = dict(self.free)
+        free = dict(self.state.free)
         for name in self.behind[len(self.behind) - stopped :]:
-            for server, gpus in self.placed[name].items():
+            for server, gpus in self.state.placed[name].items():
                 free[server] += gpus
         return free

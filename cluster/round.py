@@ -29,7 +29,7 @@ def decide(
     def turn(job: Job) -> tuple[float, float]:
         return rank_of[job.name], job.arrival_s
 
-    table = _Table(Offer.of(state, now_s), sorted(stoppable, key=turn), rank_of)
+    table = _Table(Offer(state.copy(), now_s), sorted(stoppable, key=turn), rank_of)
     for job in sorted((*waiting, *stoppable), key=turn):
         table.only_behind(rank_of[job.name])
         if not table.consider(scheduler, job) and not scheduler.backfill and not job.running:
@@ -51,26 +51,26 @@ class _Table:
         """Jobs that do not rank strictly higher are out of reach from here on."""
         behind = self.offer.behind
         while behind and self._rank_of[behind[0]] <= rank:
-            self._reachable_gpus -= sum(self.offer.placed[behind.pop(0)].values())
+            self._reachable_gpus -= sum(self.offer.state.placed[behind.pop(0)].values())
 
     def consider(self, scheduler: Scheduler, job: Job) -> bool:
         """One job's turn; False if it goes without GPUs."""
-        offer = self.offer
+        offer, state = self.offer, self.offer.state
         if job.running and job.name not in self._stopped:
-            workers = offer.placed[job.name]
-            offer.give_back(job.name)
+            workers = state.placed[job.name]
+            state.give_back(job.name)
             better = scheduler.move(job, workers, offer)
             if better is None:
-                offer.take(job.name, workers)
+                state.take(job.name, workers)
                 return True
             self._stopped[job.name] = workers
         else:
-            enough = offer.free_gpus + self._reachable_gpus >= job.gpus
+            enough = state.free_gpus + self._reachable_gpus >= job.gpus
             better = scheduler.place(job, offer) if enough else None
         if better is None:
             return False
         self._clear(better)
-        offer.take(job.name, better)
+        state.take(job.name, better)
         self._started[job.name] = better
         return True
 
@@ -83,11 +83,11 @@ class _Table:
 
     def _clear(self, workers: Workers) -> None:
         """Stop as many as needed, those of the highest rank first."""
-        offer = self.offer
+        state, behind = self.offer.state, self.offer.behind
         for server, gpus in workers.items():
-            while offer.free[server] < gpus:
-                victim = next(name for name in reversed(offer.behind) if server in offer.placed[name])
-                offer.behind.remove(victim)
-                self._reachable_gpus -= sum(offer.placed[victim].values())
-                self._stopped[victim] = offer.placed[victim]
-                offer.give_back(victim)
+            while state.free[server] < gpus:
+                victim = next(name for name in reversed(behind) if server in state.placed[name])
+                behind.remove(victim)
+                self._reachable_gpus -= sum(state.placed[victim].values())
+                self._stopped[victim] = state.placed[victim]
+                state.give_back(victim)

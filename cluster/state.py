@@ -4,6 +4,7 @@ Law: 0 ≤ free ≤ gpus_per_server on every server, and what a job takes is wha
 """
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from random import Random
 
@@ -28,6 +29,12 @@ class ClusterState:
 
     def __post_init__(self) -> None:
         self.free = dict.fromkeys(self.rack_of, self.gpus_per_server)
+
+    def copy(self) -> "ClusterState":
+        """To try something out on."""
+        other = copy(self)
+        other.free, other.placed = dict(self.free), dict(self.placed)
+        return other
 
     @property
     def free_gpus(self) -> int:

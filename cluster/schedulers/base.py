@@ -44,4 +44,4 @@ class InOrder(Scheduler):
         self.backfill = backfill
 
     def place(self, job: Job, offer: Offer) -> Workers | None:
-        return self._placement(job, offer)
+        return self._placement(job, offer.state)

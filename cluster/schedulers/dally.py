@@ -38,7 +38,7 @@ class Dally(Scheduler):
         """Algorithm 1. On each tier, GPUs that nobody holds come first, then those of who lost least."""
         waited_s = offer.now_s - job.waiting_since_s
         if job.gpus not in self._best:
-            self._best[job.gpus] = best_tier(job.gpus, offer.gpus_per_server, offer.rack_of)
+            self._best[job.gpus] = best_tier(job.gpus, offer.state.gpus_per_server, offer.state.rack_of)
         timers = (self._fixed or self.tuner.timers(job.gpus, offer.now_s)).for_best(self._best[job.gpus])
         for tier in Tier:
             if timers.accepts(tier, waited_s):
@@ -50,12 +50,12 @@ class Dally(Scheduler):
         return None
 
     def move(self, job: Job, workers: Workers, offer: Offer) -> Workers | None:
-        better = (tier for tier in Tier if tier < tier_of(workers, offer.rack_of))
+        better = (tier for tier in Tier if tier < tier_of(workers, offer.state.rack_of))
         found = (self._on(tier, job, offer) for tier in better)
         return next((moved for moved in found if moved is not None), None)
 
     def _on(self, tier: Tier, job: Job, offer: Offer) -> Workers | None:
-        return offer.least_disturbing(lambda free: find(tier, job.gpus, free, offer.rack_of))
+        return offer.least_disturbing(lambda free: find(tier, job.gpus, free, offer.state.rack_of))
 
 
 VARIANTS: dict[str, Timers | None] = {

@@ -22,6 +22,6 @@ class Gandiva(Scheduler):
         return offer.least_disturbing(lambda free: fill(list(free), job.gpus, free))
 
     def move(self, job: Job, workers: Workers, offer: Offer) -> Workers | None:
-        better = (tier for tier in Tier if tier < tier_of(workers, offer.rack_of))
-        found = (find(tier, job.gpus, offer.free, offer.rack_of) for tier in better)
+        better = (tier for tier in Tier if tier < tier_of(workers, offer.state.rack_of))
+        found = (find(tier, job.gpus, offer.state.free, offer.state.rack_of) for tier in better)
         return next((moved for moved in found if moved is not None), None)

@@ -26,7 +26,7 @@ class Tiresias(Scheduler):
 
     def place(self, job: Job, offer: Offer) -> Workers | None:
         if job.skewed:
-            return offer.least_disturbing(lambda free: consolidated(job.gpus, free, offer.gpus_per_server))
+            return offer.least_disturbing(lambda free: consolidated(job.gpus, free, offer.state.gpus_per_server))
         return offer.least_disturbing(lambda free: fill(list(free), job.gpus, free))
 
 

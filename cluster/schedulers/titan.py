@@ -29,10 +29,10 @@ class Titan(Scheduler):
 
     def place(self, job: Job, offer: Offer) -> Workers | None:
         phases = self._phases(job.gpus, bytes_from_mb(job.model_mb))
-        problem = Problem(offer.free, offer.gpus_per_server, job.gpus, phases, self._limit_bytes)
+        problem = Problem(offer.state.free, offer.state.gpus_per_server, job.gpus, phases, self._limit_bytes)
         assignment = solve(problem)
-        if assignment is None and offer.free_gpus >= job.gpus:
-            idle = {machine: free for machine, free in offer.free.items() if problem.idle(machine)}
+        if assignment is None and offer.state.free_gpus >= job.gpus:
+            idle = {machine: free for machine, free in offer.state.free.items() if problem.idle(machine)}
             assignment = solve(replace(problem, free=idle, limit_bytes=unlimited))
         if assignment is None:
             return None

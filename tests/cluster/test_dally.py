@@ -71,27 +71,27 @@ def test_a_tier_is_filled_tightly() -> None:
 def test_a_job_takes_a_rack_when_its_timer_says_so(variant: str, waited_h: float, expected: Workers | None) -> None:
     state = cluster(x={"a0": 2, "a1": 2, "b0": 3, "b1": 3})
     job = Job("j", 3, waiting_since_s=0.0)
-    assert scheduler(variant).place(job, Offer.of(state, waited_h * HOUR_S)) == expected
+    assert scheduler(variant).place(job, Offer(state, waited_h * HOUR_S)) == expected
 
 
 def test_after_the_second_timer_anything_will_do_and_large_jobs_never_wait() -> None:
     state = cluster(x={"a0": 3, "a1": 3, "b0": 3, "b1": 3})
     manual = scheduler("dally-manual")
-    assert manual.place(Job("j", 3), Offer.of(state, 23 * HOUR_S)) is None
-    assert manual.place(Job("j", 3), Offer.of(state, 24 * HOUR_S)) == {"a0": 1, "a1": 1, "b0": 1}
-    assert manual.place(Job("large", 9), Offer.of(cluster(), 0.0)) == {"a0": 4, "a1": 4, "b0": 1}
+    assert manual.place(Job("j", 3), Offer(state, 23 * HOUR_S)) is None
+    assert manual.place(Job("j", 3), Offer(state, 24 * HOUR_S)) == {"a0": 1, "a1": 1, "b0": 1}
+    assert manual.place(Job("large", 9), Offer(cluster(), 0.0)) == {"a0": 4, "a1": 4, "b0": 1}
 
 
 def test_what_jobs_waited_becomes_the_timer() -> None:
     dally = Dally()
     state = cluster(x={"a0": 2, "a1": 2, "b0": 3, "b1": 3})
     for waited_s in (100.0, 300.0):
-        assert dally.place(Job("j", 2), Offer.of(state, waited_s)) == {"a0": 2}
+        assert dally.place(Job("j", 2), Offer(state, waited_s)) == {"a0": 2}
     state = cluster(x={"a0": 3, "a1": 3, "b0": 4, "b1": 4})
     tuned_s = dally.tuner.timers(2, 300.0).machine_s
     assert tuned_s == pytest.approx(200.0 + 2 * 2**0.5 * 100.0)
-    assert dally.place(Job("j", 2), Offer.of(state, tuned_s - 1.0)) is None
-    assert dally.place(Job("j", 2), Offer.of(state, tuned_s)) == {"a0": 1, "a1": 1}
+    assert dally.place(Job("j", 2), Offer(state, tuned_s - 1.0)) is None
+    assert dally.place(Job("j", 2), Offer(state, tuned_s)) == {"a0": 1, "a1": 1}
 
 
 def test_offers_go_to_the_most_slowed_down_first() -> None:

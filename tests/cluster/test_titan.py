@@ -40,7 +40,7 @@ def four_machines() -> ClusterState:
 def placed(name: str) -> tuple[Workers, float, int]:
     """Workers, traffic between machines, and machines in use, of §II-B's job under a scheme."""
     state, chosen, job = four_machines(), scheduler(name), Job("job", 4, model_mb=K / 1e6)
-    workers = chosen.place(job, Offer.of(state, 0.0))
+    workers = chosen.place(job, Offer(state, 0.0))
     state.take("job", workers)
     return workers, cross_bytes(halving_doubling(4, K), chosen.arrange(job, workers)), state.used_servers
 
@@ -112,6 +112,6 @@ def test_what_exceeds_the_bandwidth_everywhere_gets_idle_machines() -> None:
     state.take("other", {"M0": 1})
     titan = scheduler("titan", limit_bytes=lambda one, other: 1.0)
     job = Job("job", 8, model_mb=1.0)
-    assert titan.place(job, Offer.of(state, 0.0)) == {"M1": 4, "M2": 4}
+    assert titan.place(job, Offer(state, 0.0)) == {"M1": 4, "M2": 4}
     state.take("more", {"M1": 1, "M2": 1})
-    assert titan.place(job, Offer.of(state, 0.0)) is None
+    assert titan.place(job, Offer(state, 0.0)) is None
