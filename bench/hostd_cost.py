@@ -55,8 +55,6 @@ class Setup:
         return self.slots * self.slot_ms / 1e3
 
 
-
-
 Progress = Callable[[float, float], None]  # seconds done, seconds in all
 
 

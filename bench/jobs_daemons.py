@@ -18,9 +18,7 @@ from flowcore.scenario import Scenario
 class DaemonControl:
     congestion_control = "cubic"
 
-    def __init__(
-        self, policy: str, backend: str = "htb", mode: str = "enforce", journals: Path | None = None
-    ) -> None:
+    def __init__(self, policy: str, backend: str = "htb", mode: str = "enforce", journals: Path | None = None) -> None:
         self.name = policy if mode == "enforce" else mode
         self._policy, self._backend, self._mode, self._journals = policy, backend, mode, journals
 
@@ -32,9 +30,7 @@ class DaemonControl:
                 stack.enter_context(switchd(testbed, switch, directory, slots, self._policy))
                 for switch in reversed(topology.switches)
             ]
-            hosts = [
-                stack.enter_context(self._hostd(testbed, scenario, host, directory)) for host in topology.hosts
-            ]
+            hosts = [stack.enter_context(self._hostd(testbed, scenario, host, directory)) for host in topology.hosts]
             try:
                 for host in hosts:
                     host.await_hostd(connected=True)

@@ -5,7 +5,8 @@ host sends the plans of its flows in one message. The latency is that of the hos
 sending the message, which asks and proposes, to having planned anew from the answer. A slot is missed, by any host,
 when the answer has not come by the time the next message is due.
 
-Control bandwidth is what crosses the loopback interface while nothing else uses it, TCP and IP headers included.
+Beside it, once a slot, a message of the same size makes a bare gRPC round trip (echo.py). Control bandwidth is what
+crosses the loopback interface while nothing else uses it, TCP and IP headers and this round trip included.
 """
 
 import asyncio
@@ -19,7 +20,9 @@ from pathlib import Path
 import grpc
 import numpy as np
 import psutil
+import uvloop
 
+from bench.echo import measure_echo, running_echo
 from bench.load_hosts import LoadHost, load_hosts
 from bench.switch_processes import loopback_addresses, running_switches
 from flowcore.slots import SlotClock
@@ -34,6 +37,7 @@ UPLINK_GBPS = 100.0
 HORIZON = 10
 WARM_UP_SLOTS = 10
 START_TIMEOUT_S = 60.0
+PERCENTILES = (50, 90, 99)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +91,7 @@ class Setup:
 @dataclass(slots=True)
 class Tally:
     latencies_ms: list[float] = field(default_factory=list)
+    echoes_ms: list[float] = field(default_factory=list)  # bare gRPC beside it
     negotiations: int = 0
     missed: int = 0
     refused: int = 0
@@ -107,8 +112,9 @@ def measure(setup: Setup, progress: Progress = lambda done, total: None) -> dict
     with (
         tempfile.TemporaryDirectory() as place,
         running_switches(topology, configs, Path(place)) as processes,
+        running_echo() as echo,
     ):
-        return asyncio.run(_drive(setup, topology, addresses, processes, progress))
+        return uvloop.run(_drive(setup, topology, addresses, processes, echo, progress))
 
 
 async def _drive(
@@ -116,6 +122,7 @@ async def _drive(
     topology: Topology,
     addresses: dict[str, str],
     processes: dict[str, subprocess.Popen[bytes]],
+    echo: str,
     progress: Progress,
 ) -> dict[str, object]:
     tally, clock = Tally(), SharedClock()
@@ -123,8 +130,7 @@ async def _drive(
     hosts = load_hosts(topology, setup.flows, setup.across, HORIZON, setup.seed)
     channels = [open_channel(addresses[topology.switch_of[host.name]], None) for host in hosts]
     conversations = [
-        Conversation(setup, host, channel, slots, clock, tally)
-        for host, channel in zip(hosts, channels, strict=True)
+        Conversation(setup, host, channel, slots, clock, tally) for host, channel in zip(hosts, channels, strict=True)
     ]
     tasks: list[asyncio.Task[None]] = []
     try:
@@ -133,6 +139,8 @@ async def _drive(
         begin = slots.index(clock.own_ns()) + 2
         tasks = [asyncio.create_task(one.run(begin, setup.slots)) for one in conversations]
         await _until(slots.start_ns(begin + WARM_UP_SLOTS), clock)
+        sample = hosts[0].message(0, begin, 0)
+        tasks.append(asyncio.create_task(measure_echo(echo, sample, setup.slot_ms / 1e3, tally.echoes_ms)))
         watched = {switch: psutil.Process(process.pid) for switch, process in processes.items()}
         before, own_s, lo_bytes = _cpu(watched), time.process_time(), _loopback_bytes()
         started_s = time.perf_counter()
@@ -142,7 +150,7 @@ async def _drive(
         wall_s = time.perf_counter() - started_s
         cpu_s = {switch: spent - before[switch] for switch, spent in _cpu(watched).items()}
         own_s, lo_bytes = time.process_time() - own_s, _loopback_bytes() - lo_bytes
-        await asyncio.gather(*tasks)
+        await asyncio.gather(*tasks[: len(conversations)])
     finally:
         for task in tasks:
             task.cancel()
@@ -229,7 +237,6 @@ class Conversation:
 def _result(
     setup: Setup, tally: Tally, cpu_s: dict[str, float], own_s: float, lo_bytes: int, wall_s: float
 ) -> dict[str, object]:
-    p50, p90, p99 = np.percentile(tally.latencies_ms, [50, 90, 99]) if tally.latencies_ms else (None,) * 3
     negotiations = max(1, tally.negotiations)
     spine_s = cpu_s.get("spine0", 0.0)
     return {
@@ -242,9 +249,8 @@ def _result(
         "policy": setup.policy,
         "seed": setup.seed,
         "phases": "together" if setup.together else "spread",
-        "p50_ms": _rounded(p50),
-        "p90_ms": _rounded(p90),
-        "p99_ms": _rounded(p99),
+        **_percentiles("", tally.latencies_ms),
+        **_percentiles("echo_", tally.echoes_ms),
         "negotiations": tally.negotiations,
         "missed_slots": tally.missed,
         "plans_refused": tally.refused,
@@ -261,9 +267,13 @@ def _result(
     }
 
 
-def _rounded(latency_ms: float | None) -> float | None:
+def _percentiles(prefix: str, latencies_ms: list[float]) -> dict[str, float | None]:
     """None: no host that decides was ever answered in time."""
-    return None if latency_ms is None else round(float(latency_ms), 3)
+    values = np.percentile(latencies_ms, PERCENTILES).tolist() if latencies_ms else [None] * len(PERCENTILES)
+    return {
+        f"{prefix}p{percent}_ms": None if value is None else round(value, 3)
+        for percent, value in zip(PERCENTILES, values, strict=True)
+    }
 
 
 async def _until(when_ns: int, clock: SharedClock) -> None:

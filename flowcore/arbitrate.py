@@ -42,9 +42,7 @@ def in_order(contenders: Sequence[Contender], capacity_bps: Mapping[str, float])
     return _in_turn(contenders, order, capacity_bps)
 
 
-def _in_turn(
-    contenders: Sequence[Contender], order: Iterable[int], capacity_bps: Mapping[str, float]
-) -> list[float]:
+def _in_turn(contenders: Sequence[Contender], order: Iterable[int], capacity_bps: Mapping[str, float]) -> list[float]:
     left = dict(capacity_bps)
     rates = [0.0] * len(contenders)
     for index in order:

@@ -157,14 +157,13 @@ class Arena:
             for member in members
         ]
         rates = self._arbiter(known, capacity_bps)
-        rate_of = {
-            flow: rate for member, rate in zip(members, rates, strict=True) for flow in flows_of[member.job]
-        }
+        rate_of = {flow: rate for member, rate in zip(members, rates, strict=True) for flow in flows_of[member.job]}
         if not rate_of:
             return {}
         names = dict.fromkeys(link for member in known for link in member.flows_on)
         links = {link: index for index, link in enumerate(names)}
         hosts: dict[str, int] = {}
+        jobs: dict[str, int] = {}
         paths = [[links[link] for link in self._claims[flow].path if link in links] for flow in rate_of]
         longest = max(map(len, paths))
         beyond = len(links)  # the link that no path really has
@@ -173,6 +172,7 @@ class Arena:
             np.array(list(rate_of.values())),
             np.array([path + [beyond] * (longest - len(path)) for path in paths]),
             np.array([hosts.setdefault(flow.source, len(hosts)) for flow in rate_of]),
+            np.array([jobs.setdefault(flow.job, len(jobs)) for flow in rate_of]),
             rates_of_links,
         )
         self.peak_ratio = max(self.peak_ratio, float(np.max(taken_bps / rates_of_links)))

@@ -17,9 +17,7 @@ from heapq import heapify, heappop, heapreplace
 from typing import Any
 
 
-def max_min(
-    paths: Sequence[Sequence[int]], ceilings: Sequence[float], capacity: Sequence[float]
-) -> list[float]:
+def max_min(paths: Sequence[Sequence[int]], ceilings: Sequence[float], capacity: Sequence[float]) -> list[float]:
     """The rate of each flow, from the links it crosses, its ceiling and the links' capacities; in any unit.
 
     A flow with an empty path gets its ceiling.

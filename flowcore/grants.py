@@ -1,7 +1,6 @@
 """A path's grant, from what each switch on it says: available = min, load = Σ, accepted = all, alone = max."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from flowcore.messages import Grant
 from flowcore.units import UNLIMITED
@@ -12,8 +11,7 @@ def shifted(grant: Grant, slots: int) -> Grant:
     if slots <= 0:
         return grant
     beyond = min(slots, len(grant.load))
-    return replace(
-        grant,
+    return grant._replace(
         available_bps=grant.available_bps[slots:] + (UNLIMITED,) * beyond,
         load=grant.load[slots:] + (0.0,) * beyond,
     )

@@ -114,9 +114,7 @@ class Job:
 
 
 class HostAgent:
-    def __init__(
-        self, name: str, topology: Topology, clock: SlotClock, policy: Policy, switch: str | None
-    ) -> None:
+    def __init__(self, name: str, topology: Topology, clock: SlotClock, policy: Policy, switch: str | None) -> None:
         self.name = name
         self.clock = clock
         self.policy = policy
@@ -184,9 +182,7 @@ class HostAgent:
     def live_flows(self) -> list[Flow]:
         return [flow for flow in self.flows.values() if flow.live]
 
-    def report(
-        self, flows: Iterable[Flow], now_ns: int, *, plans: bool = False, withdraw: Sequence[Flow] = ()
-    ) -> None:
+    def report(self, flows: Iterable[Flow], now_ns: int, *, plans: bool = False, withdraw: Sequence[Flow] = ()) -> None:
         """Send one report with these flows' claims, with or without their plans."""
         flows = tuple(flows)
         newcomers = {flow.id for flow in flows if flow.grant is None}
@@ -204,7 +200,7 @@ class HostAgent:
                 self._asked_ns = {self._number: now_ns}
             self._effects.append(Send(self._switch, report))
         if self.isolated:
-            nic_only = tuple(replace(claim, path=(self.nic.name,)) for claim in claims)
+            nic_only = tuple(claim._replace(path=(self.nic.name,)) for claim in claims)
             self._answer(self.local.handle(replace(report, claims=nic_only), now_ns), now_ns)
 
     def set_rate(self, flow: Flow, rate_bps: float, ceiling_bps: float) -> None:

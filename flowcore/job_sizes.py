@@ -25,6 +25,4 @@ class JobSizes:
         self._known[claim.flow] = claim.size_bytes
         for link in links:
             self._bytes_on[link] = self._bytes_on.get(link, 0.0) + claim.size_bytes - (known or 0.0)
-        self.alone_ns = max(
-            (transfer_ns(size, capacity_bps[link]) for link, size in self._bytes_on.items()), default=0
-        )
+        self.alone_ns = max((transfer_ns(size, capacity_bps[link]) for link, size in self._bytes_on.items()), default=0)

@@ -25,8 +25,7 @@ class Bid(NamedTuple):
     remaining_ns: float = 0.0  # r: how long it would still take with the links to itself
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(NamedTuple):
     """One flow that has, or soon will have, bytes to send."""
 
     flow: FlowId
@@ -61,8 +60,7 @@ class Report:
 # ---- Switch to host ----
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(NamedTuple):
     """What the links of one switch (after merging: of the whole path) say to one flow."""
 
     flow: FlowId
@@ -191,16 +189,7 @@ class PeersFound:
 
 
 HostEvent = (
-    JobJoined
-    | JobLeft
-    | FlowReady
-    | Progress
-    | FlowDone
-    | IterationEnded
-    | Feedback
-    | Welcomed
-    | SwitchLost
-    | Tick
+    JobJoined | JobLeft | FlowReady | Progress | FlowDone | IterationEnded | Feedback | Welcomed | SwitchLost | Tick
 )
 SwitchEvent = Report | Feedback | Contest | Verdict | PeersLost | PeersFound | Tick
 Message = Report | Feedback | Contest | Verdict

@@ -33,9 +33,7 @@ def _undominated(rows: Sequence[Sequence[float]]) -> list[list[float]]:
     return [
         list(row)
         for row in distinct
-        if not any(
-            other is not row and all(a <= b for a, b in zip(row, other, strict=True)) for other in distinct
-        )
+        if not any(other is not row and all(a <= b for a, b in zip(row, other, strict=True)) for other in distinct)
     ]
 
 
@@ -43,8 +41,7 @@ def _simplex(weights: Sequence[float], rows: list[list[float]]) -> list[float]:
     """Primal simplex from the origin, which is feasible."""
     jobs, links = len(weights), len(rows)
     tableau = [
-        row + [1.0 if slack == index else 0.0 for slack in range(links)] + [1.0]
-        for index, row in enumerate(rows)
+        row + [1.0 if slack == index else 0.0 for slack in range(links)] + [1.0] for index, row in enumerate(rows)
     ]
     reduced = [-weight for weight in weights] + [0.0] * (links + 1)
     basis = list(range(jobs, jobs + links))

@@ -89,9 +89,7 @@ def _ring(job: JobSpec) -> tuple[FlowSpec, ...]:
         for rank, worker in enumerate(job.workers)
     ]
     # flows[-1], which closes the ring, is the pred of flows[0].
-    return tuple(
-        FlowSpec(flow, size_bytes, (flows[rank - 1],), chunk_bytes) for rank, flow in enumerate(flows)
-    )
+    return tuple(FlowSpec(flow, size_bytes, (flows[rank - 1],), chunk_bytes) for rank, flow in enumerate(flows))
 
 
 def _parameter_server(job: JobSpec) -> tuple[FlowSpec, ...]:

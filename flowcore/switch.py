@@ -18,7 +18,7 @@ State is soft: everything here came in a report and disappears when the reports 
 by the next report of each host.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from flowcore.arbitrate import Arbiter
@@ -45,8 +45,9 @@ from flowcore.messages import (
 )
 from flowcore.patterns import FlowId
 from flowcore.slots import SlotClock
-from flowcore.table import LoadTable, Plan
+from flowcore.table import LoadTable, Rates
 from flowcore.units import UNLIMITED
+from flowcore.waiting import VERDICT, OpenReport, Waiting
 
 # Bids grow while jobs wait. Settling them twice a slot costs little and was measured to be as good as always.
 SETTLES_PER_SLOT = 2
@@ -55,19 +56,17 @@ SETTLES_PER_SLOT = 2
 # of silence (a minute at 60 ms) the job is gone.
 JOB_MEMORY_SLOTS = 1000
 
-# In place of a switch's name, among what an answer waits for: the parent's decision. The parent's table answers too,
-# and is not the same.
-VERDICT = "verdict"
-
 
 @dataclass(slots=True)
-class _Awaited:
-    """A report on its way to one answer."""
+class _Flow:
+    """What is known of a flow with a link in the table."""
 
-    number: int
-    slot: int
-    flows: list[FlowId]
-    missing: dict[FlowId, set[str]]  # whose word is missing about which flow: switches' names, or VERDICT
+    claim: Claim
+    peer: str  # who reported it: its host, or its host's ToR
+    sizes: JobSizes
+    others: tuple[str, ...]  # the other switches on its path
+    remote: dict[str, tuple[int, Grant]]  # their grants, with the slot their numbers begin with
+    accepted: bool = True
 
 
 class SwitchAgent:
@@ -77,16 +76,12 @@ class SwitchAgent:
         self.arena = None if arbiter is None else Arena(domain.scope_bps, arbiter, domain.table_bps)
         self._domain = domain
         self._clock = clock
-        self._claims: dict[FlowId, Claim] = {}  # flows with a link in the table
-        self._peer_of: dict[FlowId, str] = {}  # who reported them: their host, or its ToR
+        self._flows: dict[FlowId, _Flow] = {}
         self._child_of: dict[FlowId, str] = {}  # contending flows a child sent up
-        self._accepted: dict[FlowId, bool] = {}
         self._volume: dict[FlowId, float] = {}  # F with this slot's plan
         self._jobs: dict[str, JobSizes] = {}
-        # Grants of other switches on the flow's path, with the slot their numbers begin with.
-        self._remote: dict[FlowId, dict[str, tuple[int, Grant]]] = {}
-        self._awaited: dict[FlowId, _Awaited] = {}  # the report that a flow's answer belongs to
-        self._reported: list[FlowId] = []  # of the report being taken: its answer will speak of them
+        self._waiting = Waiting()
+        self._reported: Sequence[FlowId] = ()  # of the report being taken: its answer will speak of them
         self.silent: set[str] = set()  # other switches that nobody waits for
         self._settle_ns = clock.epoch_ns
         self._idle = True
@@ -139,15 +134,11 @@ class SwitchAgent:
                 self._unsettled = True
             if self._unsettled:
                 effects += self._settle(slot)
-        self._idle = not self._claims and not self._jobs and (self.arena is None or self.arena.empty)
+        self._idle = not self._flows and not self._jobs and (self.arena is None or self.arena.empty)
         return effects
 
     def _answer_overdue(self, slot: int) -> list[Effect]:
-        overdue = self._open_reports(lambda awaited: awaited.slot < slot - 1)
-        # A verdict may stay away because nothing changed; a table owes an answer.
-        late = {peer for awaited in overdue for peers in awaited.missing.values() for peer in peers} - {VERDICT}
-        for awaited in overdue:
-            awaited.missing.clear()
+        overdue, late = self._waiting.overdue(slot)
         effects = self._complete(overdue, slot)
         return effects + self._lose(late, slot) if late else effects
 
@@ -159,111 +150,93 @@ class SwitchAgent:
     # ---- The load table ----
 
     def _report(self, report: Report, slot: int) -> list[Effect]:
-        effects, missing = self._forward(report)
-        for flow, volume_bytes in report.withdrawn:
-            effects += self._complete(self._forget(flow), slot)
-            if flow.job in self._jobs:
-                self._volume[flow] = volume_bytes
-        awaited = _Awaited(report.number, slot, [claim.flow for claim in report.claims], missing)
-        self._reported = awaited.flows
+        own_host = report.sender in self._domain.hosts  # only a host's own ToR forwards
+        letters = _Letters(self.name, report)
+        effects: list[Effect] = []
+        for withdrawal in report.withdrawn:
+            gone = self._flows.get(withdrawal.flow)
+            if own_host and gone is not None:
+                letters.withdraw(withdrawal, gone.others)
+            effects += self._complete(self._forget(withdrawal.flow), slot)
+            if withdrawal.flow.job in self._jobs:
+                self._volume[withdrawal.flow] = withdrawal.volume_bytes
+        answer = OpenReport(report.number, slot, [], {})
         for claim in report.claims:
-            effects += self._complete(self._stop_waiting(claim.flow), slot)
-            self._awaited[claim.flow] = awaited
-            self._enter(claim, report, slot)
+            effects += self._complete(self._waiting.stop(claim.flow), slot)
+            others = self._note(claim, report.sender, slot).others
+            answer.flows.append(claim.flow)
+            if own_host and others:
+                letters.claim(claim, others)
+                if heeded := set(others) - self.silent:
+                    answer.missing[claim.flow] = heeded
+        self._enter(report, slot)
+        self._reported = answer.flows
         if self.arena is not None:
-            if report.sender in self._contending_peers:
-                effects += self._compete(report.claims, [flow for flow, _ in report.withdrawn], slot)
-                self._await_verdict(awaited)
-            else:
-                news = [self.arena.passes(claim.flow, claim.path) for claim in report.claims]
-                news += [self.arena.passed(flow) for flow, _ in report.withdrawn]
-                if any(news):
-                    effects += self._settle(slot)
-        self._reported = []
-        return effects if awaited.missing else effects + self._complete([awaited], slot)
+            effects += self._contend(report, answer, slot)
+        self._reported = ()
+        if answer.missing:
+            self._waiting.begin(answer)
+            return letters.sends() + effects
+        return letters.sends() + effects + self._answer(answer.flows, slot, answer.number)
 
-    @property
-    def _contending_peers(self) -> frozenset[str]:
-        """Who brings contenders: its own hosts. A ToR that forwards a claim for the table contends elsewhere."""
-        return self._domain.hosts or frozenset((self.name,))
-
-    def _enter(self, claim: Claim, report: Report, slot: int) -> None:
+    def _note(self, claim: Claim, peer: str, slot: int) -> _Flow:
         flow = claim.flow
-        self._claims[flow] = claim
-        self._peer_of[flow] = report.sender
-        self._volume[flow] = claim.sent_bytes + claim.planned_bytes
         links = self.table.renew(flow, claim.path, slot)
-        sizes = self._jobs.setdefault(flow.job, JobSizes())
-        sizes.heard_slot = slot
-        sizes.learn(claim, links, self._domain.table_bps)
-        if claim.plan_bps:
-            self._accepted[flow] = self.table.enter(flow, Plan(report.first_slot, claim.plan_bps), slot)
+        known = self._flows.get(flow)
+        if known is None:
+            sizes = self._jobs.setdefault(flow.job, JobSizes())
+            known = self._flows[flow] = _Flow(claim, peer, sizes, self._others_on(claim.path), {})
+        else:
+            known.claim, known.peer = claim, peer
+        known.sizes.heard_slot = slot
+        known.sizes.learn(claim, links, self._domain.table_bps)
+        self._volume[flow] = claim.sent_bytes + claim.planned_bytes
+        return known
 
-    def _forget(self, flow: FlowId) -> list[_Awaited]:
+    def _others_on(self, path: Iterable[str]) -> tuple[str, ...]:
+        keeper = self._domain.keeper
+        return tuple(dict.fromkeys(keeper[link] for link in path if keeper[link] != self.name))
+
+    def _enter(self, report: Report, slot: int) -> None:
+        plans = {claim.flow: claim.plan_bps for claim in report.claims if claim.plan_bps}
+        for flow, accepted in self.table.enter(plans, report.first_slot, slot).items():
+            self._flows[flow].accepted = accepted
+
+    def _forget(self, flow: FlowId) -> list[OpenReport]:
         """Drop the claim and all that came with it. F stays: followers must learn that the flow is through.
 
         Returns the report that waited for nobody but this flow, if there was one.
         """
         self.table.drop(flow)
-        self._claims.pop(flow, None)
-        self._peer_of.pop(flow, None)
-        self._accepted.pop(flow, None)
-        self._remote.pop(flow, None)
-        return self._stop_waiting(flow)
+        self._flows.pop(flow, None)
+        return self._waiting.stop(flow)
+
+    def _complete(self, reports: Iterable[OpenReport], slot: int) -> list[Effect]:
+        """Answer these reports; nobody is waited for any more."""
+        effects: list[Effect] = []
+        for report in reports:
+            self._waiting.end(report.flows)
+            effects += self._answer(report.flows, slot, report.number)
+        return effects
 
     def _answer(self, flows: Iterable[FlowId], slot: int, number: int = NO_ANSWER) -> list[Effect]:
         """One message per peer with the grants of these flows, but for those that others have yet to speak about.
 
         `number` is that of the report it answers.
         """
+        ready = [flow for flow in flows if flow in self._flows and not self._waiting.for_word_on(flow)]
         by_peer: dict[str, list[Grant]] = {}
-        for flow in flows:
-            awaited = self._awaited.get(flow)
-            if flow in self._claims and (awaited is None or flow not in awaited.missing):
-                by_peer.setdefault(self._peer_of[flow], []).append(self._grant(flow, slot))
+        for flow, (available_bps, load) in zip(ready, self.table.view(ready, slot), strict=True):
+            known = self._flows[flow]
+            by_peer.setdefault(known.peer, []).append(self._grant(known, slot, available_bps, load))
         silent = tuple(sorted(self.silent))
         return [
             Send(peer, Feedback(self.name, number, slot, tuple(grants), silent)) for peer, grants in by_peer.items()
         ]
 
-    # ---- Reports that wait for others ----
-
-    def _open_reports(self, which: Callable[[_Awaited], bool]) -> list[_Awaited]:
-        reports = {id(awaited): awaited for awaited in self._awaited.values()}
-        return [awaited for awaited in reports.values() if which(awaited)]
-
-    def _stop_waiting(self, flow: FlowId) -> list[_Awaited]:
-        """The flow's answer belongs to another report from now on, or to none."""
-        awaited = self._awaited.pop(flow, None)
-        if awaited is None:
-            return []
-        awaited.flows.remove(flow)
-        return [awaited] if awaited.missing.pop(flow, None) and not awaited.missing else []
-
-    def _heard_from(self, whom: str, flow: FlowId, number: int | None = None) -> list[_Awaited]:
-        """Somebody an answer waited for has spoken; returns its report if that was the last word missing."""
-        awaited = self._awaited.get(flow)
-        if awaited is None or flow not in awaited.missing or number not in (None, awaited.number):
-            return []
-        missing = awaited.missing[flow]
-        missing.discard(whom)
-        if not missing:
-            del awaited.missing[flow]
-        return [] if awaited.missing else [awaited]
-
-    def _complete(self, reports: Iterable[_Awaited], slot: int) -> list[Effect]:
-        """Answer these reports; nobody is waited for any more."""
-        effects: list[Effect] = []
-        for awaited in reports:
-            for flow in awaited.flows:
-                self._awaited.pop(flow, None)
-            effects += self._answer(awaited.flows, slot, awaited.number)
-        return effects
-
-    def _grant(self, flow: FlowId, slot: int) -> Grant:
-        claim = self._claims[flow]
-        available, load = self.table.view(flow, slot)
-        share = None if self.arena is None else self.arena.shares.get(flow)
+    def _grant(self, known: _Flow, slot: int, available_bps: Rates, load: Rates) -> Grant:
+        claim = known.claim
+        share = None if self.arena is None else self.arena.shares.get(claim.flow)
         pred_bytes, follower_bytes, volume = UNLIMITED, 0.0, self._volume
         if claim.preds:
             unheard = 0.0 if self._domain.sees_arrivals else UNLIMITED
@@ -271,72 +244,32 @@ class SwitchAgent:
         if claim.followers:
             follower_bytes = max([volume.get(after, 0.0) for after in claim.followers])
         own = Grant(
-            flow=flow,
-            accepted=self._accepted.get(flow, True),
-            share_bps=share.share_bps if share else 0.0,
-            ceiling_bps=share.ceiling_bps if share else 0.0,
-            available_bps=available,
-            load=load,
-            alone_ns=self._jobs[flow.job].alone_ns,
-            pred_bytes=pred_bytes,
-            follower_bytes=follower_bytes,
+            claim.flow,
+            known.accepted,
+            share.share_bps if share else 0.0,
+            share.ceiling_bps if share else 0.0,
+            available_bps,
+            load,
+            known.sizes.alone_ns,
+            pred_bytes,
+            follower_bytes,
         )
-        others = self._remote.get(flow)
-        if not others:
+        if not known.remote:
             return own
-        return merged(own, [shifted(grant, slot - first) for first, grant in others.values()])
+        return merged(own, [shifted(grant, slot - first) for first, grant in known.remote.values()])
 
     # ---- Federation of tables ----
 
-    def _forward(self, report: Report) -> tuple[list[Effect], dict[FlowId, set[str]]]:
-        """To each other switch on the paths, what concerns its links, and who owes an answer about which flow.
-
-        Only a host's own ToR forwards.
-        """
-        if report.sender not in self._domain.hosts:
-            return [], {}
-        missing: dict[FlowId, set[str]] = {}
-        claims: dict[str, list[Claim]] = {}
-        withdrawn: dict[str, list[Withdrawal]] = {}
-        for claim in report.claims:
-            others = self._others_on(claim.path)
-            if heeded := others.keys() - self.silent:
-                missing[claim.flow] = heeded
-            for switch in others:
-                claims.setdefault(switch, []).append(claim)
-        for withdrawal in report.withdrawn:
-            if withdrawal.flow in self._claims:
-                for switch in self._others_on(self._claims[withdrawal.flow].path):
-                    withdrawn.setdefault(switch, []).append(withdrawal)
-        sends: list[Effect] = [
-            Send(
-                switch,
-                Report(
-                    self.name,
-                    report.number,
-                    report.first_slot,
-                    tuple(claims.get(switch, ())),
-                    tuple(withdrawn.get(switch, ())),
-                ),
-            )
-            for switch in dict.fromkeys([*claims, *withdrawn])
-        ]
-        return sends, missing
-
-    def _others_on(self, path: Iterable[str]) -> dict[str, None]:
-        keeper = self._domain.keeper
-        return dict.fromkeys(keeper[link] for link in path if keeper[link] != self.name)
-
     def _merge(self, feedback: Feedback, slot: int) -> list[Effect]:
         """Another switch answered a forwarded claim, or pushed."""
-        complete: list[_Awaited] = []
+        complete: list[OpenReport] = []
         news: set[FlowId] = set()
         for grant in feedback.grants:
             flow = grant.flow
-            if flow in self._claims:
-                self._remote.setdefault(flow, {})[feedback.sender] = (feedback.first_slot, grant)
-                complete += self._heard_from(feedback.sender, flow, feedback.answers)
-                if flow not in self._awaited:
+            if known := self._flows.get(flow):
+                known.remote[feedback.sender] = (feedback.first_slot, grant)
+                complete += self._waiting.heard_from(feedback.sender, flow, feedback.answers)
+                if flow not in self._waiting:
                     news.add(flow)
         # A flow whose report is still open is answered with the others of it.
         return self._complete(complete, slot) + self._answer(sorted(news), slot)
@@ -345,14 +278,12 @@ class SwitchAgent:
         """Wait for these no longer, and forget what they said."""
         lost = set(peers)
         self.silent |= lost
-        for grants in self._remote.values():
-            for peer in lost & grants.keys():
-                del grants[peer]
+        for known in self._flows.values():
+            for peer in lost & known.remote.keys():
+                del known.remote[peer]
         effects = self._settle(slot) if self.arena is not None and self._domain.parent in lost else []
         unheard = lost | ({VERDICT} if self._domain.parent in lost else set())
-        for awaited in self._open_reports(lambda _: True):
-            awaited.missing = {flow: left for flow, who in awaited.missing.items() if (left := who - unheard)}
-        return effects + self._complete(self._open_reports(lambda awaited: not awaited.missing), slot)
+        return effects + self._complete(self._waiting.no_longer_for(unheard), slot)
 
     def _find(self, peers: Iterable[str], slot: int) -> list[Effect]:
         parent_is_back = self.arena is not None and self._domain.parent in self.silent & set(peers)
@@ -360,6 +291,21 @@ class SwitchAgent:
         return self._settle(slot) if parent_is_back else []
 
     # ---- Arbitration ----
+
+    @property
+    def _contending_peers(self) -> frozenset[str]:
+        """Who brings contenders: its own hosts. A ToR that forwards a claim for the table contends elsewhere."""
+        return self._domain.hosts or frozenset((self.name,))
+
+    def _contend(self, report: Report, answer: OpenReport, slot: int) -> list[Effect]:
+        assert self.arena is not None
+        if report.sender in self._contending_peers:
+            effects = self._compete(report.claims, [flow for flow, _ in report.withdrawn], slot)
+            self._await_verdict(answer)
+            return effects
+        news = [self.arena.passes(claim.flow, claim.path) for claim in report.claims]
+        news += [self.arena.passed(flow) for flow, _ in report.withdrawn]
+        return self._settle(slot) if any(news) else []
 
     def _contest(self, contest: Contest, slot: int) -> list[Effect]:
         """A child's groups that reach beyond it."""
@@ -389,19 +335,19 @@ class SwitchAgent:
             effects.append(Send(self._domain.parent, contest))
         return effects
 
-    def _await_verdict(self, awaited: _Awaited) -> None:
+    def _await_verdict(self, answer: OpenReport) -> None:
         """A newcomer that was sent up has no share yet: its host is answered when the parent has decided."""
         assert self.arena is not None
         if self._domain.parent is not None and self._domain.parent not in self.silent:
-            for flow in awaited.flows:
+            for flow in answer.flows:
                 if flow not in self.arena.shares:
-                    awaited.missing.setdefault(flow, set()).add(VERDICT)
+                    answer.missing.setdefault(flow, set()).add(VERDICT)
 
     def _decided_above(self, verdict: Verdict, slot: int) -> list[Effect]:
         assert self.arena is not None
         changed = self.arena.decided_above(verdict.shares)
-        complete = [awaited for flow in sorted(changed) for awaited in self._heard_from(VERDICT, flow)]
-        answered = {flow for awaited in complete for flow in awaited.flows}
+        complete = [report for flow in sorted(changed) for report in self._waiting.heard_from(VERDICT, flow)]
+        answered = {flow for report in complete for flow in report.flows}
         return self._complete(complete, slot) + self._tell(changed - answered, slot)
 
     def _tell(self, changed: Iterable[FlowId], slot: int) -> list[Effect]:
@@ -414,7 +360,38 @@ class SwitchAgent:
                 below.setdefault(self._child_of[flow], []).append(self.arena.shares[flow])
             elif flow not in self._reported:
                 own.append(flow)
-        verdicts: list[Effect] = [
-            Send(child, Verdict(self.name, tuple(shares))) for child, shares in below.items()
-        ]
+        verdicts: list[Effect] = [Send(child, Verdict(self.name, tuple(shares))) for child, shares in below.items()]
         return verdicts + self._answer(own, slot)
+
+
+class _Letters:
+    """To each other switch on the paths of a host's flows, what concerns its links."""
+
+    def __init__(self, name: str, report: Report) -> None:
+        self._name, self._report = name, report
+        self._claims: dict[str, list[Claim]] = {}
+        self._withdrawn: dict[str, list[Withdrawal]] = {}
+
+    def claim(self, claim: Claim, switches: Iterable[str]) -> None:
+        for switch in switches:
+            self._claims.setdefault(switch, []).append(claim)
+
+    def withdraw(self, withdrawal: Withdrawal, switches: Iterable[str]) -> None:
+        for switch in switches:
+            self._withdrawn.setdefault(switch, []).append(withdrawal)
+
+    def sends(self) -> list[Effect]:
+        number, first_slot = self._report.number, self._report.first_slot
+        return [
+            Send(
+                switch,
+                Report(
+                    self._name,
+                    number,
+                    first_slot,
+                    tuple(self._claims.get(switch, ())),
+                    tuple(self._withdrawn.get(switch, ())),
+                ),
+            )
+            for switch in dict.fromkeys([*self._claims, *self._withdrawn])
+        ]

@@ -148,9 +148,7 @@ def _spread(children: Sequence[str], parents: Sequence[str], gbps: float) -> Ite
     return ((child, (parents[number // per_parent],), gbps) for number, child in enumerate(children))
 
 
-def _wire(
-    kind: str, hosts: tuple[str, ...], switches: tuple[str, ...], uplinks: Iterable[_Uplinks]
-) -> Topology:
+def _wire(kind: str, hosts: tuple[str, ...], switches: tuple[str, ...], uplinks: Iterable[_Uplinks]) -> Topology:
     links: dict[str, Link] = {}
     parents_of: dict[str, tuple[str, ...]] = {}
     for node, parents, gbps in uplinks:

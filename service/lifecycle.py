@@ -7,6 +7,7 @@ has several daemons in one process calls `serve`, with a Requests of its own ins
 """
 
 import asyncio
+import gc
 import logging
 import signal
 import sys
@@ -15,6 +16,8 @@ from contextlib import ExitStack, asynccontextmanager, contextmanager, nullconte
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
+
+import uvloop
 
 from flowcore.fields import InputError, printable
 from service.lockfile import AlreadyRunning, only_instance
@@ -68,7 +71,8 @@ def run_daemon(name: str, make: Callable[[], Daemon], lock: Path | None = None) 
         with ExitStack() as held:
             with _os_errors_refuse(BAD_INPUT):
                 held.enter_context(only_instance(lock) if lock else nullcontext())
-            return asyncio.run(_serve_with_signals(make))
+            gc.freeze()  # what the imports made is never garbage: collections need not look at it
+            return uvloop.run(_serve_with_signals(make))
     except (InputError, AlreadyRunning) as error:
         return _refuse(name, str(error), BAD_INPUT)
     except CannotStart as error:

@@ -5,6 +5,7 @@ through `extra` (job, flow, host, switch …). A person at a terminal reads the 
 from peers: it is cut to MAX_CHARS and escaped, and nothing in it can raise, end the line or reach the terminal.
 """
 
+import asyncio
 import json as json_format
 import logging
 import math
@@ -29,6 +30,7 @@ def setup(level: str | int = "INFO", json: bool | None = None) -> None:
         json = not sys.stderr.isatty()
     handler = _Stderr()
     handler.setFormatter(JsonLines() if json else ReadableLines())
+    handler.addFilter(_is_no_cancellation)
     logging.captureWarnings(True)
     logging.basicConfig(level=level, handlers=[handler], force=True)
 
@@ -39,6 +41,11 @@ class _Stderr(logging.StreamHandler):
 
     def handleError(self, record: logging.LogRecord) -> None:
         """A full disk or a closed pipe costs the line, never the daemon."""
+
+
+def _is_no_cancellation(record: logging.LogRecord) -> bool:
+    """A call cancelled because its peer left or we stop is nothing to report; gRPC thinks it is an error."""
+    return not (record.exc_info and record.exc_info[0] is asyncio.CancelledError)
 
 
 class JsonLines(logging.Formatter):

@@ -76,19 +76,14 @@ class Simulation:
         self._recording, self._journal = recording, journal
         topology, clock = scenario.topology, scenario.slots.clock()
         chosen = POLICIES[policy]()
-        self.network = FluidNetwork(
-            topology, start_after=chosen.start_after, contention=chosen.contention
-        )
+        self.network = FluidNetwork(topology, start_after=chosen.start_after, contention=chosen.contention)
         local = local or chosen.host_only
         busy = dict.fromkeys(host for job in self.jobs.values() for host in job.hosts)
         self.hosts = {
-            host: HostAgent(host, topology, clock, chosen, None if local else topology.switch_of[host])
-            for host in busy
+            host: HostAgent(host, topology, clock, chosen, None if local else topology.switch_of[host]) for host in busy
         }
         responsible = domains(topology) if chosen.paced else {}
-        self.switches = {
-            name: SwitchAgent(name, domain, clock, chosen.arbiter) for name, domain in responsible.items()
-        }
+        self.switches = {name: SwitchAgent(name, domain, clock, chosen.arbiter) for name, domain in responsible.items()}
         self._armed: dict[str, int] = {}
         self._heap: list[tuple[int, int, Callable[[], None]]] = []
         self._sequence = 0

@@ -71,9 +71,7 @@ def draw_links(
     draw_panels([Panel(link, link, recording) for link in chosen], scenario, path, window_s, title)
 
 
-def draw_panels(
-    panels: Sequence[Panel], scenario: Scenario, path: Path, window_s: Window, title: str = ""
-) -> None:
+def draw_panels(panels: Sequence[Panel], scenario: Scenario, path: Path, window_s: Window, title: str = "") -> None:
     """Panels below each other on one time axis; one link under several policies makes a comparison."""
     import matplotlib
 

@@ -199,13 +199,9 @@ class FluidNetwork:
         channels = list(self._active.values())
         for channel in self.channels.values():
             channel.rate_bps = 0.0
-        ceilings = [
-            min(channel.ceiling_bps, LOCAL_BPS) if channel.path else LOCAL_BPS for channel in channels
-        ]
+        ceilings = [min(channel.ceiling_bps, LOCAL_BPS) if channel.path else LOCAL_BPS for channel in channels]
         waiting = [
-            index
-            for index, channel in enumerate(channels)
-            if any(channel.waits_for(pred) for pred in channel.preds)
+            index for index, channel in enumerate(channels) if any(channel.waits_for(pred) for pred in channel.preds)
         ]
         rates = self._share(channels, ceilings)
         self._apply(channels, rates)

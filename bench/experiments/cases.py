@@ -57,8 +57,7 @@ class Runs:
 
     def measurement(self) -> Measurement:
         alone_s = {
-            job: fmean(mean_iteration_s(run.jobs[0], run.lasted_ns) for run in runs)
-            for job, runs in self.alone.items()
+            job: fmean(mean_iteration_s(run.jobs[0], run.lasted_ns) for run in runs) for job, runs in self.alone.items()
         }
         scenario = self.case.scenario
         bound = capacity_bound([link_shares(job, scenario, alone_s[job.name]) for job in scenario.jobs])

@@ -49,9 +49,7 @@ def jct_s(runs: Sequence[Run]) -> list[float]:
 
 
 def _completion_s(run: Run) -> list[float]:
-    return [
-        sum(iteration_times_s(one)) if one.finished else run.lasted_ns / 1e9 - one.spec.start_s for one in run.jobs
-    ]
+    return [sum(iteration_times_s(one)) if one.finished else run.lasted_ns / 1e9 - one.spec.start_s for one in run.jobs]
 
 
 def run(options: Options) -> Result:

@@ -106,8 +106,7 @@ def here(result: Result) -> dict[str, str]:
 
 def present(result: Result) -> list[Part]:
     curves = {
-        row["control"]: [(number * EVERY_S, mbps) for number, mbps in enumerate(row["mbps"])]
-        for row in result["rows"]
+        row["control"]: [(number * EVERY_S, mbps) for number, mbps in enumerate(row["mbps"])] for row in result["rows"]
     }
     keys = ("mean_mbps", "p99_mbps", "host_cpu_percent", "switch_cpu_percent")
     rows = [(row["control"], *(f"{row[key]:.2f}" for key in keys)) for row in result["rows"]]

@@ -71,9 +71,7 @@ def page(documents: Mapping[str, Document]) -> str:
         _missing(missing),
         f"<h2>What one machine cannot show</h2>\n<ul>{''.join(f'<li>{escape(limit)}</li>' for limit in LIMITS)}</ul>",
     ]
-    head = (
-        '<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Paceline, measured</title>'
-    )
+    head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Paceline, measured</title>'
     return (
         f'<!doctype html>\n<html lang="en">\n<head>{head}<style>{STYLE}</style></head>\n<body>\n'
         + "\n".join(part for part in body if part)
@@ -116,9 +114,7 @@ def _section(experiment: Experiment, document: Document) -> str:
         f"<p>Shows {escape(experiment.shows)}.</p>",
     ]
     if document["quick"]:
-        parts.append(
-            '<p class="broken">A quick run: it shows that the experiment works; its numbers mean nothing.</p>'
-        )
+        parts.append('<p class="broken">A quick run: it shows that the experiment works; its numbers mean nothing.</p>')
     if experiment.paper:
         here = experiment.here(document["result"])
         rows = "".join(

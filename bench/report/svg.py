@@ -142,9 +142,7 @@ def layers(part: Layers) -> str:
 
 def _stairs(times: Sequence[float], values: Sequence[float]) -> list[tuple[float, float]]:
     ends = [*times[1:], times[-1]]
-    return [
-        point for at, end, value in zip(times, ends, values, strict=False) for point in ((at, value), (end, value))
-    ]
+    return [point for at, end, value in zip(times, ends, values, strict=False) for point in ((at, value), (end, value))]
 
 
 def colors_of(names: Iterable[str]) -> dict[str, str]:

@@ -18,9 +18,7 @@ _TCP_NOTSENT_LOWAT = 25
 
 
 class Sender:
-    def __init__(
-        self, connection: socket.socket, limit: Callable[[], int], writer: Writer, record: int | None
-    ) -> None:
+    def __init__(self, connection: socket.socket, limit: Callable[[], int], writer: Writer, record: int | None) -> None:
         self.connection, self.limit = connection, limit
         self._writer, self._record = writer, record
         self.sent_bytes = 0

@@ -29,8 +29,9 @@ from hostd.journal import Journal
 from hostd.netlink import Message, Netlink, means_absent
 from hostd.sockets import DataSocket, own_namespace
 
-# How long a bundle of segments may keep the link busy (htb_device.py).
-BUNDLE_NS = 64_000
+# How long a bundle of segments may keep the link busy (htb_device.py). With bundles of 64 µs a job alone on links of
+# 400 Mbit/s was 2 to 4 % slower than without us, for the CPU they cost; with these, 0 to 1 %.
+BUNDLE_NS = 160_000
 
 
 @dataclass(slots=True)

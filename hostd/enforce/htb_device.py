@@ -13,15 +13,18 @@ millisecond of the link) was tried: the drops it causes make TCP shrink its wind
 a rise.
 
 Bundles. A class sends whole bundles of up to 64 KB: at 50 Mbit/s one takes 10 ms, coarse for a slot of 60, and at the
-floor a debt of half a second. So a device's bundles are limited to what its link carries in `bundle_ns`. At 8 Gbit/s
+floor a debt of half a second. So a device's bundles are limited to what its link carries in `bundle_ns`. At 3.3 Gbit/s
 that is 64 KB: fast devices, where small bundles would cost CPU, are left alone.
+
+Debt. Tokens are time, and a class that was raised must still wait until it has paid for its last bundle at its old
+ceiling. So no ceiling is lower than a bundle in _DEBT_MS: at most a hundredth of the link where bundles are limited.
 """
 
 import struct
 from collections.abc import Mapping
 from pathlib import Path
 
-from flowcore.units import UNLIMITED, transfer_bytes
+from flowcore.units import BITS_PER_BYTE, UNLIMITED, transfer_bytes
 from hostd.devices import IFINFOMSG, IFLA_GSO_IPV4_MAX_SIZE, IFLA_GSO_MAX_SIZE, Device
 from hostd.enforce.base import CannotEnforce
 from hostd.enforce.htb_class import RTM_GETTCLASS, TCMSG, class_message, rates_of
@@ -47,6 +50,9 @@ _DRAIN_MS = 10
 # bundles of connections that exist already would be cut up in software. (IPv6 routes have no such switch.)
 _ROUTE_FLUSH = Path("/proc/sys/net/ipv4/route/flush")
 _TWO_SEGMENTS_BYTES = 3000  # TCP makes none smaller
+
+# The most a class may have to wait for after a raise: a quarter of a slot of 60 ms.
+_DEBT_MS = 16
 
 _NLM_F_REPLACE = 0x100
 _RTM_SETLINK = 19
@@ -116,7 +122,8 @@ class HtbDevice:
 
     def _class(self, minor: int, rate_bps: float, ceiling_bps: float) -> Message:
         parent = MAJOR if minor == _LINK_MINOR else MAJOR | _LINK_MINOR
-        ceiling_bps = min(ceiling_bps, self.link_bps)
+        least_bps = self.bundle_bytes * BITS_PER_BYTE * 1000 / _DEBT_MS
+        ceiling_bps = min(max(ceiling_bps, least_bps), self.link_bps)
         return class_message(
             self.device.ifindex, MAJOR | minor, parent, min(rate_bps, ceiling_bps), ceiling_bps, self.bundle_bytes
         )

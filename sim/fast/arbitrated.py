@@ -214,7 +214,8 @@ class ArbitratedControl:
                     rate_of[unit.index] = rate
         flows = np.flatnonzero(claims.claimed)
         share = rate_of[claims.unit[flows]]
-        ceiling, _ = ceilings(share, claims.seen[flows], claims.host[flows], self._network.capacity_bps)
+        owners = claims.host[flows], self._network.job[flows]
+        ceiling, _ = ceilings(share, claims.seen[flows], *owners, self._network.capacity_bps)
         self.decisions_ns.append(perf_counter_ns() - started_ns)
         for rtt_ns in np.unique(claims.rtt_ns[flows]).tolist():
             same = np.flatnonzero(claims.rtt_ns[flows] == rtt_ns)

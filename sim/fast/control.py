@@ -1,8 +1,8 @@
 """What decides the rates in the fast engine. The engine reports what happens to flows; a control sets their limits.
 
-    unpaced policies        nothing to decide
-    with an arbiter         arbitrated.py: one pass over arrays per settlement, the switches' latency as a delay
-    any other               agents.py: the host agents themselves, with one switch for all links
+unpaced policies        nothing to decide
+with an arbiter         arbitrated.py: one pass over arrays per settlement, the switches' latency as a delay
+any other               agents.py: the host agents themselves, with one switch for all links
 """
 
 from collections.abc import Callable, Sequence

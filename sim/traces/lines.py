@@ -32,9 +32,7 @@ class ImpossibleJob(Exception):
         self.refused = Refused(job, reason)
 
 
-def read_lines(
-    path: Path, columns: Sequence[str], read: Callable[[dict[str, str]], T], *, skip_bad: bool
-) -> Lines[T]:
+def read_lines(path: Path, columns: Sequence[str], read: Callable[[dict[str, str]], T], *, skip_bad: bool) -> Lines[T]:
     """`read` turns a line into an item, or raises ValueError saying what is wrong with it, or ImpossibleJob."""
     items: list[T] = []
     refused: list[Refused] = []
@@ -55,9 +53,7 @@ def read_lines(
                 refused.append(impossible.refused)
             except ValueError as error:
                 if not skip_bad:
-                    raise InputError(
-                        str(path), f"line {reader.line_num}", str(error), "a line as the others"
-                    ) from None
+                    raise InputError(str(path), f"line {reader.line_num}", str(error), "a line as the others") from None
                 skipped += 1
     if not items and not refused:
         raise InputError(str(path), "the file", "no usable line", "at least one")

@@ -80,6 +80,7 @@ def test_a_small_run() -> None:
     assert found["negotiations"] == 40
     assert found["missed_slots"] < found["negotiations"]
     assert 0 < found["p50_ms"] <= found["p90_ms"] <= found["p99_ms"]
+    assert 0 < found["echo_p50_ms"] <= found["echo_p90_ms"] <= found["echo_p99_ms"]
     assert found["switch_cpu_percent_by_switch"].keys() == {"tor0", "tor1", "spine0"}
     for key in ("switch_cpu_percent", "host_cpu_percent", "control_mbps", "spine_cpu_us_per_negotiation"):
         assert found[key] > 0

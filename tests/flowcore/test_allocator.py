@@ -35,9 +35,7 @@ def allocate_naive(
     )
 
 
-def cost_of(
-    volume: Sequence[float], volume_bytes: float, price: Sequence[float], beta: int, weight: float
-) -> float:
+def cost_of(volume: Sequence[float], volume_bytes: float, price: Sequence[float], beta: int, weight: float) -> float:
     return beta + weight * (sum(v * p for v, p in zip(volume, price, strict=True)) / volume_bytes)
 
 

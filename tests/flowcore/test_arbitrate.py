@@ -86,18 +86,14 @@ def test_the_order_of_contenders_is_worth_nothing(
 
 @both
 @given(contenders=groups(), factor=st.sampled_from([1 / 1024, 0.5, 4.0, 1024.0]))
-def test_the_scale_of_bids_is_worth_nothing(
-    arbiter: Arbiter, contenders: list[Contender], factor: float
-) -> None:
+def test_the_scale_of_bids_is_worth_nothing(arbiter: Arbiter, contenders: list[Contender], factor: float) -> None:
     scaled = [Contender(c.job, Bid(factor * c.bid.urgency), c.flows_on) for c in contenders]
     worth = _worth(contenders, arbiter(contenders, CAPACITY_BPS))
     assert _worth(contenders, arbiter(scaled, CAPACITY_BPS)) == pytest.approx(worth, rel=1e-7)
 
 
 def _worth(contenders: Sequence[Contender], rates: Sequence[float]) -> float:
-    return sum(
-        c.bid.urgency * rate / c.alone_bps(CAPACITY_BPS) for c, rate in zip(contenders, rates, strict=True)
-    )
+    return sum(c.bid.urgency * rate / c.alone_bps(CAPACITY_BPS) for c, rate in zip(contenders, rates, strict=True))
 
 
 def contender(job: str, urgency: float, *links: str, flows: int = 1) -> Contender:

@@ -63,9 +63,7 @@ def test_after_the_increase_nobody_is_behind(role: Role, volume: float, pred: fl
 
 
 @given(rates, rates, rates)
-def test_the_increase_stays_between_plan_and_bandwidth(
-    rate: float, shortfall: float, bandwidth: float
-) -> None:
+def test_the_increase_stays_between_plan_and_bandwidth(rate: float, shortfall: float, bandwidth: float) -> None:
     increased = increased_bps(rate, shortfall, bandwidth)
     if shortfall == 0.0:
         assert increased == rate

@@ -57,9 +57,7 @@ def test_order_of_flows_and_names_of_links_do_not_matter(problem: Problem, rng: 
     renamed = [0.0] * len(links)
     for link, name in enumerate(links):
         renamed[name] = capacity[link]
-    shuffled = max_min(
-        [[links[link] for link in paths[f]] for f in flows], [ceilings[f] for f in flows], renamed
-    )
+    shuffled = max_min([[links[link] for link in paths[f]] for f in flows], [ceilings[f] for f in flows], renamed)
     rates = max_min(*problem)
     assert shuffled == pytest.approx([rates[f] for f in flows], rel=1e-9)
 

@@ -122,14 +122,10 @@ class Host:
         ]
 
     def claims_of(self, flow: FlowId, since_ns: int = 0) -> list[int]:
-        return [
-            when for when, report in self.reports(since_ns) if flow in {claim.flow for claim in report.claims}
-        ]
+        return [when for when, report in self.reports(since_ns) if flow in {claim.flow for claim in report.claims}]
 
     def withdrawals_of(self, flow: FlowId, since_ns: int = 0) -> list[int]:
-        return [
-            when for when, report in self.reports(since_ns) if flow in {gone.flow for gone in report.withdrawn}
-        ]
+        return [when for when, report in self.reports(since_ns) if flow in {gone.flow for gone in report.withdrawn}]
 
     def limit_of(self, flow: FlowId) -> tuple[float, float]:
         """The last SetRate."""

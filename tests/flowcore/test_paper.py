@@ -37,7 +37,7 @@ from flowcore.policy import POLICIES
 from flowcore.scenario import JobSpec, Pattern, Scenario, SlotsSpec
 from flowcore.slots import SlotClock
 from flowcore.switch import SwitchAgent
-from flowcore.table import LoadTable, Plan
+from flowcore.table import LoadTable
 from flowcore.topology import star
 from sim.engine import Simulation
 from sim.run import RunResult, alone_iterations_s, run
@@ -58,9 +58,9 @@ def test_iv_a_a_flows_rates_are_added_to_every_link_on_its_path() -> None:
     table = LoadTable(dict.fromkeys(["l1", "l2", "l3", "l4"], 40 * GBPS), HORIZON)
     resident, passing = (FlowId(job, "a", "b", Role.RING) for job in ("resident", "passing"))
     table.renew(resident, ["l1", "l2"], 0)
-    table.enter(resident, Plan(0, (10 * GBPS, 15 * GBPS)), 0)
+    table.enter({resident: (10 * GBPS, 15 * GBPS)}, 0, 0)
     table.renew(passing, ["l1", "l4"], 0)
-    assert table.enter(passing, Plan(0, (5 * GBPS, 20 * GBPS)), 0)
+    assert table.enter({passing: (5 * GBPS, 20 * GBPS)}, 0, 0)[passing]
     rows = {link: [table.load_bps(link, slot) / GBPS for slot in (0, 1, 2)] for link in table.capacity_bps}
     assert rows == {"l1": [15, 35, 0], "l2": [10, 15, 0], "l3": [0, 0, 0], "l4": [5, 20, 0]}
 
@@ -475,9 +475,7 @@ def test_paceline_repairs_all_four(copies: int, mix: tuple[tuple[float, float], 
 # ---- Building blocks ----
 
 
-def ring(
-    *workers: str, name: str = "job", model_mb: float | None = None, compute_s: float = 0.2
-) -> JobSpec:
+def ring(*workers: str, name: str = "job", model_mb: float | None = None, compute_s: float = 0.2) -> JobSpec:
     """By default every worker sends 25 MB to the next: 0.2 s at 1 Gbit/s."""
     members = len(workers)
     model_mb = 25.0 * members / (2 * (members - 1)) if model_mb is None else model_mb
@@ -488,9 +486,7 @@ def parameter_server() -> JobSpec:
     return JobSpec("ps", Pattern.PS, ("h0", "h1"), ("h2",), 12.5, 0.2, None, 0.0, 0.03)
 
 
-def scenario(
-    jobs: Sequence[JobSpec], hosts: int = 2, duration_s: float = 30.0, slot_ms: float = 60.0
-) -> Scenario:
+def scenario(jobs: Sequence[JobSpec], hosts: int = 2, duration_s: float = 30.0, slot_ms: float = 60.0) -> Scenario:
     return Scenario("paper", 1, duration_s, SlotsSpec(slot_ms, HORIZON), star(hosts, 1.0), tuple(jobs), ())
 
 

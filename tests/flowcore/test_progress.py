@@ -73,11 +73,7 @@ def test_reading_the_counters_more_often_changes_nothing(steps_ms: list[int], pa
     assert often.slowdown == pytest.approx(once.slowdown, rel=1e-9)
 
 
-@given(
-    st.lists(
-        st.tuples(st.integers(0, 10**10), st.floats(0.0, 5.0), st.booleans()), min_size=1, max_size=30
-    )
-)
+@given(st.lists(st.tuples(st.integers(0, 10**10), st.floats(0.0, 5.0), st.booleans()), min_size=1, max_size=30))
 def test_slowdown_stays_between_one_and_a_finite_most(steps: list[tuple[int, float, bool]]) -> None:
     progress, now_ns = job(), 200 * MS
     for elapsed_ns, share, ends in steps:

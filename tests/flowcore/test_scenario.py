@@ -84,9 +84,7 @@ def changed(place: Place, value: object, base: dict[str, Any] = VALID) -> dict[s
 
 
 def parse(tables: dict[str, Any]) -> Scenario:
-    return parse_scenario(
-        "\n".join(f"{json.dumps(key)} = {toml(item)}" for key, item in tables.items()), "x.toml"
-    )
+    return parse_scenario("\n".join(f"{json.dumps(key)} = {toml(item)}" for key, item in tables.items()), "x.toml")
 
 
 def complaint(tables: dict[str, Any]) -> str:
@@ -221,9 +219,7 @@ BAD: list[tuple[Place, object, str, str]] = [
 
 
 @pytest.mark.parametrize(("place", "value", "key", "phrase"), BAD)
-def test_a_wrong_file_gets_one_line_with_file_and_key(
-    place: Place, value: object, key: str, phrase: str
-) -> None:
+def test_a_wrong_file_gets_one_line_with_file_and_key(place: Place, value: object, key: str, phrase: str) -> None:
     line = complaint(changed(place, value))
     assert line.startswith(f"x.toml: {key}: found ")
     assert ", expected " in line
@@ -273,11 +269,7 @@ def test_garbage_gets_one_line_too(text: str) -> None:
 
 def test_a_complaint_survives_a_process_boundary() -> None:
     error = ScenarioError("x.toml", "seed", "nothing", "a number")
-    assert (
-        str(pickle.loads(pickle.dumps(error)))
-        == str(error)
-        == "x.toml: seed: found nothing, expected a number"
-    )
+    assert str(pickle.loads(pickle.dumps(error))) == str(error) == "x.toml: seed: found nothing, expected a number"
 
 
 @given(st.text())
@@ -310,15 +302,11 @@ values = st.recursive(
 
 
 @given(st.data(), st.sampled_from([VALID["topology"], TREE, CLOS]))
-def test_a_mutated_scenario_is_valid_or_a_one_line_complaint(
-    data: st.DataObject, topology: dict[str, Any]
-) -> None:
+def test_a_mutated_scenario_is_valid_or_a_one_line_complaint(data: st.DataObject, topology: dict[str, Any]) -> None:
     tables = changed(("topology",), topology)
     for _ in range(data.draw(st.integers(min_value=1, max_value=3))):
         if places(tables):
-            tables = changed(
-                data.draw(st.sampled_from(places(tables))), data.draw(st.just(DELETED) | values), tables
-            )
+            tables = changed(data.draw(st.sampled_from(places(tables))), data.draw(st.just(DELETED) | values), tables)
     try:
         scenario = parse(tables)
     except ScenarioError as error:

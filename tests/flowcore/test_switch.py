@@ -276,14 +276,10 @@ def test_growing_bids_are_settled_within_the_slot() -> None:
 
 
 @given(
-    st.lists(
-        st.tuples(st.integers(0, 3), st.integers(1, 3), st.floats(0.1, 9.0)), min_size=1, max_size=8
-    ),
+    st.lists(st.tuples(st.integers(0, 3), st.integers(1, 3), st.floats(0.1, 9.0)), min_size=1, max_size=8),
     st.sampled_from(["fifo", "paceline"]),
 )
-def test_ceilings_protect_what_other_hosts_were_given(
-    wishes: list[tuple[int, int, float]], policy: str
-) -> None:
+def test_ceilings_protect_what_other_hosts_were_given(wishes: list[tuple[int, int, float]], policy: str) -> None:
     """On every link but its own NIC, a flow at its ceiling leaves room for the shares of all other hosts."""
     fabric, granted = Fabric(STAR, policy), {}
     for number, (source, step, urgency) in enumerate(wishes):

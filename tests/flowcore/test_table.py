@@ -1,12 +1,14 @@
 """The load table (§IV-A): its four laws, one by one and under any interleaving."""
 
+from dataclasses import dataclass
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from flowcore.patterns import FlowId, Role
-from flowcore.table import LEASE_SLOTS, SLACK, LoadTable, Plan
+from flowcore.table import LEASE_SLOTS, SLACK, LoadTable, Rates
 
 HORIZON = 4
 CAPACITY_BPS = {"h0->sw": 10.0, "h1->sw": 10.0, "sw->h0": 7.0, "sw->h1": 3.0}
@@ -26,11 +28,30 @@ plans = st.lists(rates, min_size=1, max_size=HORIZON).map(tuple)
 flows = st.sampled_from(FLOWS)
 
 
+@dataclass(frozen=True)
+class Plan:
+    first_slot: int
+    rates_bps: Rates
+
+    def at(self, slot: int) -> float:
+        offset = slot - self.first_slot
+        return self.rates_bps[offset] if 0 <= offset < len(self.rates_bps) else 0.0
+
+
+def enter(table: LoadTable, flow: FlowId, plan: Plan, now_slot: int) -> bool:
+    return table.enter({flow: plan.rates_bps}, plan.first_slot, now_slot)[flow]
+
+
+def view(table: LoadTable, flow: FlowId, first_slot: int) -> tuple[Rates, Rates]:
+    (seen,) = table.view([flow], first_slot)
+    return seen
+
+
 def make_table(*entered: tuple[FlowId, tuple[float, ...]]) -> LoadTable:
     table = LoadTable(CAPACITY_BPS, HORIZON)
     for flow, rates_bps in entered:
         table.renew(flow, PATH_OF[flow], 0)
-        assert table.enter(flow, Plan(0, rates_bps), 0)
+        assert enter(table, flow, Plan(0, rates_bps), 0)
     return table
 
 
@@ -44,29 +65,22 @@ def assert_same_loads(table: LoadTable, expected: dict[str, list[float]]) -> Non
         assert column == pytest.approx(expected[link], abs=1e-9)
 
 
-def test_a_plan_is_its_rates_and_nothing_around_them() -> None:
-    plan = Plan(5, (1.0, 2.0))
-    assert [plan.at(slot) for slot in (4, 5, 6, 7)] == [0.0, 1.0, 2.0, 0.0]
-
-
 # ---- Law 1: a plan replaces the flow's old plan ----
 
 
 @given(flows, plans, plans)
-def test_a_plan_replaces_the_old_one(
-    flow: FlowId, first: tuple[float, ...], second: tuple[float, ...]
-) -> None:
+def test_a_plan_replaces_the_old_one(flow: FlowId, first: tuple[float, ...], second: tuple[float, ...]) -> None:
     twice, once = make_table(), make_table()
     for table, entries in ((twice, (first, second)), (once, (second,))):
         table.renew(flow, PATH_OF[flow], 0)
-        fits = [table.enter(flow, Plan(0, rates_bps), 0) for rates_bps in entries]
+        fits = [enter(table, flow, Plan(0, rates_bps), 0) for rates_bps in entries]
     if fits[-1]:
         assert_same_loads(twice, loads(once))
 
 
 def test_the_same_plan_again_adds_nothing() -> None:
     table = make_table((FLOWS[5], (10.0,)))
-    assert table.enter(FLOWS[5], Plan(0, (10.0,)), 0)
+    assert enter(table, FLOWS[5], Plan(0, (10.0,)), 0)
     assert table.load_bps("h1->sw", 0) == 10.0
 
 
@@ -82,10 +96,10 @@ def test_own_plan_is_not_in_the_feedback(
     for other, rates_bps in others:
         if other != flow:
             table.renew(other, PATH_OF[other], 0)
-            table.enter(other, Plan(0, rates_bps), 0)
-    available, price = table.view(flow, 0)
-    table.enter(flow, Plan(0, plan), 0)
-    seen_available, seen_price = table.view(flow, 0)
+            enter(table, other, Plan(0, rates_bps), 0)
+    available, price = view(table, flow, 0)
+    enter(table, flow, Plan(0, plan), 0)
+    seen_available, seen_price = view(table, flow, 0)
     assert seen_available == pytest.approx(available, abs=1e-9)
     assert seen_price == pytest.approx(price, abs=1e-9)
 
@@ -98,10 +112,10 @@ def test_the_view_is_the_least_room_and_the_sum_of_loads(
     table = make_table()
     for other, rates_bps in entered:
         table.renew(other, PATH_OF[other], 0)
-        table.enter(other, Plan(0, rates_bps), 0)
+        enter(table, other, Plan(0, rates_bps), 0)
     links = table.renew(flow, PATH_OF[flow], 0)
     assert links == tuple(link for link in PATH_OF[flow] if link in CAPACITY_BPS)
-    available, price = table.view(flow, first_slot)
+    available, price = view(table, flow, first_slot)
     assert len(available) == len(price) == HORIZON
     for index in range(HORIZON):
         load = {link: table.load_bps(link, first_slot + index, without=flow) for link in links}
@@ -111,17 +125,15 @@ def test_the_view_is_the_least_room_and_the_sum_of_loads(
 
 
 @given(st.lists(st.tuples(flows, plans), max_size=8), flows)
-def test_whatever_the_view_offers_is_accepted(
-    entered: list[tuple[FlowId, tuple[float, ...]]], flow: FlowId
-) -> None:
+def test_whatever_the_view_offers_is_accepted(entered: list[tuple[FlowId, tuple[float, ...]]], flow: FlowId) -> None:
     """So a host that re-plans from a refusal's loads is refused again only if somebody came between."""
     table = make_table()
     for other, rates_bps in entered:
         table.renew(other, PATH_OF[other], 0)
-        table.enter(other, Plan(0, rates_bps), 0)
+        enter(table, other, Plan(0, rates_bps), 0)
     table.renew(flow, PATH_OF[flow], 0)
-    available, _ = table.view(flow, 0)
-    assert table.enter(flow, Plan(0, available), 0)
+    available, _ = view(table, flow, 0)
+    assert enter(table, flow, Plan(0, available), 0)
 
 
 # ---- Law 3: capacity, and refusals change nothing ----
@@ -130,9 +142,9 @@ def test_whatever_the_view_offers_is_accepted(
 def test_refused_when_the_sum_exceeds_one_link_in_one_slot() -> None:
     table = make_table((FLOWS[0], (0.0, 2.0)), (FLOWS[3], (0.0, 0.0, 3.0)))
     before = loads(table)
-    assert not table.enter(FLOWS[3], Plan(0, (1.0, 1.5, 0.0)), 0)  # sw->h1 carries 3
+    assert not enter(table, FLOWS[3], Plan(0, (1.0, 1.5, 0.0)), 0)  # sw->h1 carries 3
     assert loads(table) == before
-    assert table.enter(FLOWS[3], Plan(0, (1.0, 1.0, 0.0)), 0)
+    assert enter(table, FLOWS[3], Plan(0, (1.0, 1.0, 0.0)), 0)
     assert table.peak_ratio == pytest.approx(1.0)
 
 
@@ -142,7 +154,7 @@ def test_a_refused_plan_leaves_the_table_unchanged(entries: list[tuple[FlowId, t
     for flow, rates_bps in entries:
         table.renew(flow, PATH_OF[flow], 0)
         before, peak = loads(table), table.peak_ratio
-        if not table.enter(flow, Plan(0, rates_bps), 0):
+        if not enter(table, flow, Plan(0, rates_bps), 0):
             assert loads(table) == before
             assert table.peak_ratio == peak
 
@@ -150,8 +162,64 @@ def test_a_refused_plan_leaves_the_table_unchanged(entries: list[tuple[FlowId, t
 def test_slots_in_the_past_are_not_held_against_a_plan() -> None:
     table = make_table((FLOWS[0], (3.0, 1.0)))
     table.renew(FLOWS[3], PATH_OF[FLOWS[3]], 1)
-    assert table.enter(FLOWS[3], Plan(0, (3.0, 2.0)), now_slot=1)
-    assert not table.enter(FLOWS[3], Plan(0, (0.0, 2.5)), now_slot=1)
+    assert enter(table, FLOWS[3], Plan(0, (3.0, 2.0)), now_slot=1)
+    assert not enter(table, FLOWS[3], Plan(0, (0.0, 2.5)), now_slot=1)
+
+
+# ---- Plans that come together ----
+
+
+@given(st.dictionaries(flows, plans), st.dictionaries(flows, plans))
+def test_plans_that_come_together_are_all_entered_if_they_all_fit(
+    before: dict[FlowId, Rates], together: dict[FlowId, Rates]
+) -> None:
+    """However the old ones stood in the way of some of them: a host moves load from one flow to another."""
+    table, in_force = make_table(), {}
+    for flow in FLOWS:
+        table.renew(flow, PATH_OF[flow], 0)
+        if flow in before and enter(table, flow, Plan(0, before[flow]), 0):
+            in_force[flow] = before[flow]
+    wanted = in_force | together
+    fits = all(
+        sum(Plan(0, rates_bps).at(slot) for flow, rates_bps in wanted.items() if link in PATH_OF[flow])
+        <= capacity_bps * SLACK
+        for link, capacity_bps in CAPACITY_BPS.items()
+        for slot in range(HORIZON)
+    )
+    assert all(table.enter(together, 0, 0).values()) == fits
+    if fits:
+        assert_same_loads(table, loads(make_table(*wanted.items())))
+
+
+def test_where_not_all_fit_the_first_ones_are_entered_and_the_others_left_out() -> None:
+    table = make_table()
+    for flow in FLOWS:
+        table.renew(flow, PATH_OF[flow], 0)
+    wanted = {FLOWS[0]: (2.0,), FLOWS[3]: (2.0,), FLOWS[1]: (7.0, 1.0), FLOWS[5]: (float("nan"),)}  # sw->h1 carries 3
+    assert list(table.enter(wanted, 0, 0).values()) == [True, False, True, False]
+    assert loads(table)["sw->h1"][0] == 2.0
+
+
+def test_a_view_of_several_flows_is_that_of_each() -> None:
+    table = make_table((FLOWS[0], (2.0, 1.0)), (FLOWS[1], (3.0,)), (FLOWS[4], (0.0, 4.0)), (FLOWS[5], (1.0,)))
+    asking = [FLOWS[4], FLOWS[0], FLOWS[5], FLOWS[1]]
+    assert table.view(asking, 0) == [view(table, flow, 0) for flow in asking]
+    assert table.view([], 0) == []
+
+
+def test_many_flows_with_paths_of_any_length_come_and_go() -> None:
+    capacity_bps = {f"l{index}": 1000.0 for index in range(8)}
+    table = LoadTable(capacity_bps, HORIZON)
+    for turn in range(3):
+        many = [FlowId(f"job{turn}/{index}", "a", "b", Role.RING) for index in range(100)]
+        for index, flow in enumerate(many):
+            table.renew(flow, [f"l{link}" for link in range(index % 9)], turn)
+        assert all(table.enter(dict.fromkeys(many, (1.0, 2.0)), turn, turn).values())
+        crossing = sum(index % 9 > 3 for index in range(100))
+        assert [table.load_bps("l3", turn + slot) for slot in range(3)] == [crossing, 2 * crossing, 0]
+        for flow in many:
+            table.drop(flow)
+        assert table.load_bps("l3", turn) == 0.0
 
 
 # ---- Law 4: a plan is a lease ----
@@ -219,7 +287,7 @@ class AnyInterleaving(RuleBasedStateMachine):
             for slot in range(self.slot, self.slot + HORIZON)
             if plan.at(slot) > 0.0
         )
-        assert self.table.enter(flow, plan, self.slot) == fits
+        assert enter(self.table, flow, plan, self.slot) == fits
         if fits:
             self.plans[flow] = plan
 
@@ -227,7 +295,7 @@ class AnyInterleaving(RuleBasedStateMachine):
     def ask(self, flow: FlowId) -> None:
         self.table.renew(flow, PATH_OF[flow], self.slot)
         self.heard[flow] = self.slot
-        available, _ = self.table.view(flow, self.slot)
+        available, _ = view(self.table, flow, self.slot)
         assert all(rate >= 0.0 for rate in available)
 
     @rule(flow=flows)

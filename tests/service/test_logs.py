@@ -143,3 +143,19 @@ def test_a_closed_stderr_costs_the_line_only() -> None:
     done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=write_end, timeout=60)
     os.close(write_end)
     assert done.stdout == b"alive\n"
+
+
+def test_a_cancelled_call_is_no_error() -> None:
+    script = """
+import asyncio, logging
+from service import logs
+logs.setup(json=True)
+for kind in (asyncio.CancelledError, ValueError):
+    try:
+        raise kind
+    except BaseException:
+        logging.getLogger("grpc").exception("not handled")
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    (line,) = done.stderr.splitlines()
+    assert "ValueError" in json.loads(line)["exception"]

@@ -168,7 +168,9 @@ def check_table(switch: Switch, good: FlowId) -> None:
     for link in table.capacity_bps:
         loads = [table.load_bps(link, slot + k) for k in range(10)]
         assert all(0.0 <= load <= table.capacity_bps[link] * (1 + 1e-9) for load in loads)
-    assert table._plans[good].rates_bps == (5e8,) * 10
+    for link in table.renew(good, (), slot):
+        own_bps = table.load_bps(link, slot) - table.load_bps(link, slot, without=good)
+        assert own_bps == pytest.approx(5e8)
     arena = switch.agent.arena
     assert arena is None or arena.peak_ratio <= 1 + 1e-9
 

@@ -1,0 +1,62 @@
+"""What gRPC and the machine take by themselves: a server that sends back what it gets, in a process of its own.
+
+A negotiation is measured beside it, in the same run and under the same load: how many bare round trips it takes says
+something about us, milliseconds say as much about the machine.
+"""
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import grpc
+
+from bench.switch_processes import free_ports
+from wire.calls import open_channel
+
+_METHOD = "/bench.Echo/Echo"
+
+
+@contextmanager
+def running_echo() -> Iterator[str]:
+    """Its address."""
+    (port,) = free_ports(1)
+    process = subprocess.Popen([sys.executable, "-m", "bench.echo", str(port)], start_new_session=True)
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        process.kill()
+        process.wait()
+
+
+async def measure_echo(address: str, message: bytes, every_s: float, latencies_ms: list[float]) -> None:
+    """One round trip after another, until cancelled."""
+    async with open_channel(address, None) as channel:
+        call = channel.stream_stream(_METHOD)(wait_for_ready=True)
+        await call.write(message)
+        await call.read()
+        while True:
+            await asyncio.sleep(every_s)
+            sent_s = time.perf_counter()
+            await call.write(message)
+            await call.read()
+            latencies_ms.append(1e3 * (time.perf_counter() - sent_s))
+
+
+async def _serve(port: int) -> None:
+    async def echo(_requests: object, context: grpc.aio.ServicerContext) -> None:
+        while (data := await context.read()) is not grpc.aio.EOF:
+            await context.write(data)
+
+    handler = grpc.method_handlers_generic_handler("bench.Echo", {"Echo": grpc.stream_stream_rpc_method_handler(echo)})
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers((handler,))
+    server.add_insecure_port(f"127.0.0.1:{port}")
+    await server.start()
+    await server.wait_for_termination()
+
+
+if __name__ == "__main__":
+    asyncio.run(_serve(int(sys.argv[1])))
