@@ -7,6 +7,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from flowcore.fields import printable
 from paceline.arguments import CommandError, add_json, integer, number, policy_name, seed
 
 FORMATS = ("muri", "philly", "tiresias", "generated")
@@ -33,15 +34,31 @@ def add_trace(commands: Any) -> None:
     parser.add_argument("--format", choices=FORMATS, required=True, help="of the trace")
     parser.add_argument("--servers", metavar="N", type=integer(1, MOST_SERVERS), required=True)
     parser.add_argument("--gpus-per-server", metavar="M", type=integer(1, 1024), default=8, help="default: 8")
-    parser.add_argument("--placement", metavar="PL", type=placement_name, default="random", help="default: random")
-    parser.add_argument("--policy", metavar="P", type=policy_name, required=True, help="such as paceline")
+    parser.add_argument(
+        "--placement",
+        metavar="PL",
+        type=placement_name,
+        default="random",
+        help="such as lwf, or lwf+cassini to rank its candidates (default: random)",
+    )
+    parser.add_argument(
+        "--policy",
+        metavar="P",
+        type=scheduler_name,
+        required=True,
+        help="flow policy, or with what holds jobs back: paceline, fair+cassini, fair-penalty+adadual",
+    )
+    parser.add_argument("--order", choices=("arrival", "srsf"), default="arrival", help="of those who wait")
+    parser.add_argument(
+        "--jobs-per-gpu", metavar="N", type=integer(1, 64), default=1, help="that share it in turn (default: 1)"
+    )
     parser.add_argument("--jobs", metavar="N", type=integer(1, 10**9), help="only the first N to arrive")
     parser.add_argument("--seed", metavar="N", type=seed, default=1, help="default: 1")
     parser.add_argument(
         "--topology",
         metavar="T",
         default="section-vii",
-        help="section-vii, clos, or a file of hosts with columns ip,DSW,PSW,ASW (default: section-vii)",
+        help="section-vii, clos, star, or a file of hosts with columns ip,DSW,PSW,ASW (default: section-vii)",
     )
     parser.add_argument("--tensors", metavar="FILE", type=Path, help="sizes per tensor: {model: [MB, …]}")
     parser.add_argument("--stragglers", metavar="FILE", type=Path, help="measured mini-batch times of workers")
@@ -91,6 +108,9 @@ def add_compare(commands: Any) -> None:
         epilog="example: paceline sim compare out/sweep.jsonl --figure out/sweep.png",
     )
     parser.add_argument("results", metavar="RESULTS", type=Path, help="JSON lines of paceline sim sweep")
+    parser.add_argument(
+        "--against", metavar="P", default="paceline", help="whose gain over the others to show (default: paceline)"
+    )
     parser.add_argument("--figure", metavar="OUT.png", type=Path, help="draw the distributions")
     add_json(parser)
     parser.set_defaults(run=run_compare)
@@ -117,11 +137,12 @@ def run_sweep(args: argparse.Namespace) -> int:
     if args.json:
         print_json({"runs": kept, "results": str(results), "done_now": len(todo)} | origin)
         return 0
-    columns = ("trace", "policy", "seed", "load", "mean JCT s", "wall s")
+    columns = ("trace", "policy", "placement", "seed", "load", "mean JCT s", "wall s")
     lines = [
         (
             row["run"]["trace"]["file"],
             row["policy"],
+            row["placement"],
             str(row["seed"]),
             f"{row['run']['load']:g}",
             _s(row["mean_jct_s"]),
@@ -154,25 +175,38 @@ def run_compare(args: argparse.Namespace) -> int:
         except FigureError as error:
             raise CommandError(str(error)) from None
         trace_figure.draw(rows, args.figure)
-    tables = {trace: trace_figure.table(policies) for trace, policies in trace_figure.by_trace(rows).items()}
+    columns = trace_figure.columns(args.against)
+    tables = {
+        trace: trace_figure.table(policies, args.against) for trace, policies in trace_figure.by_trace(rows).items()
+    }
     if args.json:
-        columns = trace_figure.COLUMNS
-        named = {
-            trace: [dict(zip(columns, line, strict=True)) for line in lines] for trace, lines in tables.items()
-        }
+        named = {trace: [dict(zip(columns, line, strict=True)) for line in lines] for trace, lines in tables.items()}
         print_json({"tables": named, "figure": str(args.figure) if args.figure else None} | provenance())
         return 0
     for trace, lines in tables.items():
-        print_table(trace, trace_figure.COLUMNS, lines)
+        print_table(trace, columns, lines)
     return 0
 
 
 def placement_name(text: str) -> str:
     from cluster.placement import PLACEMENTS
+    from sim.trace import PLACES
 
-    if text in PLACEMENTS:
+    if text in PLACES:
         return text
-    raise argparse.ArgumentTypeError(f"no placement {text!r}; expected one of {', '.join(PLACEMENTS)}")
+    known = f"expected one of {', '.join(PLACEMENTS)}, or one of them with +cassini"
+    raise argparse.ArgumentTypeError(f"no placement {text!r}; {known}")
+
+
+def scheduler_name(text: str) -> str:
+    from sim.scheduler import COMMUNICATIONS, SCHEDULERS
+
+    if text in SCHEDULERS:
+        return text
+    if "+" not in text:
+        return policy_name(text)
+    known = f"expected a flow policy, a plus and one of {', '.join(COMMUNICATIONS)}"
+    raise argparse.ArgumentTypeError(f"no scheduler {text!r}; {known}")
 
 
 def run_trace(args: argparse.Namespace) -> int:
@@ -185,20 +219,17 @@ def run_trace(args: argparse.Namespace) -> int:
     from sim.workload import build_topology, read_jobs
 
     profiles = read_tensors(args.tensors) if args.tensors else PROFILES
-    trace = read_jobs(
-        args.file, args.format, profiles, args.seed, skip_bad=args.bad_lines == "skip", most=args.jobs
-    )
+    trace = read_jobs(args.file, args.format, profiles, args.seed, skip_bad=args.bad_lines == "skip", most=args.jobs)
     topology = build_topology(args.topology, args.servers)
     if len(topology.hosts) < args.servers:
         raise CommandError(f"{args.topology} has {len(topology.hosts)} hosts, not {args.servers}")
-    largest = max(job.gpus for job in trace.items)
-    if largest > args.servers * args.gpus_per_server:
-        raise CommandError(f"a job wants {largest} GPUs of {args.servers} × {args.gpus_per_server}")
     options = TraceOptions(
         servers=args.servers,
         gpus_per_server=args.gpus_per_server,
         placement=args.placement,
         policy=args.policy,
+        order=args.order,
+        jobs_per_gpu=args.jobs_per_gpu,
         seed=args.seed,
         jitter=args.jitter,
         stragglers=stragglers.read(args.stragglers) if args.stragglers else (),
@@ -222,6 +253,8 @@ def run_trace(args: argparse.Namespace) -> int:
     rows = [(key, f"{value:,.3f}" if isinstance(value := row[key], float) else str(value)) for key in shown]
     title = f"{args.file.name} on {args.servers} servers under {args.policy}, {args.placement} placement"
     print_table(title, ("", ""), rows)
+    for job, reason in run.refused.items():
+        print(f"{printable(job)} is refused: {reason}")
     if trace.skipped:
         print(f"{trace.skipped} lines skipped")
     return 0

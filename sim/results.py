@@ -18,7 +18,7 @@ def row(run: TraceRun, wall_s: float) -> Row:
     """Every key but wall_s and decision_us depends on the trace, the options and the seed alone."""
     options, usage = run.options, run.usage
     finished = [one for one in run.runs.values() if one.end_s < inf]
-    origin_s = min(one.job.arrival_s for one in run.runs.values())
+    origin_s = min((one.job.arrival_s for one in run.runs.values()), default=0.0)
     jcts_s = [one.end_s - (one.job.arrival_s - origin_s) for one in finished]
     waits_s = [one.start_s - (one.job.arrival_s - origin_s) for one in finished]
     elapsed_s = max(run.now_s, 1e-9)
@@ -34,6 +34,7 @@ def row(run: TraceRun, wall_s: float) -> Row:
         "gpus_per_server": options.gpus_per_server,
         "jobs": len(run.runs),
         "jobs_finished": len(finished),
+        "jobs_refused": run.refused,
         "mean_jct_s": fmean(jcts_s) if jcts_s else None,
         "median_jct_s": median(jcts_s) if jcts_s else None,
         "p95_jct_s": percentile(jcts_s, 95) if jcts_s else None,
@@ -41,12 +42,14 @@ def row(run: TraceRun, wall_s: float) -> Row:
         "mean_wait_s": fmean(waits_s) if waits_s else None,
         "makespan_s": elapsed_s,
         "gpu_utilization": usage.gpu_s / (elapsed_s * options.servers * options.gpus_per_server),
+        "gpu_compute_share": computed_gpu_s(finished) / (elapsed_s * options.servers * options.gpus_per_server),
         "machines_used_mean": usage.machine_s / elapsed_s,
         "fragmentation_mean": usage.fragmentation_s / elapsed_s,
         "jobs_running_mean": usage.running_s / elapsed_s,
         "jobs_running_most": usage.most_running,
         "iterations": sum(run.iterations.values()),
         "network": network(run, finished),
+        "iteration": iterations(run),
         "link_utilization_cdf": cdf(utilization),
         "jct_cdf_s": cdf(sorted(jcts_s)),
         "settle_us": {f"p{percent}": percentile(decisions_us, percent) for percent in (50, 90, 99)},
@@ -76,6 +79,19 @@ def network(run: TraceRun, finished: list[Run]) -> Row:
         "exchange_share": max(0.0, 1.0 - compute_s / total_s),
         "contention_share": max(0.0, 1.0 - alone_s / total_s),
     }
+
+
+def computed_gpu_s(finished: list[Run]) -> float:
+    """GPU time spent computing: what Ada-SRSF calls utilization."""
+    return sum(one.job.gpus * one.job.iterations * one.job.compute_s for one in finished)
+
+
+def iterations(run: TraceRun) -> Row:
+    """Of the jobs on several servers, every iteration alike."""
+    times_s = [time_s for of_job in run.iterations_s.values() for time_s in of_job]
+    if not times_s:
+        return {"mean_s": None, "p99_s": None}
+    return {"mean_s": fmean(times_s), "p99_s": percentile(times_s, 99)}
 
 
 def cdf(ordered: list[float]) -> list[float]:

@@ -1,4 +1,4 @@
-"""Many runs over traces: policies × seeds × loads × traces, on this machine's cores or on a Ray cluster.
+"""Many runs over traces: schedulers × placements × seeds × loads × traces, on this machine's cores or on a Ray cluster.
 
 Law: a finished run is never lost and never done twice. Every row carries what it is a run of and is on disk before
 the next is counted; running a sweep again does what is missing. A line that was cut off by an interruption is no row.
@@ -16,7 +16,6 @@ from multiprocessing import get_context
 from pathlib import Path
 from time import perf_counter
 
-from cluster.placement import PLACEMENTS
 from flowcore.fields import (
     Field,
     InputError,
@@ -28,11 +27,11 @@ from flowcore.fields import (
     printable_name,
     read_table,
 )
-from flowcore.policy import POLICIES
 from sim import results
 from sim.profiles import PROFILES
 from sim.results import Row
-from sim.trace import TraceOptions, TraceRun
+from sim.scheduler import SCHEDULERS
+from sim.trace import ORDERS, PLACES, TraceOptions, TraceRun
 from sim.workload import FORMATS, build_topology, read_jobs
 
 
@@ -55,6 +54,8 @@ class SweepRun:
     servers: int
     gpus_per_server: int
     placement: str
+    order: str
+    jobs_per_gpu: int
     topology: str
     jitter: float
     sample_s: float
@@ -72,10 +73,11 @@ def read_sweep(path: Path) -> tuple[SweepRun, ...]:
     traces = [replace(trace, file=str(path.parent / trace.file)) for trace in top["trace"]]
     common = {key: top[key] for key in _COMMON}
     return tuple(
-        SweepRun(trace=trace, policy=policy, seed=seed, load=load, **common)
+        SweepRun(trace=trace, policy=policy, seed=seed, load=load, placement=placement, **common)
         for trace in traces
         for load in top["loads"]
         for seed in top["seeds"]
+        for placement in top["placement"]
         for policy in top["policies"]
     )
 
@@ -90,10 +92,17 @@ def _trace(value: Value) -> TraceFile:
     return TraceFile(**read_table(value, fields))
 
 
+def _placements(value: Value) -> tuple[str, ...]:
+    """One, or a list of them."""
+    name = one_of(*PLACES)
+    return list_of(name, "placements", distinct=True)(value) if isinstance(value.found, list) else (name(value),)
+
+
 _COMMON = {
     "servers": Field(integer(1, 100_000)),
     "gpus_per_server": Field(integer(1, 1024), 8),
-    "placement": Field(one_of(*PLACEMENTS), "random"),
+    "order": Field(one_of(*ORDERS), "arrival"),
+    "jobs_per_gpu": Field(integer(1, 64), 1),
     "topology": Field(printable_name, "section-vii"),
     "jitter": Field(number_from(0.0, 0.99), 0.03),
     "sample_s": Field(number_from(0.0, 1e9), 20.0),
@@ -101,7 +110,8 @@ _COMMON = {
     "longest_iterations": Field(integer(1, 10**9), None),
 }
 _FIELDS = _COMMON | {
-    "policies": Field(list_of(one_of(*POLICIES), "policies", distinct=True)),
+    "policies": Field(list_of(one_of(*SCHEDULERS), "policies", distinct=True)),
+    "placement": Field(_placements, ("random",)),
     "seeds": Field(list_of(integer(0, 2**63 - 1), "seeds", distinct=True), (1,)),
     "loads": Field(list_of(number_from(1e-3, 1e3), "loads", distinct=True), (1.0,)),
     "trace": Field(list_of(_trace, "[[trace]] tables")),
@@ -126,6 +136,9 @@ def perform(run: SweepRun) -> Row:
         gpus_per_server=run.gpus_per_server,
         placement=run.placement,
         policy=run.policy,
+        order=run.order,
+        jobs_per_gpu=run.jobs_per_gpu,
+        backfill=run.order != "arrival",
         seed=run.seed,
         jitter=run.jitter,
         sample_s=run.sample_s or inf,

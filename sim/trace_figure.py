@@ -6,39 +6,52 @@ from statistics import fmean
 from sim.figure import COLORS, INK
 from sim.results import Row
 
-YARDSTICK = "paceline"
-COLUMNS = ("policy", "runs", "mean JCT s", "p99 JCT s", "paceline is", "exchange", "contention", "settlement p90 µs")
+
+def columns(yardstick: str) -> tuple[str, ...]:
+    times = ("mean JCT s", "median", "p95", "p99", f"{yardstick} is", "computing", "iteration s mean", "p99")
+    return ("scheduler", "runs", *times, "exchange", "contention", "settlement p90 µs")
 
 
 def by_trace(rows: list[Row]) -> dict[str, dict[str, list[Row]]]:
-    """Rows by trace and policy."""
+    """Rows by trace and scheduler; with its placement where there are several."""
+    several = len({row["placement"] for row in rows}) > 1
     tables: dict[str, dict[str, list[Row]]] = {}
     for row in rows:
         run = row["run"]
         load = f", load {run['load']:g}" if run["load"] != 1.0 else ""
-        tables.setdefault(f"{run['trace']['file']}{load}", {}).setdefault(str(row["policy"]), []).append(row)
+        scheduler = f"{row['policy']}, {row['placement']}" if several else str(row["policy"])
+        tables.setdefault(f"{run['trace']['file']}{load}", {}).setdefault(scheduler, []).append(row)
     return tables
 
 
-def table(policies: dict[str, list[Row]]) -> list[tuple[str, ...]]:
+def table(schedulers: dict[str, list[Row]], yardstick: str) -> list[tuple[str, ...]]:
     """How much shorter the mean JCT is under the yardstick, over the seeds that both have."""
     lines = []
-    for policy, rows in policies.items():
-        shared = [(mine, own) for mine in policies.get(YARDSTICK, []) for own in rows if mine["seed"] == own["seed"]]
+    for scheduler, rows in schedulers.items():
+        best = schedulers.get(yardstick, [])
+        shared = [(mine, own) for mine in best for own in rows if mine["seed"] == own["seed"]]
         gain = fmean(1.0 - mine["mean_jct_s"] / own["mean_jct_s"] for mine, own in shared) if shared else None
+        jcts_s = ("mean_jct_s", "median_jct_s", "p95_jct_s", "p99_jct_s")
         lines.append(
             (
-                policy,
+                scheduler,
                 str(len(rows)),
-                f"{fmean(row['mean_jct_s'] for row in rows):.1f}",
-                f"{fmean(row['p99_jct_s'] for row in rows):.1f}",
-                "" if gain is None or policy == YARDSTICK else f"{100 * gain:+.1f} % shorter",
+                *(f"{fmean(row[key] for row in rows):.1f}" for key in jcts_s),
+                "" if gain is None or scheduler == yardstick else f"{100 * gain:+.1f} % shorter",
+                _percent([row.get("gpu_compute_share") for row in rows]),
+                _mean([row.get("iteration", {}).get("mean_s") for row in rows]),
+                _mean([row.get("iteration", {}).get("p99_s") for row in rows]),
                 _percent([row["network"]["exchange_share"] for row in rows]),
                 _percent([row["network"]["contention_share"] for row in rows]),
                 f"{fmean(row['settle_us']['p90'] for row in rows):.0f}",
             )
         )
     return lines
+
+
+def _mean(times_s: list[float | None]) -> str:
+    known = [time_s for time_s in times_s if time_s is not None]
+    return f"{fmean(known):.3f}" if known else ""
 
 
 def _percent(shares: list[float | None]) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from math import ceil
 from pathlib import Path
 
-from flowcore.topology import Topology, clos, tree
+from flowcore.topology import Topology, clos, star, tree
 from sim.profiles import Profiles
 from sim.traces import generated, lingjun, muri, philly, tiresias
 from sim.traces.job import TraceJob
@@ -24,6 +24,8 @@ GROUP = 10
 CLOS_GBPS = (10.0, 20.0)
 CLOS_SPINES = 4
 
+STAR_GBPS = 10.0
+
 
 def read_jobs(
     path: Path, kind: str, profiles: Profiles, seed: int, *, skip_bad: bool = False, most: int | None = None
@@ -35,10 +37,12 @@ def read_jobs(
 
 
 def build_topology(name: str, servers: int) -> Topology:
-    """section-vii or clos, large enough for so many servers, or the file of a real cluster."""
+    """section-vii, clos or star, large enough for so many servers, or the file of a real cluster."""
     if name == "section-vii":
         racks = ceil(servers / GROUP)
         return tree(min(GROUP, servers), min(GROUP, racks), ceil(racks / GROUP), SECTION_VII_GBPS)
     if name == "clos":
         return clos(min(GROUP, servers), ceil(servers / GROUP), CLOS_SPINES, CLOS_GBPS)
+    if name == "star":
+        return star(servers, STAR_GBPS)
     return lingjun.read(Path(name), SECTION_VII_GBPS)

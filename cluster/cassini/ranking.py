@@ -35,17 +35,21 @@ class Plan:
     score: float  # mean over the links that jobs share; 1 if they share none
     loop: bool
     rotations: Mapping[str, Rotation]  # of those links
-    shifts_ms: Mapping[str, float]  # of the jobs on them, but for those in a loop
+    parts_ms: Sequence[Mapping[str, float]]  # shifts of the jobs on them, by connected part without a loop
     iterations_ms: Mapping[str, float]  # what each of these jobs must keep to
+
+    @property
+    def shifts_ms(self) -> dict[str, float]:
+        return {job: shift_ms for part in self.parts_ms for job, shift_ms in part.items()}
 
 
 def plan(links: Links) -> Plan:
     meetings = {link: frozenset(links[link].profiles) for link in links if len(links[link].profiles) > 1}
     shared = {name: links[name] for name in binding(meetings)}
     if not shared:
-        return Plan(1.0, False, {}, {}, {})
+        return Plan(1.0, False, {}, (), {})
     rotations: dict[str, Rotation] = {}
-    shifts_ms: dict[str, float] = {}
+    parts_ms: list[dict[str, float]] = []
     iterations_ms: dict[str, float] = {}
     loop = False
     for part in components({name: dict.fromkeys(link.profiles, 0.0) for name, link in shared.items()}):
@@ -60,10 +64,10 @@ def plan(links: Links) -> Plan:
         if has_loop(part):
             loop = True
             continue
-        shifts_ms |= time_shifts(weights, rounded_ms)
+        parts_ms.append(time_shifts(weights, rounded_ms))
         iterations_ms |= rounded_ms
     score = fmean(rotation.score for rotation in rotations.values())
-    return Plan(score, loop, rotations, shifts_ms, iterations_ms)
+    return Plan(score, loop, rotations, parts_ms, iterations_ms)
 
 
 def best(candidates: Iterable[Links]) -> tuple[int, Plan]:

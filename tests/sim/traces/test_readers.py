@@ -93,3 +93,17 @@ def test_generated_jobs_follow_their_distributions() -> None:
     assert squared_cv == pytest.approx(4.0, rel=0.3)
     assert sum(job.gpus == 1 for job in jobs) / len(jobs) == pytest.approx(0.5, abs=0.05)
     assert sum(job.pattern == "ps" for job in jobs) / len(jobs) == pytest.approx(0.25, abs=0.05)
+
+
+def test_an_exact_mix_is_exact_and_arrivals_and_iterations_stay_within_bounds() -> None:
+    workload = generated.Workload(burstiness=0.0, exact_mix=True, iterations=(1000, 6000))
+    jobs = generated.draw(workload, PROFILES, 3)
+    assert sorted(job.gpus for job in jobs) == sorted(gpus for gpus, count in generated.GPU_MIX for _ in range(count))
+    assert jobs[0].arrival_s < 60.0 and 1140.0 < jobs[-1].arrival_s < 1200.0
+    assert all(1000 <= job.iterations <= 6000 for job in jobs)
+
+
+def test_draws_of_old_files_stay_what_they_were() -> None:
+    """Results of sweeps are compared over versions."""
+    jobs = generated.draw(generated.Workload(jobs=3), PROFILES, 1)
+    assert [(job.gpus, job.iterations) for job in jobs] == [(1, 5967), (2, 1248), (8, 677)]
