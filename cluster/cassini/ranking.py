@@ -36,7 +36,7 @@ class Plan:
     loop: bool
     rotations: Mapping[str, Rotation]  # of those links
     parts_ms: Sequence[Mapping[str, float]]  # shifts of the jobs on them, by connected part without a loop
-    iterations_ms: Mapping[str, float]  # what each of these jobs must keep to
+    iterations_ms: Mapping[str, float]  # what each of these jobs keeps to
 
     @property
     def shifts_ms(self) -> dict[str, float]:
@@ -61,11 +61,11 @@ def plan(links: Links) -> Plan:
             profiles = tuple(profile.stretched(rounded_ms[job]) for job, profile in jobs.items())
             rotations[name] = cached_rotation(profiles, shared[name].capacity_gbps, grid_ms)
             weights[name] = dict(zip(jobs, rotations[name].shifts_ms(profiles), strict=True))
+        iterations_ms |= rounded_ms
         if has_loop(part):
             loop = True
-            continue
-        parts_ms.append(time_shifts(weights, rounded_ms))
-        iterations_ms |= rounded_ms
+        else:
+            parts_ms.append(time_shifts(weights, rounded_ms))
     score = fmean(rotation.score for rotation in rotations.values())
     return Plan(score, loop, rotations, parts_ms, iterations_ms)
 

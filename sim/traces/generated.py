@@ -4,8 +4,8 @@
                 1 is Poisson; public cloud traces arrive in bursts, with 4 and more; 0 is uniform over the whole time
     GPUs        Ada-SRSF §V: 80 jobs of 1, 14 of 2, 26 of 4, 30 of 8, 8 of 16 and 2 of 32 in 160; or the file's mix;
                 each job draws, unless `exact_mix`: then exactly these, in any order
-    duration    log-normal of median `median_s` and shape `sigma`: half are short, a few last very long; or uniform
-                between two numbers of `iterations`
+    duration    log-normal of median `median_s` and shape `sigma`: half are short, a few last very long; or between two
+                numbers of `iterations` with a density of 1/n²: half are shorter than twice the least
     model       one of `models`, each as likely
     pattern     a parameter server with probability `ps_share`, else a ring
 
@@ -116,7 +116,8 @@ def draw(workload: Workload, profiles: Profiles, seed: int) -> tuple[TraceJob, .
         gpus = next(demands)
         compute_s = (profile.compute_s or 0.0) * workload.compute_scale
         if workload.iterations:
-            iterations = draws.randint(*workload.iterations)
+            least, most = workload.iterations
+            iterations = round(1.0 / draws.uniform(1.0 / most, 1.0 / least))
         else:
             duration_s = min(workload.median_s * exp(draws.gauss(0.0, workload.sigma)), workload.longest_s)
             iterations = max(1, round(duration_s / (compute_s + exchange_s(profile.size_mb, gpus))))
