@@ -244,6 +244,7 @@ def run_trace(args: argparse.Namespace) -> int:
         task = bar.add_task(f"{len(trace.items)} jobs", total=len(trace.items))
         run.run(trace.items, lambda now_s, done: bar.update(task, completed=done))
     row = results.row(run, perf_counter() - started_s)
+    row["jobs_refused"] = {**trace.refused, **run.refused}
     document = {"trace": args.file.name, "format": args.format, "skipped_lines": trace.skipped} | row
     if args.json:
         print_json(document | {"options": results.options_of(run)} | provenance())
@@ -253,7 +254,7 @@ def run_trace(args: argparse.Namespace) -> int:
     rows = [(key, f"{value:,.3f}" if isinstance(value := row[key], float) else str(value)) for key in shown]
     title = f"{args.file.name} on {args.servers} servers under {args.policy}, {args.placement} placement"
     print_table(title, ("", ""), rows)
-    for job, reason in run.refused.items():
+    for job, reason in row["jobs_refused"].items():
         print(f"{printable(job)} is refused: {reason}")
     if trace.skipped:
         print(f"{trace.skipped} lines skipped")

@@ -7,7 +7,7 @@ as computing, or the job would be late for ever.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import log, sqrt
+from statistics import NormalDist
 
 from cluster.cassini.circle import Phase, Profile
 from cluster.cassini.ranking import Link, Plan, best, plan
@@ -15,6 +15,9 @@ from flowcore.patterns import flows_of
 from flowcore.scenario import JobSpec
 from flowcore.topology import Topology
 from flowcore.units import gbps_from_bps, ns_from_ms
+
+# Only jobs that fit are held to times (§5.7): one that meets others is late, and waits for its next time in vain.
+COMPATIBLE = 0.95
 
 Due = dict[str, tuple[int, int]]  # job: when a communication is due, and every how many ns again
 
@@ -33,7 +36,8 @@ def footprint(spec: JobSpec, topology: Topology) -> Footprint:
         for link in topology.path(flow.flow.source, flow.flow.target, str(flow.flow)):
             on_link_bits[link] = on_link_bits.get(link, 0.0) + flow.size_bytes * 8
     sends_s = max((bits / topology.links[link].capacity_bps for link, bits in on_link_bits.items()), default=0.0)
-    slowest = 1.0 + spec.jitter * sqrt(2.0 * log(len(spec.workers)))
+    workers = len(spec.workers)
+    slowest = 1.0 + spec.jitter * NormalDist().inv_cdf((workers - 0.375) / (workers + 0.25))  # Blom
     compute_ms, sends_ms = 1e3 * spec.compute_s * slowest, 1e3 * sends_s
     phases = {
         link: (Phase(compute_ms, sends_ms, gbps_from_bps(bits / sends_s)),) for link, bits in on_link_bits.items()
@@ -49,7 +53,7 @@ class Cassini:
     def choose(self, candidates: Sequence[JobSpec]) -> int:
         """Which of these ways to place one job is best, beside the jobs there are."""
         ways = [self._links(self._jobs | {spec.name: footprint(spec, self._topology)}) for spec in candidates]
-        return best(ways)[0]
+        return best(ways, COMPATIBLE)[0]
 
     def joined(self, spec: JobSpec) -> None:
         self._jobs[spec.name] = footprint(spec, self._topology)
@@ -58,7 +62,7 @@ class Cassini:
         self._jobs.pop(name, None)
 
     def plan(self) -> Plan:
-        return plan(self._links(self._jobs))
+        return plan(self._links(self._jobs), COMPATIBLE)
 
     def due(self, before: Due, now_ns: int) -> Due:
         """When each job's communications are due. In every connected part the oldest job that had a time keeps it."""

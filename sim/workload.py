@@ -33,7 +33,7 @@ def read_jobs(
     """The first `most` jobs by arrival."""
     lines = FORMATS[kind](path, profiles, seed, skip_bad=skip_bad)
     jobs = sorted(lines.items, key=lambda job: job.arrival_s)
-    return Lines(tuple(jobs[:most]), lines.skipped)
+    return Lines(tuple(jobs[:most]), lines.skipped, lines.refused)
 
 
 def build_topology(name: str, servers: int) -> Topology:

@@ -8,6 +8,7 @@ are shifted still, and the jobs of the others send when they like.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import inf
 from statistics import fmean
 
 from cluster.cassini.affinity import binding, components, has_loop, time_shifts
@@ -43,7 +44,8 @@ class Plan:
         return {job: shift_ms for part in self.parts_ms for job, shift_ms in part.items()}
 
 
-def plan(links: Links) -> Plan:
+def plan(links: Links, least_score: float = -inf) -> Plan:
+    """Parts with a link that scores less than that are not shifted: who meets somewhere cannot be on time elsewhere."""
     meetings = {link: frozenset(links[link].profiles) for link in links if len(links[link].profiles) > 1}
     shared = {name: links[name] for name in binding(meetings)}
     if not shared:
@@ -55,23 +57,23 @@ def plan(links: Links) -> Plan:
     for part in components({name: dict.fromkeys(link.profiles, 0.0) for name, link in shared.items()}):
         wanted_ms = {job: profile.iteration_ms for name in part for job, profile in shared[name].profiles.items()}
         rounded_ms, grid_ms = on_grid(wanted_ms, part.values())
+        iterations_ms |= rounded_ms
         weights: dict[str, dict[str, float]] = {}
         for name in part:
             jobs = shared[name].profiles
             profiles = tuple(profile.stretched(rounded_ms[job]) for job, profile in jobs.items())
             rotations[name] = cached_rotation(profiles, shared[name].capacity_gbps, grid_ms)
             weights[name] = dict(zip(jobs, rotations[name].shifts_ms(profiles), strict=True))
-        iterations_ms |= rounded_ms
         if has_loop(part):
             loop = True
-        else:
+        elif all(rotations[name].score >= least_score for name in part):
             parts_ms.append(time_shifts(weights, rounded_ms))
     score = fmean(rotation.score for rotation in rotations.values())
     return Plan(score, loop, rotations, parts_ms, iterations_ms)
 
 
-def best(candidates: Iterable[Links]) -> tuple[int, Plan]:
+def best(candidates: Iterable[Links], least_score: float = -inf) -> tuple[int, Plan]:
     """The place of the winner among the candidates, and its plan; of equals the first."""
-    plans: Sequence[Plan] = [plan(links) for links in candidates]
+    plans: Sequence[Plan] = [plan(links, least_score) for links in candidates]
     place = max(range(len(plans)), key=lambda number: (not plans[number].loop, round(plans[number].score, 9)))
     return place, plans[place]

@@ -7,7 +7,8 @@ import pytest
 from flowcore.policy import POLICIES
 from flowcore.scenario import Pattern
 from sim.results import row
-from sim.trace import TraceOptions, TraceRun
+from sim.scheduler import SCHEDULERS, parts
+from sim.trace import PLACES, TraceOptions, TraceRun
 from sim.traces.job import TraceJob
 from sim.workload import build_topology
 
@@ -57,3 +58,42 @@ def test_the_row_has_what_was_promised() -> None:
     for key in ("mean_jct_s", "median_jct_s", "p95_jct_s", "p99_jct_s", "makespan_s", "machines_used_mean"):
         assert found[key] > 0.0
     assert {"fragmentation_mean", "wall_s", "simulated_s"} <= found.keys()
+
+
+def test_an_impossible_job_is_refused_with_a_reason_and_the_others_run() -> None:
+    run = simulated([job("a", 4, 5), job("huge", 13, 5), job("idle", 1, 0), job("b", 1, 5)])
+    assert run.refused == {"huge": "it wants 13 GPUs of 6 × 2", "idle": "it has no GPU or no iteration"}
+    assert row(run, 1.0)["jobs_finished"] == 2
+    assert row(simulated([job("huge", 13, 5)]), 1.0)["jobs_finished"] == 0
+
+
+@pytest.mark.parametrize("policy", ["fair", "fair-penalty+adadual", "paceline+srsf1", "fair+cassini", "mlcc"])
+def test_jobs_that_share_gpus_take_turns_computing(policy: str) -> None:
+    """Three single jobs on one GPU need the time of all three, the one that needs least first; rings get through."""
+    singles = [job("long", 1, 30), job("short", 1, 10), job("middle", 1, 20)]
+    alone = TraceOptions(
+        servers=1, gpus_per_server=1, jobs_per_gpu=3, order="srsf", backfill=True, policy=policy, jitter=0.0
+    )
+    run = TraceRun(build_topology("star", 1), alone)
+    run.run(singles)
+    ends_s = {name: one.end_s for name, one in run.runs.items()}
+    assert sorted(ends_s, key=ends_s.__getitem__) == ["short", "middle", "long"]
+    assert ends_s["long"] == pytest.approx(60 * 0.2, rel=0.02)
+    rings = [job(f"r{n}", 3 + n % 3, 5, arrival_s=0.2 * n) for n in range(8)]
+    shared = simulated(rings, policy=policy, jobs_per_gpu=3, placement="lwf", order="srsf", backfill=True)
+    assert all(one.end_s < inf for one in shared.runs.values())
+    assert shared.cluster.used_gpus == shared.cluster.used_servers == 0
+
+
+@pytest.mark.parametrize("placement", PLACES)
+def test_every_placement_can_be_ranked(placement: str) -> None:
+    jobs = [job(f"r{n}", 3, 4, arrival_s=0.2 * n) for n in range(6)]
+    run = simulated(jobs, placement=placement, policy="fair+cassini")
+    assert all(one.end_s < inf for one in run.runs.values())
+
+
+def test_names_of_schedulers() -> None:
+    assert parts("fair+cassini") == ("fair", "cassini")
+    assert parts("adadual") == ("fair", "adadual")
+    assert parts("paceline") == ("paceline", None)
+    assert len(set(SCHEDULERS)) == len(SCHEDULERS)

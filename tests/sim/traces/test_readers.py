@@ -45,7 +45,6 @@ def test_philly_draws_a_model_by_the_seed(tmp_path: Path) -> None:
     ("read", "text", "bad"),
     [
         (muri.read, MURI, "8,many,0,1,vgg16,1,0"),
-        (muri.read, MURI, "8,1,0,1,unheard-of,1,0"),
         (tiresias.read, TIRESIAS, "4,1,0"),
         (philly.read, PHILLY, "yesterday,1,1"),
         (philly.read, PHILLY, "2017-10-09 07:01:55,-3,1"),
@@ -57,6 +56,23 @@ def test_a_bad_line_is_named_or_counted(tmp_path: Path, read: Callable, text: st
         read(path, PROFILES, 1, skip_bad=False)
     lines = read(path, PROFILES, 1, skip_bad=True)
     assert (len(lines.items), lines.skipped) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "line", "reason"),
+    [
+        (muri.read, MURI, "8,1,0,1,unheard-of,1,0", "no model 'unheard-of' is known"),
+        (muri.read, MURI, "8,1,0,0,vgg16,1,0", "it has no iterations"),
+        (tiresias.read, TIRESIAS, "4,4,30,100,unheard-of,50", "no model 'unheard-of' is known"),
+        (tiresias.read, TIRESIAS, "4,4,30,0,resnet50,50", "it has no iterations"),
+    ],
+)
+def test_an_impossible_job_is_refused_and_the_rest_goes_on(
+    tmp_path: Path, read: Callable, text: str, line: str, reason: str
+) -> None:
+    lines = read(written(tmp_path, f"{text}{line}\n"), PROFILES, 1, skip_bad=False)
+    assert len(lines.items) == 1
+    assert lines.refused == {"line 3": reason}
 
 
 def test_lingjun(tmp_path: Path) -> None:
