@@ -184,7 +184,9 @@ def run_compare(args: argparse.Namespace) -> int:
         print_json({"tables": named, "figure": str(args.figure) if args.figure else None} | provenance())
         return 0
     for trace, lines in tables.items():
-        print_table(trace, columns, lines)
+        times = trace_figure.TIMES  # first columns; a terminal is not wide enough for all
+        print_table(trace, columns[:times], [line[:times] for line in lines])
+        print_table("", (columns[0], *columns[times:]), [(line[0], *line[times:]) for line in lines])
     return 0
 
 
