@@ -67,8 +67,9 @@ class _Table:
         else:
             enough = state.free_gpus + self._reachable_gpus >= job.gpus
             better = scheduler.place(job, offer) if enough else None
-        if better is None:
-            return False
+            if better is None:
+                return False
+            scheduler.accepted(job, better, offer)
         self._clear(better)
         state.take(job.name, better)
         self._started[job.name] = better

@@ -26,6 +26,7 @@ class ClusterState:
     placed: dict[str, Workers] = field(default_factory=dict)
     used_gpus: int = 0
     used_servers: int = 0  # those with at least one GPU taken
+    remaining_s: dict[str, float] = field(default_factory=dict)  # what placed jobs still need, where it is known
 
     def __post_init__(self) -> None:
         self.free = dict.fromkeys(self.rack_of, self.gpus_per_server)
@@ -60,6 +61,26 @@ class ClusterState:
             self.free[server] += gpus
             self.used_gpus -= gpus
             self.used_servers -= self.free[server] == self.gpus_per_server
+
+    def open_gpus(self) -> list[tuple[float, str]]:
+        """The load in seconds and the server of every GPU that can take a job."""
+        return [(0.0, server) for server, free in self.free.items() for _ in range(free)]
+
+    def server_loads_s(self) -> dict[str, float]:
+        """Σ over a server's GPUs of what their jobs still need; of a job that is not known, a second."""
+        loads_s = dict.fromkeys(self.rack_of, 0.0)
+        for job, workers in self.placed.items():
+            for server, gpus in workers.items():
+                loads_s[server] += gpus * self.remaining_s.get(job, 1.0)
+        return loads_s
+
+
+def gather(servers: list[str]) -> Workers:
+    """One GPU of each server named, as often as it is named."""
+    workers: Workers = {}
+    for server in servers:
+        workers[server] = workers.get(server, 0) + 1
+    return workers
 
 
 def fill(servers: list[str], gpus: int, free: Workers) -> Workers | None:

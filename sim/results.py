@@ -43,6 +43,7 @@ def row(run: TraceRun, wall_s: float) -> Row:
         "preemptions": sum(one.stops for one in run.runs.values()),
         "makespan_s": elapsed_s,
         "gpu_utilization": usage.gpu_s / (elapsed_s * options.servers * options.gpus_per_server),
+        "gpu_compute_share": computed_gpu_s(finished) / (elapsed_s * options.servers * options.gpus_per_server),
         "machines_used_mean": usage.machine_s / elapsed_s,
         "machine_hours": usage.machine_s / 3600,
         "fragmentation_mean": usage.fragmentation_s / elapsed_s,
@@ -66,6 +67,7 @@ def traffic(engine: SampledEngine, elapsed_s: float) -> Row:
     decisions_us = sorted(ns / 1e3 for ns in fast.control.decisions_ns)
     return {
         "iterations": sum(engine.iterations.values()),
+        "iteration": iterations(engine),
         "link_utilization_cdf": cdf(utilization),
         "settle_us": {f"p{percent}": percentile(decisions_us, percent) for percent in (50, 90, 99)},
         "settle_cdf_us": cdf(decisions_us),
@@ -77,8 +79,7 @@ def traffic(engine: SampledEngine, elapsed_s: float) -> Row:
 
 def profit_rate(finished: list[Run], machine_s: float) -> float | None:
     """Titan's K·P/(N·T) with a GPU's hour of computing as the price: GPU-hours sold per machine-hour used."""
-    sold_s = sum(one.job.gpus * one.job.iterations * one.job.compute_s for one in finished)
-    return sold_s / machine_s if machine_s else None
+    return computed_gpu_s(finished) / machine_s if machine_s else None
 
 
 def network(finished: list[Run]) -> Row:
@@ -98,6 +99,19 @@ def network(finished: list[Run]) -> Row:
         "exchange_share": max(0.0, 1.0 - compute_s / total_s),
         "contention_share": max(0.0, 1.0 - alone_s / total_s),
     }
+
+
+def computed_gpu_s(finished: list[Run]) -> float:
+    """GPU time spent computing: what Ada-SRSF calls utilization."""
+    return sum(one.job.gpus * one.job.iterations * one.job.compute_s for one in finished)
+
+
+def iterations(engine: SampledEngine) -> Row:
+    """Of the jobs on several servers, every iteration alike."""
+    times_s = [time_s for of_job in engine.iterations_s.values() for time_s in of_job]
+    if not times_s:
+        return {"mean_s": None, "p99_s": None}
+    return {"mean_s": fmean(times_s), "p99_s": percentile(times_s, 99)}
 
 
 def cdf(ordered: list[float]) -> list[float]:

@@ -1,7 +1,8 @@
 """The fast engine over weeks of trace: changes in detail, the stretches in between at the pace they showed.
 
-A job whose GPUs are all on one server needs no network and simply takes its time. A job on n servers is a ring over
-them (GPUs of one server reduce among themselves), or a parameter server with shards on up to four of its own servers.
+A job whose GPUs are all on one server needs no network and simply takes its time, unless others share its GPUs. A job
+on n servers is a ring over them (GPUs of one server reduce among themselves), or a parameter server with shards on up
+to four of its own servers.
 
 Skipping ahead. Between two changes of the set of jobs the network repeats itself, so a stretch longer than `sample_s`
 is simulated for that long and then continued at the pace each job had. Traces last weeks; their changes are few.
@@ -9,13 +10,17 @@ is simulated for that long and then continued at the pace each job had. Traces l
 
 import heapq
 from collections.abc import Callable
+from itertools import pairwise
 from math import inf
 
+from cluster.shared import SharedState
 from cluster.state import Workers
 from flowcore.scenario import JobSpec, Pattern, SlotsSpec
 from flowcore.topology import Topology
 from flowcore.units import ns_from_s
+from sim.cassini import Cassini
 from sim.fast.engine import FastSimulation
+from sim.fast.gating import Shifted
 from sim.jobs import Series, TrainingJob
 from sim.traces.job import TraceJob
 
@@ -26,6 +31,23 @@ LONGEST_SAMPLES = 8  # times sample_s
 A_NANOSECOND_S = 1e-9  # the engine's clock counts these; closer is the same time
 
 MOST_SHARDS = 4  # servers that a parameter server is spread over
+
+
+def spec_of(job: TraceJob, workers: Workers, jitter: float, iterations: int | None = None) -> JobSpec:
+    """A job where it is placed, for all its iterations or so many."""
+    hosts = tuple(workers)
+    pattern = job.pattern if len(hosts) > 1 else Pattern.ALLREDUCE
+    return JobSpec(
+        name=job.name,
+        pattern=pattern,
+        workers=hosts,
+        servers=hosts[: max(1, min(MOST_SHARDS, len(hosts) // 2))] if pattern is Pattern.PS else (),
+        model_mb=job.model_mb,
+        compute_s=job.compute_s,
+        iterations=job.iterations if iterations is None else iterations,
+        start_s=0.0,
+        jitter=jitter,
+    )
 
 
 class SampledEngine:
@@ -41,6 +63,7 @@ class SampledEngine:
         sample_s: float,
         step_ms: float,
         latency_ms: float,
+        shared: SharedState | None = None,  # GPUs that jobs share in turn
     ) -> None:
         self.fast = FastSimulation(
             topology,
@@ -51,7 +74,10 @@ class SampledEngine:
             finished=self._network_job_done,
         )
         self.skipped_s = 0.0
+        self.iterations_s: dict[str, list[float]] = {}  # of jobs on several servers, those in detail
         self._finished = finished
+        self._cassini = Cassini(topology)
+        self._shared = shared
         self._seed, self._jitter, self._stragglers = seed, jitter, stragglers
         self._sample_ns = ns_from_s(min(sample_s, 1e9))
         self._sampled_ns = 0  # engine time at which the set of jobs last changed
@@ -71,32 +97,23 @@ class SampledEngine:
     # ---- Jobs ----
 
     def start(self, job: TraceJob, iterations: int, workers: Workers) -> None:
-        if len(workers) == 1:
+        if len(workers) == 1 and self._shared is None:
             self._local[job.name] = (job, self.now_s, self.now_s + iterations * job.compute_s)
             return
-        hosts = tuple(workers)
-        servers = hosts[: max(1, min(MOST_SHARDS, len(hosts) // 2))] if job.pattern is Pattern.PS else ()
-        spec = JobSpec(
-            name=job.name,
-            pattern=job.pattern,
-            workers=hosts,
-            servers=servers,
-            model_mb=job.model_mb,
-            compute_s=job.compute_s,
-            iterations=iterations,
-            start_s=0.0,
-            jitter=self._jitter,
-        )
-        self.fast.start(TrainingJob(spec, self._seed, self._stragglers))
+        spec = spec_of(job, workers, self._jitter, iterations)
+        self._cassini.joined(spec)
+        self._retime()
+        gpus = self._shared.gpus_by_server(job.name) if self._shared else None
+        self.fast.start(TrainingJob(spec, self._seed, self._stragglers), job.gpus, gpus)
         self._sampled_ns = self.fast.now_ns
 
     def stop(self, name: str) -> int:
         """Iterations it finished; what it had of the next one is lost."""
         finished = self.iterations_done(name)
         if self._local.pop(name, None) is None:
-            self._count(self.fast.members[name].job)
+            job = self.fast.members[name].job
             self.fast.stop(name)
-            self._sampled_ns = self.fast.now_ns
+            self._left(job)
         return finished
 
     def iterations_done(self, name: str) -> int:
@@ -107,13 +124,24 @@ class SampledEngine:
 
     def _network_job_done(self, job: TrainingJob) -> None:
         self.fast.interrupted = True
-        self._sampled_ns = self.fast.now_ns
-        self._count(job)
+        self._left(job)
         self._finished(job.spec.name)
 
-    def _count(self, job: TrainingJob) -> None:
-        name = job.spec.name
-        self._iterations[name] = self._iterations.get(name, 0) + len(job.iteration_ends_ns)
+    def _left(self, job: TrainingJob) -> None:
+        name, ends_ns = job.spec.name, job.iteration_ends_ns
+        self._sampled_ns = self.fast.now_ns
+        self._iterations[name] = self._iterations.get(name, 0) + len(ends_ns)
+        if len(job.hosts) > 1:
+            times_s = [(end - begin) / 1e9 for begin, end in pairwise(ends_ns)]
+            self.iterations_s.setdefault(name, []).extend(times_s)
+        self._cassini.left(name)
+        self._retime()
+
+    def _retime(self) -> None:
+        """Jobs came or went: when those that are left are due."""
+        gating = self.fast.gating
+        if isinstance(gating, Shifted):
+            gating.due = self._cassini.due(gating.due, self.fast.now_ns)
 
     # ---- Time ----
 

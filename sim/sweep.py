@@ -18,7 +18,7 @@ from time import perf_counter
 from typing import TypeVar
 
 from cluster.collectives import COLLECTIVES
-from cluster.schedulers import NAMES
+from cluster.schedulers import NAMES, ORDERS
 from flowcore.fields import (
     Field,
     InputError,
@@ -31,8 +31,8 @@ from flowcore.fields import (
     printable_name,
     read_table,
 )
-from flowcore.policy import POLICIES
 from sim import results
+from sim.policy_names import POLICY_NAMES
 from sim.profiles import PROFILES
 from sim.results import Row
 from sim.trace import ENGINES, TraceOptions, TraceRun
@@ -60,6 +60,8 @@ class SweepRun:
     servers: int
     gpus_per_server: int
     placement: str
+    order: str
+    jobs_per_gpu: int
     topology: str
     engine: str
     collective: str
@@ -69,7 +71,7 @@ class SweepRun:
     longest_iterations: int | None  # of a job; weeks of trace in an hour of simulation
 
 
-def read_sweep(path: Path) -> tuple[SweepRun, ...]:
+def read_sweep(path: Path, seeds: tuple[int, ...] = ()) -> tuple[SweepRun, ...]:
     """Every run of a sweep, in a fixed order. Trace files are named relative to the sweep's."""
     try:
         root = Value(str(path), "", tomllib.loads(path.read_text(encoding="utf-8")))
@@ -82,7 +84,7 @@ def read_sweep(path: Path) -> tuple[SweepRun, ...]:
         SweepRun(trace=trace, policy=policy, placement=placement, servers=servers, seed=seed, load=load, **common)
         for trace in traces
         for load in top["loads"]
-        for seed in top["seeds"]
+        for seed in seeds or top["seeds"]
         for servers in top["servers"]
         for placement in top["placement"]
         for policy in top["policies"]
@@ -109,6 +111,8 @@ _COMMON = {
     "gpus_per_server": Field(integer(1, 1024), 8),
     "engine": Field(one_of(*ENGINES), "fast"),
     "collective": Field(one_of(*COLLECTIVES), "ring"),
+    "order": Field(one_of(*ORDERS), "arrival"),
+    "jobs_per_gpu": Field(integer(1, 64), 1),
     "topology": Field(printable_name, "section-vii"),
     "jitter": Field(number_from(0.0, 0.99), 0.03),
     "sample_s": Field(number_from(0.0, 1e9), 20.0),
@@ -118,7 +122,7 @@ _COMMON = {
 _FIELDS = _COMMON | {
     "servers": Field(_one_or_more(integer(1, 100_000), "numbers of servers")),
     "placement": Field(_one_or_more(one_of(*NAMES), "placements"), ("random",)),
-    "policies": Field(list_of(one_of(*POLICIES), "policies", distinct=True)),
+    "policies": Field(list_of(one_of(*POLICY_NAMES), "policies", distinct=True)),
     "seeds": Field(list_of(integer(0, 2**63 - 1), "seeds", distinct=True), (1,)),
     "loads": Field(list_of(number_from(1e-3, 1e3), "loads", distinct=True), (1.0,)),
     "trace": Field(list_of(_trace, "[[trace]] tables")),
@@ -145,6 +149,9 @@ def perform(run: SweepRun) -> Row:
         engine=run.engine,
         collective=run.collective,
         policy=run.policy,
+        order=run.order,
+        jobs_per_gpu=run.jobs_per_gpu,
+        backfill=run.order != "arrival",
         seed=run.seed,
         jitter=run.jitter,
         sample_s=run.sample_s or inf,

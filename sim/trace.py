@@ -3,6 +3,7 @@
 Whenever a job comes or goes, and every `round_s` where jobs may be preempted, the scheduler decides who stops and who
 starts where (cluster/round.py). A job that is stopped keeps the iterations it finished, and when it goes on it first
 holds its GPUs for `restore_s` without getting anywhere. A job that could never run here is refused, with the reason.
+Where jobs share GPUs in turn (`jobs_per_gpu`), nobody is preempted: those are two answers to one question.
 
 How fast jobs train is the engine's: `fast` moves their flows under a policy (sim/sampled.py), `analytic` computes an
 iteration's length from the links a job uses, `analytic-table` from Dally's Table I (sim/analytic.py).
@@ -10,7 +11,7 @@ iteration's length from the links a job uses, `analytic-table` from Dally's Tabl
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from random import Random
@@ -19,19 +20,24 @@ from typing import Protocol
 from cluster.admission import refusal
 from cluster.collectives import COLLECTIVES, Phase
 from cluster.exchange import Exchange, NetworkModel, by_table
+from cluster.job import Job
 from cluster.nimp import cross_bytes
 from cluster.round import decide
 from cluster.schedulers import scheduler
+from cluster.shared import SharedState
 from cluster.state import ClusterState, Workers
 from cluster.tiers import tier_of
+from flowcore.fields import InputError
+from flowcore.scenario import JobSpec
 from flowcore.topology import Topology
 from flowcore.units import bytes_from_mb
 from sim.analytic import AnalyticEngine
+from sim.cassini import Cassini
 from sim.jobs import Series
 from sim.profiles import PROFILES, Profiles
-from sim.sampled import A_NANOSECOND_S, SampledEngine
+from sim.sampled import A_NANOSECOND_S, SampledEngine, spec_of
 from sim.standing import Run
-from sim.traces.job import Refused, TraceJob
+from sim.traces.job import Refused, TraceJob, exchange_s
 
 ENGINES = ("fast", "analytic", "analytic-table")
 
@@ -52,7 +58,9 @@ class TraceOptions:
     servers: int
     gpus_per_server: int = 8
     placement: str = "random"
-    policy: str = "paceline"
+    policy: str = "paceline"  # one of sim.policy_names
+    order: str = "arrival"  # of those who wait; srsf: least remaining service first
+    jobs_per_gpu: int = 1  # more: they compute in turn
     seed: int = 1
     jitter: float = 0.03
     stragglers: Series = ()
@@ -94,14 +102,21 @@ class TraceRun:
         options = self.options
         servers = self.topology.hosts[: options.servers]
         racks = {host: self.topology.switch_of[host] for host in servers}
-        self.cluster = ClusterState(options.gpus_per_server, racks, Random(f"{options.seed}/placement"))
+        draws = Random(f"{options.seed}/placement")
+        self.cluster: ClusterState = ClusterState(options.gpus_per_server, racks, draws)
+        if options.jobs_per_gpu > 1:
+            self.cluster = SharedState(options.gpus_per_server, racks, draws, jobs_per_gpu=options.jobs_per_gpu)
+        self._cassini = Cassini(self.topology)
         self.network = NetworkModel(self.topology)
         self.scheduler = scheduler(
             options.placement,
+            order=options.order,
             backfill=options.backfill,
             collective=options.collective,
             limit_bytes=lambda one, other: self.network.pair_bytes(one, other, options.phase_s),
+            choose=self._choose,
         )
+        self._check_sharing()
         fast = options.engine == "fast"
         self.engine: Engine = self._sampled() if fast else AnalyticEngine(self._exchange, self._done)
         self._accounted_s = 0.0
@@ -119,7 +134,18 @@ class TraceRun:
             sample_s=options.sample_s,
             step_ms=options.step_ms,
             latency_ms=options.latency_ms,
+            shared=self.cluster if isinstance(self.cluster, SharedState) else None,
         )
+
+    def _check_sharing(self) -> None:
+        options = self.options
+        if options.jobs_per_gpu == 1:
+            return
+        sharing = f"{options.jobs_per_gpu} jobs per GPU"
+        if options.engine != "fast":
+            raise InputError(sharing, "engine", repr(options.engine), "fast: no other lets jobs share GPUs")
+        if self.scheduler.lease_s < inf:
+            raise InputError(sharing, "placement", repr(options.placement), "one that preempts nobody")
 
     @property
     def now_s(self) -> float:
@@ -178,6 +204,7 @@ class TraceRun:
 
     def _round(self) -> None:
         now_s = self._round_at_s = self.now_s
+        self.cluster.remaining_s = {name: self._remaining_s(name) for name in self.cluster.placed}
         waiting = [self.runs[name].facts(now_s, 0, self.profiles) for name in self._queue]
         preemptible = self.cluster.placed if self.scheduler.lease_s < inf else ()
         running = [self.runs[name].facts(now_s, self._iterations(name), self.profiles) for name in preemptible]
@@ -186,6 +213,15 @@ class TraceRun:
             self._stop(name)
         for name, workers in decision.start:
             self._start(name, workers)
+
+    def _choose(self, job: Job, ways: Sequence[Workers], placed: Mapping[str, Workers]) -> int:
+        """Which of these ways to place a job CASSINI likes best, beside those that are placed."""
+
+        def spec(name: str, workers: Workers) -> JobSpec:
+            return spec_of(self.runs[name].job, workers, self.options.jitter)
+
+        others = [spec(name, workers) for name, workers in placed.items()]
+        return self._cassini.choose([spec(job.name, workers) for workers in ways], others)
 
     def _start(self, name: str, workers: Workers) -> None:
         del self._queue[name]
@@ -226,6 +262,12 @@ class TraceRun:
     def _iterations(self, name: str) -> int:
         """Finished in the present run."""
         return self.engine.iterations_done(name) if self.runs[name].training else 0
+
+    def _remaining_s(self, name: str) -> float:
+        """What a job still needs, by itself: for placements that balance it."""
+        run = self.runs[name]
+        left = run.job.iterations - run.iterations_done - self._iterations(name)
+        return left * (run.job.compute_s + exchange_s(run.job.model_mb, run.servers))
 
     def _phases(self, job: TraceJob) -> Sequence[Phase]:
         return COLLECTIVES[self.options.collective](job.gpus, bytes_from_mb(job.model_mb))

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from math import ceil
 from pathlib import Path
 
-from flowcore.topology import Topology, clos, tree
+from flowcore.topology import Topology, clos, star, tree
 from sim.profiles import Profiles
 from sim.traces import generated, lingjun, muri, philly, tiresias
 from sim.traces.job import TraceJob
@@ -29,6 +29,8 @@ CLOS_SPINES = 4
 RACK = 8
 RACKS_GBPS = {"dally": (400.0, 800.0), "dally-10g": (10.0, 40.0), "titan": (100.0, 100.0)}
 
+STAR_GBPS = 10.0
+
 
 def read_jobs(
     path: Path, kind: str, profiles: Profiles, seed: int, *, skip_bad: bool = False, most: int | None = None
@@ -40,7 +42,7 @@ def read_jobs(
 
 
 def build_topology(name: str, servers: int) -> Topology:
-    """section-vii, clos, dally, dally-10g or titan, large enough for so many servers, or the file of a real cluster."""
+    """One of these names, large enough for so many servers, or the file of a real cluster."""
     if name == "section-vii":
         racks = ceil(servers / GROUP)
         return tree(min(GROUP, servers), min(GROUP, racks), ceil(racks / GROUP), SECTION_VII_GBPS)
@@ -48,4 +50,6 @@ def build_topology(name: str, servers: int) -> Topology:
         return clos(min(GROUP, servers), ceil(servers / GROUP), CLOS_SPINES, CLOS_GBPS)
     if name in RACKS_GBPS:
         return clos(min(RACK, servers), ceil(servers / RACK), 1, RACKS_GBPS[name])
+    if name == "star":
+        return star(servers, STAR_GBPS)
     return lingjun.read(Path(name), SECTION_VII_GBPS)

@@ -2,21 +2,20 @@
 
     rank     lower is offered GPUs earlier; equal ranks go in the order of arrival. A job may take GPUs from a job of
              strictly higher rank, once that one has held them for `lease_s`
-    place    the workers, or None: wait. Returning workers is accepting them
+    place    the workers, or None: wait. It may be asked more often than it is obeyed
+    accepted the job got the workers that `place` found: what a scheduler remembers, it learns here
     move     for a running job past its lease: better workers, or None: stay. Its own GPUs are free in the offer
     arrange  which server each worker is on, worker by worker: what a collective's pattern is matched with
 
 The defaults are first come, first served without preemption: what a plain `place(job, state)` needs.
 """
 
-from collections.abc import Callable
 from math import inf
 
 from cluster.job import Job
 from cluster.offer import Offer
-from cluster.state import ClusterState, Request, Workers
-
-Placement = Callable[[Request, ClusterState], Workers | None]
+from cluster.placement import Placement
+from cluster.state import Workers
 
 
 class Scheduler:
@@ -28,6 +27,8 @@ class Scheduler:
 
     def place(self, job: Job, offer: Offer) -> Workers | None:
         raise NotImplementedError
+
+    def accepted(self, job: Job, workers: Workers, offer: Offer) -> None: ...
 
     def move(self, job: Job, workers: Workers, offer: Offer) -> Workers | None:
         return None

@@ -44,10 +44,13 @@ class Dally(Scheduler):
             if timers.accepts(tier, waited_s):
                 workers = self._on(tier, job, offer)
                 if workers is not None:
-                    if tier is not Tier.NETWORK:
-                        self.tuner.update_demand_delay(tier, waited_s, job.gpus, offer.now_s)
                     return workers
         return None
+
+    def accepted(self, job: Job, workers: Workers, offer: Offer) -> None:
+        tier = tier_of(workers, offer.state.rack_of)
+        if tier is not Tier.NETWORK:
+            self.tuner.update_demand_delay(tier, offer.now_s - job.waiting_since_s, job.gpus, offer.now_s)
 
     def move(self, job: Job, workers: Workers, offer: Offer) -> Workers | None:
         better = (tier for tier in Tier if tier < tier_of(workers, offer.state.rack_of))

@@ -6,7 +6,7 @@ but describes an impossible job is neither: that job is refused, with the reason
 """
 
 import csv
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -75,3 +75,17 @@ def whole(row: dict[str, str], column: str, least: int = 1) -> int:
     if value != int(value):
         raise ValueError(f"{column} {row[column]!r} is no whole number")
     return int(value)
+
+
+def known_model(row: dict[str, str], models: Container[str]) -> str:
+    model = row["model_name"]
+    if model not in models:
+        raise ImpossibleJob(row["job_id"], f"no model {model!r} is known")
+    return model
+
+
+def iterations(row: dict[str, str]) -> int:
+    count = whole(row, "iterations", 0)
+    if not count:
+        raise ImpossibleJob(row["job_id"], "it has 0 iterations")
+    return count

@@ -86,7 +86,9 @@ def test_what_jobs_waited_becomes_the_timer() -> None:
     dally = Dally()
     state = cluster(x={"a0": 2, "a1": 2, "b0": 3, "b1": 3})
     for waited_s in (100.0, 300.0):
-        assert dally.place(Job("j", 2), Offer(state, waited_s)) == {"a0": 2}
+        offer = Offer(state, waited_s)
+        assert dally.place(Job("j", 2), offer) == {"a0": 2}  # to be asked is not to accept
+        dally.accepted(Job("j", 2), {"a0": 2}, offer)
     state = cluster(x={"a0": 3, "a1": 3, "b0": 4, "b1": 4})
     tuned_s = dally.tuner.timers(2, 300.0).machine_s
     assert tuned_s == pytest.approx(200.0 + 2 * 2**0.5 * 100.0)

@@ -14,6 +14,7 @@ from cluster.state import Workers
 from flowcore.policy import POLICIES
 from flowcore.scenario import Pattern
 from paceline.cli import main
+from sim.policy_names import COMMUNICATIONS
 from sim.trace import ENGINES, TraceOptions, TraceRun
 from sim.traces.job import Refused, TraceJob
 from sim.workload import build_topology
@@ -65,7 +66,7 @@ def test_a_stopped_job_keeps_its_iterations_and_pays_for_the_restart(engine: str
     assert run.cluster.used_gpus == 0
 
 
-@pytest.mark.parametrize("policy", sorted(POLICIES))
+@pytest.mark.parametrize("policy", [*sorted(POLICIES), *(f"fair+{name}" for name in COMMUNICATIONS), "mlcc+srsf1"])
 def test_flows_of_a_stopped_job_leave_no_trace_in_the_network(policy: str) -> None:
     """Stopped in the middle of bursts; others go on, take over the numbers of its flows, and all end."""
     jobs = [job("a", 0.0, 4, 12), job("b", 0.25, 6, 6), job("ps", 2.05, 4, 6), job("c", 2.5, 6, 4)]
@@ -74,6 +75,8 @@ def test_flows_of_a_stopped_job_leave_no_trace_in_the_network(policy: str) -> No
     assert all(one.end_s < inf for one in run.runs.values())
     assert not run.engine.fast.members
     assert not run.engine.fast.network.live.any()
+    gating = run.engine.fast.gating
+    assert gating is None or not (gating._held or gating._computed or gating._running)
 
 
 def test_a_job_stopped_while_it_is_restored_has_lost_nothing_but_time() -> None:
