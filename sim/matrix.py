@@ -1,5 +1,6 @@
 """A sweep as a matrix: placements down, policies across, the mean JCT of the seeds in each cell."""
 
+from math import isnan
 from pathlib import Path
 from statistics import fmean
 
@@ -46,7 +47,8 @@ def draw(rows: list[Row], path: Path) -> None:
         axes.imshow(ratios, cmap="Blues", vmin=1.0, vmax=2.0, aspect="auto")
         for y, of_row in enumerate(ratios):
             for x, ratio in enumerate(of_row):
-                axes.text(x, y, f"{ratio:.2f}", ha="center", va="center", color="white" if ratio > 1.6 else INK, size=8)
+                label = "" if isnan(ratio) else f"{ratio:.2f}"
+                axes.text(x, y, label, ha="center", va="center", color="white" if ratio > 1.6 else INK, size=8)
         axes.set_xticks(range(len(policies)), policies, rotation=20, ha="right")
         axes.set_yticks(range(len(placements)), placements)
         axes.set_title(f"{trace}: mean JCT, 1 is {best_s:.0f} s", color=INK, size=10)
