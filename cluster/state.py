@@ -4,6 +4,7 @@ Law: 0 ≤ free ≤ gpus_per_server on every server, and what a job takes is wha
 """
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from random import Random
 
@@ -25,9 +26,16 @@ class ClusterState:
     placed: dict[str, Workers] = field(default_factory=dict)
     used_gpus: int = 0
     used_servers: int = 0  # those with at least one GPU taken
+    remaining_s: dict[str, float] = field(default_factory=dict)  # what placed jobs still need, where it is known
 
     def __post_init__(self) -> None:
         self.free = dict.fromkeys(self.rack_of, self.gpus_per_server)
+
+    def copy(self) -> "ClusterState":
+        """To try something out on."""
+        other = copy(self)
+        other.free, other.placed = dict(self.free), dict(self.placed)
+        return other
 
     @property
     def free_gpus(self) -> int:
@@ -53,6 +61,26 @@ class ClusterState:
             self.free[server] += gpus
             self.used_gpus -= gpus
             self.used_servers -= self.free[server] == self.gpus_per_server
+
+    def open_gpus(self) -> list[tuple[float, str]]:
+        """The load in seconds and the server of every GPU that can take a job."""
+        return [(0.0, server) for server, free in self.free.items() for _ in range(free)]
+
+    def server_loads_s(self) -> dict[str, float]:
+        """Σ over a server's GPUs of what their jobs still need; of a job that is not known, a second."""
+        loads_s = dict.fromkeys(self.rack_of, 0.0)
+        for job, workers in self.placed.items():
+            for server, gpus in workers.items():
+                loads_s[server] += gpus * self.remaining_s.get(job, 1.0)
+        return loads_s
+
+
+def gather(servers: list[str]) -> Workers:
+    """One GPU of each server named, as often as it is named."""
+    workers: Workers = {}
+    for server in servers:
+        workers[server] = workers.get(server, 0) + 1
+    return workers
 
 
 def fill(servers: list[str], gpus: int, free: Workers) -> Workers | None:

@@ -18,6 +18,7 @@ from paceline import (
     __version__,
     bench_commands,
     certs_commands,
+    cluster_commands,
     demo,
     host_commands,
     sim_commands,
@@ -57,7 +58,8 @@ def build_parser() -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"paceline {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    groups = (demo, sim_commands, bench_commands, shim_commands, host_commands, switch_commands, certs_commands)
+    groups = (demo, sim_commands, cluster_commands, bench_commands, shim_commands, host_commands, switch_commands)
+    groups += (certs_commands,)
     for group in groups:
         group.add_parser(commands)
     return parser

@@ -26,7 +26,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
     """The first column is names, the others are numbers."""
     table = Table(title=title, title_justify="left", title_style="bold")
     for index, column in enumerate(columns):
-        table.add_column(column, justify="left" if index == 0 else "right")
+        table.add_column(column, justify="left" if index == 0 else "right", overflow="fold")
     for row in rows:
         table.add_row(*row)
     # No markup: job names come from files and may contain brackets.

@@ -7,6 +7,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from flowcore.fields import printable
 from paceline.arguments import CommandError, add_json, integer, number, policy_name, seed
 
 FORMATS = ("muri", "philly", "tiresias", "generated")
@@ -33,15 +34,32 @@ def add_trace(commands: Any) -> None:
     parser.add_argument("--format", choices=FORMATS, required=True, help="of the trace")
     parser.add_argument("--servers", metavar="N", type=integer(1, MOST_SERVERS), required=True)
     parser.add_argument("--gpus-per-server", metavar="M", type=integer(1, 1024), default=8, help="default: 8")
-    parser.add_argument("--placement", metavar="PL", type=placement_name, default="random", help="default: random")
-    parser.add_argument("--policy", metavar="P", type=policy_name, required=True, help="such as paceline")
+    parser.add_argument(
+        "--placement",
+        metavar="PL",
+        type=placement_name,
+        default="random",
+        help="such as lwf, or lwf+cassini to rank its candidates (default: random)",
+    )
+    parser.add_argument(
+        "--policy",
+        metavar="P",
+        type=gated_policy_name,
+        required=True,
+        help="flow policy, or with what holds jobs back: paceline, fair+cassini, fair-penalty+adadual",
+    )
+    parser.add_argument("--order", choices=("arrival", "srsf"), default="arrival", help="of those who wait")
+    parser.add_argument(
+        "--jobs-per-gpu", metavar="N", type=integer(1, 64), default=1, help="that share it in turn (default: 1)"
+    )
     parser.add_argument("--jobs", metavar="N", type=integer(1, 10**9), help="only the first N to arrive")
     parser.add_argument("--seed", metavar="N", type=seed, default=1, help="default: 1")
     parser.add_argument(
         "--topology",
         metavar="T",
         default="section-vii",
-        help="section-vii, clos, or a file of hosts with columns ip,DSW,PSW,ASW (default: section-vii)",
+        help="section-vii, clos, star, dally, dally-10g, titan, or a file of hosts with columns ip,DSW,PSW,ASW"
+        " (default: section-vii)",
     )
     parser.add_argument("--tensors", metavar="FILE", type=Path, help="sizes per tensor: {model: [MB, …]}")
     parser.add_argument("--stragglers", metavar="FILE", type=Path, help="measured mini-batch times of workers")
@@ -59,6 +77,18 @@ def add_trace(commands: Any) -> None:
     parser.add_argument(
         "--step-ms", metavar="MS", type=number(0.01, 1000.0), default=5.0, help="shortest step (default: 5)"
     )
+    parser.add_argument(
+        "--engine",
+        choices=("fast", "analytic", "analytic-table"),
+        default="fast",
+        help="flows, or iteration times computed from the links or from Table I of Dally (default: fast)",
+    )
+    parser.add_argument(
+        "--collective", choices=("ring", "halving-doubling"), default="ring", help="for analytic, Titan (default: ring)"
+    )
+    parser.add_argument(
+        "--restore-s", metavar="S", type=number(0.0, LARGEST_S), default=60.0, help="after preemption (default: 60)"
+    )
     add_json(parser)
     parser.set_defaults(run=run_trace)
 
@@ -66,7 +96,7 @@ def add_trace(commands: Any) -> None:
 def add_sweep(commands: Any) -> None:
     parser = commands.add_parser(
         "sweep",
-        help="policies × seeds × loads over traces",
+        help="policies × placements × seeds × loads over traces",
         description=(
             "Run everything a sweep file asks for and keep one JSON line per run. Interrupted and started again,\n"
             "it does what is missing. --engine ray uses the cluster that RAY_ADDRESS names, or this machine."
@@ -76,6 +106,7 @@ def add_sweep(commands: Any) -> None:
     parser.add_argument("file", metavar="FILE", type=Path, help="sweep (TOML)")
     parser.add_argument("--engine", choices=("local", "ray"), default="local", help="default: local")
     parser.add_argument("--results", metavar="OUT.jsonl", type=Path, help="default: out/NAME.jsonl")
+    parser.add_argument("--seeds", metavar="N", type=integer(1, 1000), help="1 to N, instead of the file's")
     parser.add_argument(
         "--processes", metavar="N", type=integer(1, 1024), default=os.cpu_count(), help="default: one per CPU"
     )
@@ -91,7 +122,16 @@ def add_compare(commands: Any) -> None:
         epilog="example: paceline sim compare out/sweep.jsonl --figure out/sweep.png",
     )
     parser.add_argument("results", metavar="RESULTS", type=Path, help="JSON lines of paceline sim sweep")
-    parser.add_argument("--figure", metavar="OUT.png", type=Path, help="draw the distributions")
+    parser.add_argument(
+        "--against", metavar="P", default="paceline", help="whose gain over the others to show (default: paceline)"
+    )
+    parser.add_argument("--figure", metavar="OUT.png", type=Path, help="draw the distributions, or the matrix")
+    parser.add_argument(
+        "--by",
+        choices=("policy", "placement", "matrix"),
+        default="policy",
+        help="what to compare; matrix: placements down, policies across (default: policy)",
+    )
     add_json(parser)
     parser.set_defaults(run=run_compare)
 
@@ -101,7 +141,7 @@ def run_sweep(args: argparse.Namespace) -> int:
     from paceline.provenance import provenance
     from sim import sweep
 
-    runs = sweep.read_sweep(args.file)
+    runs = sweep.read_sweep(args.file, tuple(range(1, args.seeds + 1)) if args.seeds else ())
     results = args.results or Path("out") / f"{args.file.stem}.jsonl"
     results.parent.mkdir(parents=True, exist_ok=True)
     todo = sweep.missing(runs, sweep.read_rows(results))
@@ -117,11 +157,12 @@ def run_sweep(args: argparse.Namespace) -> int:
     if args.json:
         print_json({"runs": kept, "results": str(results), "done_now": len(todo)} | origin)
         return 0
-    columns = ("trace", "policy", "seed", "load", "mean JCT s", "wall s")
+    columns = ("trace", "policy", "placement", "seed", "load", "mean JCT s", "wall s")
     lines = [
         (
             row["run"]["trace"]["file"],
             row["policy"],
+            row["placement"],
             str(row["seed"]),
             f"{row['run']['load']:g}",
             _s(row["mean_jct_s"]),
@@ -141,7 +182,7 @@ def _s(value: float | None) -> str:
 def run_compare(args: argparse.Namespace) -> int:
     from paceline.console import print_json, print_table
     from paceline.provenance import provenance
-    from sim import trace_figure
+    from sim import matrix, placement_table, policy_table, trace_figure
     from sim.figure import FigureError, require_figures
     from sim.sweep import read_rows
 
@@ -153,26 +194,41 @@ def run_compare(args: argparse.Namespace) -> int:
             require_figures(args.figure)
         except FigureError as error:
             raise CommandError(str(error)) from None
-        trace_figure.draw(rows, args.figure)
-    tables = {trace: trace_figure.table(policies) for trace, policies in trace_figure.by_trace(rows).items()}
+        (matrix if args.by == "matrix" else trace_figure).draw(rows, args.figure)
+    if args.by == "policy":
+        tables = policy_table.tables(rows, args.against)
+    else:
+        tables = placement_table.tables(rows) if args.by == "placement" else matrix.tables(rows)
     if args.json:
-        columns = trace_figure.COLUMNS
         named = {
-            trace: [dict(zip(columns, line, strict=True)) for line in lines] for trace, lines in tables.items()
+            title: [dict(zip(columns, line, strict=True)) for line in lines]
+            for title, (columns, lines) in tables.items()
         }
         print_json({"tables": named, "figure": str(args.figure) if args.figure else None} | provenance())
         return 0
-    for trace, lines in tables.items():
-        print_table(trace, trace_figure.COLUMNS, lines)
+    for title, (columns, lines) in tables.items():
+        print_table(title, columns, lines)
     return 0
 
 
 def placement_name(text: str) -> str:
-    from cluster.placement import PLACEMENTS
+    from cluster.schedulers import NAMES, OWN
 
-    if text in PLACEMENTS:
+    if text in NAMES:
         return text
-    raise argparse.ArgumentTypeError(f"no placement {text!r}; expected one of {', '.join(PLACEMENTS)}")
+    known = f"expected one of {', '.join(OWN)}, or one of them with +cassini"
+    raise argparse.ArgumentTypeError(f"no placement {text!r}; {known}")
+
+
+def gated_policy_name(text: str) -> str:
+    from sim.policy_names import COMMUNICATIONS, POLICY_NAMES
+
+    if text in POLICY_NAMES:
+        return text
+    if "+" not in text:
+        return policy_name(text)
+    known = f"expected a flow policy, a plus and one of {', '.join(COMMUNICATIONS)}"
+    raise argparse.ArgumentTypeError(f"no policy {text!r}; {known}")
 
 
 def run_trace(args: argparse.Namespace) -> int:
@@ -185,20 +241,17 @@ def run_trace(args: argparse.Namespace) -> int:
     from sim.workload import build_topology, read_jobs
 
     profiles = read_tensors(args.tensors) if args.tensors else PROFILES
-    trace = read_jobs(
-        args.file, args.format, profiles, args.seed, skip_bad=args.bad_lines == "skip", most=args.jobs
-    )
+    trace = read_jobs(args.file, args.format, profiles, args.seed, skip_bad=args.bad_lines == "skip", most=args.jobs)
     topology = build_topology(args.topology, args.servers)
     if len(topology.hosts) < args.servers:
         raise CommandError(f"{args.topology} has {len(topology.hosts)} hosts, not {args.servers}")
-    largest = max(job.gpus for job in trace.items)
-    if largest > args.servers * args.gpus_per_server:
-        raise CommandError(f"a job wants {largest} GPUs of {args.servers} × {args.gpus_per_server}")
     options = TraceOptions(
         servers=args.servers,
         gpus_per_server=args.gpus_per_server,
         placement=args.placement,
         policy=args.policy,
+        order=args.order,
+        jobs_per_gpu=args.jobs_per_gpu,
         seed=args.seed,
         jitter=args.jitter,
         stragglers=stragglers.read(args.stragglers) if args.stragglers else (),
@@ -206,9 +259,13 @@ def run_trace(args: argparse.Namespace) -> int:
         sample_s=args.sample_s or inf,
         until_s=args.until_s,
         step_ms=args.step_ms,
+        engine=args.engine,
+        collective=args.collective,
+        restore_s=args.restore_s,
     )
     started_s = perf_counter()
-    run = TraceRun(topology, options)
+    run = TraceRun(topology, options, profiles)
+    run.refused += trace.refused
     with progress_bar() as bar:
         task = bar.add_task(f"{len(trace.items)} jobs", total=len(trace.items))
         run.run(trace.items, lambda now_s, done: bar.update(task, completed=done))
@@ -224,4 +281,6 @@ def run_trace(args: argparse.Namespace) -> int:
     print_table(title, ("", ""), rows)
     if trace.skipped:
         print(f"{trace.skipped} lines skipped")
+    for refused in run.refused:
+        print(printable(f"refused {refused.job}: {refused.reason}"))
     return 0

@@ -1,4 +1,4 @@
-"""Many runs over traces: policies × seeds × loads × traces, on this machine's cores or on a Ray cluster.
+"""Many runs over traces: policies × placements × cluster sizes × seeds × loads, on this machine's cores or on Ray.
 
 Law: a finished run is never lost and never done twice. Every row carries what it is a run of and is on disk before
 the next is counted; running a sweep again does what is missing. A line that was cut off by an interruption is no row.
@@ -15,11 +15,14 @@ from math import inf
 from multiprocessing import get_context
 from pathlib import Path
 from time import perf_counter
+from typing import TypeVar
 
-from cluster.placement import PLACEMENTS
+from cluster.collectives import COLLECTIVES
+from cluster.schedulers import NAMES, ORDERS
 from flowcore.fields import (
     Field,
     InputError,
+    Reader,
     Value,
     integer,
     list_of,
@@ -28,12 +31,14 @@ from flowcore.fields import (
     printable_name,
     read_table,
 )
-from flowcore.policy import POLICIES
 from sim import results
+from sim.policy_names import POLICY_NAMES
 from sim.profiles import PROFILES
 from sim.results import Row
-from sim.trace import TraceOptions, TraceRun
+from sim.trace import ENGINES, TraceOptions, TraceRun
 from sim.workload import FORMATS, build_topology, read_jobs
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +60,18 @@ class SweepRun:
     servers: int
     gpus_per_server: int
     placement: str
+    order: str
+    jobs_per_gpu: int
     topology: str
+    engine: str
+    collective: str
     jitter: float
     sample_s: float
     step_ms: float
     longest_iterations: int | None  # of a job; weeks of trace in an hour of simulation
 
 
-def read_sweep(path: Path) -> tuple[SweepRun, ...]:
+def read_sweep(path: Path, seeds: tuple[int, ...] = ()) -> tuple[SweepRun, ...]:
     """Every run of a sweep, in a fixed order. Trace files are named relative to the sweep's."""
     try:
         root = Value(str(path), "", tomllib.loads(path.read_text(encoding="utf-8")))
@@ -72,10 +81,12 @@ def read_sweep(path: Path) -> tuple[SweepRun, ...]:
     traces = [replace(trace, file=str(path.parent / trace.file)) for trace in top["trace"]]
     common = {key: top[key] for key in _COMMON}
     return tuple(
-        SweepRun(trace=trace, policy=policy, seed=seed, load=load, **common)
+        SweepRun(trace=trace, policy=policy, placement=placement, servers=servers, seed=seed, load=load, **common)
         for trace in traces
         for load in top["loads"]
-        for seed in top["seeds"]
+        for seed in seeds or top["seeds"]
+        for servers in top["servers"]
+        for placement in top["placement"]
         for policy in top["policies"]
     )
 
@@ -90,10 +101,18 @@ def _trace(value: Value) -> TraceFile:
     return TraceFile(**read_table(value, fields))
 
 
+def _one_or_more(reader: Reader[T], what: str) -> Reader[tuple[T, ...]]:
+    """A value, or a list of different ones."""
+    several = list_of(reader, what, distinct=True)
+    return lambda value: several(value) if isinstance(value.found, list) else (reader(value),)
+
+
 _COMMON = {
-    "servers": Field(integer(1, 100_000)),
     "gpus_per_server": Field(integer(1, 1024), 8),
-    "placement": Field(one_of(*PLACEMENTS), "random"),
+    "engine": Field(one_of(*ENGINES), "fast"),
+    "collective": Field(one_of(*COLLECTIVES), "ring"),
+    "order": Field(one_of(*ORDERS), "arrival"),
+    "jobs_per_gpu": Field(integer(1, 64), 1),
     "topology": Field(printable_name, "section-vii"),
     "jitter": Field(number_from(0.0, 0.99), 0.03),
     "sample_s": Field(number_from(0.0, 1e9), 20.0),
@@ -101,7 +120,9 @@ _COMMON = {
     "longest_iterations": Field(integer(1, 10**9), None),
 }
 _FIELDS = _COMMON | {
-    "policies": Field(list_of(one_of(*POLICIES), "policies", distinct=True)),
+    "servers": Field(_one_or_more(integer(1, 100_000), "numbers of servers")),
+    "placement": Field(_one_or_more(one_of(*NAMES), "placements"), ("random",)),
+    "policies": Field(list_of(one_of(*POLICY_NAMES), "policies", distinct=True)),
     "seeds": Field(list_of(integer(0, 2**63 - 1), "seeds", distinct=True), (1,)),
     "loads": Field(list_of(number_from(1e-3, 1e3), "loads", distinct=True), (1.0,)),
     "trace": Field(list_of(_trace, "[[trace]] tables")),
@@ -125,7 +146,12 @@ def perform(run: SweepRun) -> Row:
         servers=run.servers,
         gpus_per_server=run.gpus_per_server,
         placement=run.placement,
+        engine=run.engine,
+        collective=run.collective,
         policy=run.policy,
+        order=run.order,
+        jobs_per_gpu=run.jobs_per_gpu,
+        backfill=run.order != "arrival",
         seed=run.seed,
         jitter=run.jitter,
         sample_s=run.sample_s or inf,
@@ -133,6 +159,7 @@ def perform(run: SweepRun) -> Row:
     )
     simulated = TraceRun(build_topology(run.topology, run.servers), options)
     simulated.run(jobs)
+    simulated.refused += trace.refused
     return {"run": identity(run)} | results.row(simulated, perf_counter() - started_s)
 
 

@@ -1,50 +1,10 @@
-"""A sweep as people compare it: a table per trace, and the distributions of Fig. 15 of the paper."""
+"""A sweep by policy as a figure: the distributions of Fig. 15 of the paper."""
 
 from pathlib import Path
 from statistics import fmean
 
 from sim.figure import COLORS, INK
 from sim.results import Row
-
-YARDSTICK = "paceline"
-COLUMNS = ("policy", "runs", "mean JCT s", "p99 JCT s", "paceline is", "exchange", "contention", "settlement p90 µs")
-
-
-def by_trace(rows: list[Row]) -> dict[str, dict[str, list[Row]]]:
-    """Rows by trace and policy."""
-    tables: dict[str, dict[str, list[Row]]] = {}
-    for row in rows:
-        run = row["run"]
-        load = f", load {run['load']:g}" if run["load"] != 1.0 else ""
-        tables.setdefault(f"{run['trace']['file']}{load}", {}).setdefault(str(row["policy"]), []).append(row)
-    return tables
-
-
-def table(policies: dict[str, list[Row]]) -> list[tuple[str, ...]]:
-    """How much shorter the mean JCT is under the yardstick, over the seeds that both have."""
-    lines = []
-    for policy, rows in policies.items():
-        shared = [(mine, own) for mine in policies.get(YARDSTICK, []) for own in rows if mine["seed"] == own["seed"]]
-        gain = fmean(1.0 - mine["mean_jct_s"] / own["mean_jct_s"] for mine, own in shared) if shared else None
-        lines.append(
-            (
-                policy,
-                str(len(rows)),
-                f"{fmean(row['mean_jct_s'] for row in rows):.1f}",
-                f"{fmean(row['p99_jct_s'] for row in rows):.1f}",
-                "" if gain is None or policy == YARDSTICK else f"{100 * gain:+.1f} % shorter",
-                _percent([row["network"]["exchange_share"] for row in rows]),
-                _percent([row["network"]["contention_share"] for row in rows]),
-                f"{fmean(row['settle_us']['p90'] for row in rows):.0f}",
-            )
-        )
-    return lines
-
-
-def _percent(shares: list[float | None]) -> str:
-    known = [share for share in shares if share is not None]
-    return f"{100 * fmean(known):.0f} %" if known else ""
-
 
 PANELS = (
     ("jct_cdf_s", "job completion time, s", "log"),
@@ -61,7 +21,7 @@ def draw(rows: list[Row], path: Path) -> None:
     policies = list(dict.fromkeys(str(row["policy"]) for row in rows))
     for axes, (key, label, scale) in zip(figure.subplots(1, len(PANELS)), PANELS, strict=True):
         for number, policy in enumerate(policies):
-            curves = [row[key] for row in rows if row["policy"] == policy and row[key]]
+            curves = [row[key] for row in rows if row["policy"] == policy and row.get(key)]
             if curves:
                 quantiles = [fmean(curve[point] for curve in curves) for point in range(len(curves[0]))]
                 shares = [point / (len(quantiles) - 1) for point in range(len(quantiles))]

@@ -5,7 +5,7 @@ A new one is one file here and one line below.
 
 from collections.abc import Callable
 
-from cluster.placement import first_fit, least_loaded, scattered
+from cluster.placement import first_fit, least_loaded, lwf, scattered
 from cluster.state import ClusterState, Request, Workers
 
 Placement = Callable[[Request, ClusterState], Workers | None]
@@ -14,6 +14,7 @@ PLACEMENTS: dict[str, Placement] = {
     "random": scattered.place,
     "first-fit": first_fit.place,
     "list": least_loaded.place,
+    "lwf": lwf.place,
 }
 
 __all__ = ["PLACEMENTS", "Placement"]

@@ -1,7 +1,12 @@
-"""list: list scheduling (LS in Ada-SRSF, §V): the servers with the most free GPUs first, each filled in turn."""
+"""list: list scheduling (LS in Ada-SRSF, §V): the GPUs with the least load, wherever they are.
 
-from cluster.state import ClusterState, Request, Workers, fill
+Where loads are equal, as they are where nobody shares a GPU, those of the least loaded server first.
+"""
+
+from cluster.state import ClusterState, Request, Workers, gather
 
 
 def place(job: Request, state: ClusterState) -> Workers | None:
-    return fill(sorted(state.free, key=lambda server: -state.free[server]), job.gpus, state.free)
+    loads_s = state.server_loads_s()
+    gpus = sorted(state.open_gpus(), key=lambda gpu: (gpu[0], loads_s[gpu[1]]))
+    return gather([server for _, server in gpus[: job.gpus]]) if len(gpus) >= job.gpus else None

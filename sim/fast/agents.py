@@ -59,6 +59,8 @@ class AgentControl:
             self._tell(host, JobJoined(job.spec.name, flows, feeds), now_ns)
 
     def left(self, member: Member, now_ns: int) -> None:
+        for number in member.numbers.tolist():  # of a job that is stopped, some may be under way
+            self._live_on[self._network.flow(number).source].pop(number, None)
         for host in member.job.hosts:
             self._tell(host, JobLeft(member.job.spec.name), now_ns)
 

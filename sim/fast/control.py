@@ -5,10 +5,11 @@ with an arbiter         arbitrated.py: one pass over arrays per settlement, the 
 any other               agents.py: the host agents themselves, with one switch for all links
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from cluster.shared import Gpu
 from flowcore.borrowing import Ints
 from flowcore.policy.arbitrated import Arbitrated
 from flowcore.policy.base import Policy
@@ -19,13 +20,15 @@ from sim.jobs import TrainingJob
 NEVER_NS = 2**62
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Member:
     """A job in the network."""
 
     job: TrainingJob
     index: int  # its number in the network's `job` column
     numbers: Ints  # of its flows
+    gpus: int = 1
+    shared_gpus: Mapping[str, tuple[Gpu, ...]] = field(default_factory=dict)  # by worker; none: GPUs of its own
 
 
 class Control(Protocol):

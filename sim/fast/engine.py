@@ -4,14 +4,16 @@ A step ends when something happens, but is never shorter than `step_ns` while by
 skipped. What happens inside a step keeps its exact time: a flow's end, and so the compute phase it starts, are not
 rounded to steps. What is rounded is when rates change. sim.engine is the reference: a test holds the two together.
 
-Jobs may come at any time (`start`); `finished` is called when one is through.
+Jobs may come at any time (`start`); `finished` is called when one is through. A policy such as fair+adadual holds
+exchanges back (gating.py); jobs may share GPUs (gpus.py).
 """
 
 import heapq
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import count
 
+from cluster.shared import Gpu
 from flowcore.patterns import FlowId, FlowSpec, Role
 from flowcore.policy import POLICIES
 from flowcore.policy.arbitrated import Arbitrated
@@ -21,8 +23,11 @@ from flowcore.topology import Topology
 from flowcore.units import bps_from_gbps, ns_from_ms, ns_from_s
 from sim.engine import DEFAULT_LATENCY_MS
 from sim.fast.control import Control, Member, Surroundings, control_for
+from sim.fast.gating import Flows, gating_for, service_s
+from sim.fast.gpus import SharedGpus
 from sim.fast.network import COARSE_STEP_NS, ArrayNetwork
 from sim.jobs import TrainingJob, Worker
+from sim.policy_names import parts
 
 # Plans are made to end with their slot: a flow that is a fraction of a millisecond late loses the next slot as well.
 EXACT_STEP_MS = 0.01
@@ -39,7 +44,8 @@ class FastSimulation:
         step_ms: float | None = None,  # None: longer with more flows
         finished: Callable[[TrainingJob], None] | None = None,
     ) -> None:
-        chosen = POLICIES[policy]()
+        flow_policy, communication = parts(policy)
+        chosen = POLICIES[flow_policy]()
         if step_ms is None and chosen.paced and not isinstance(chosen, Arbitrated):
             step_ms = EXACT_STEP_MS
         self.now_ns = 0
@@ -52,6 +58,8 @@ class FastSimulation:
         )
         around = Surroundings(chosen, clock, self.network, ns_from_ms(latency_ms), self.at)
         self.control: Control = control_for(around)
+        self.gating = gating_for(communication, self.network, self.at, self._send)
+        self._gpus = SharedGpus(self.at)
         self.steps = 0
         self.flow_steps = 0  # Σ over steps of the flows that were sending
         self.interrupted = False  # set it to make `run` return after the present step
@@ -90,23 +98,65 @@ class FastSimulation:
 
     # ---- Jobs ----
 
-    def start(self, job: TrainingJob) -> None:
+    def start(
+        self, job: TrainingJob, gpus: int = 1, shared_gpus: Mapping[str, tuple[Gpu, ...]] | None = None
+    ) -> None:
         name = job.spec.name
         index = next(self._indices)
-        member = self.members[name] = Member(job, index, self.network.add(job.flows, index))
+        numbers = self.network.add(job.flows, index)
+        member = self.members[name] = Member(job, index, numbers, gpus, shared_gpus or {})
         self.control.joined(member, self.now_ns)
         for worker in job.workers.values():
             self._compute(member, worker)
 
+    def stop(self, name: str) -> int:
+        """Take a job out, in the middle of whatever it does; the iterations it finished."""
+        finished = self.iterations_done(name)
+        self._leave(self.members[name])
+        return finished
+
+    def iterations_done(self, name: str) -> int:
+        """Those a driver skipped count too."""
+        job = self.members[name].job
+        return len(job.iteration_ends_ns) + (job.spec.iterations or 0) - (job.goal or 0)
+
+    def _leave(self, member: Member) -> None:
+        name = member.job.spec.name
+        del self.members[name]
+        self.control.left(member, self.now_ns)
+        self.network.remove(name, member.numbers)
+        if self.gating is not None:
+            self.gating.left(member)
+
     def _compute(self, member: Member, worker: Worker) -> None:
         if member.job.goal is None or worker.iteration < member.job.goal:
-            done_ns = self.now_ns + member.job.compute_ns(worker)
-            self.at(done_ns, lambda: self._computed(member, worker))
+            lasts_ns = member.job.compute_ns(worker)
+
+            def computed() -> None:
+                self._computed(member, worker)
+
+            if member.shared_gpus:
+                gpus = member.shared_gpus[worker.host]
+                self._gpus.compute(gpus, lasts_ns, service_s(member), self.now_ns, computed)
+            else:
+                self.at(self.now_ns + lasts_ns, computed)
 
     def _computed(self, member: Member, worker: Worker) -> None:
+        if self.members.get(member.job.spec.name) is not member:
+            return  # it was stopped while it computed
+        flows = list(member.job.computed(worker))
+        if self.gating is None or len(member.job.hosts) == 1:
+            self._send(member, flows)
+        else:
+            self.gating.computed(member, flows, self.now_ns)
+
+    def _send(self, member: Member, flows: Flows) -> None:
         started: dict[int, list[int]] = {}
-        for flow, iteration in list(member.job.computed(worker)):
+        for flow, iteration in flows:
             number = self.network.numbers[flow]
+            if not self.network.size[number]:
+                self._flow_done(number)  # a job on one server has nothing to say to itself
+                continue
             self.network.start(number)
             if not flow.local:
                 started.setdefault(iteration, []).append(number)
@@ -118,15 +168,15 @@ class FastSimulation:
         member = self.members[flow.job]
         if not flow.local:
             self.control.done(member, number, self.now_ns)
+        if self.gating is not None and self.network.size[number]:
+            self.gating.flow_done(member, self.now_ns)
         for through in list(member.job.flow_done(flow, self.now_ns)):
             host = through.host if isinstance(through, Worker) else through
             self.control.iteration_ended(member, host, self.now_ns)
             if isinstance(through, Worker):
                 self._compute(member, through)
         if member.job.finished:
-            del self.members[flow.job]
-            self.control.left(member, self.now_ns)
-            self.network.remove(flow.job, member.numbers)
+            self._leave(member)
             self._finished(member.job)
 
     # ---- Cross traffic ----

@@ -25,6 +25,14 @@ class TraceJob:
     pattern: Pattern = Pattern.ALLREDUCE
 
 
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A job that can never run, and why."""
+
+    job: str
+    reason: str
+
+
 def exchange_s(model_mb: float, gpus: int) -> float:
     """How long a ring all-reduce takes at the reference speed with nobody else."""
     return 2 * (gpus - 1) / gpus * bytes_from_mb(model_mb) * 8 / bps_from_gbps(REFERENCE_GBPS)

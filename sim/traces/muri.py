@@ -7,16 +7,14 @@ from pathlib import Path
 
 from sim.profiles import Profiles
 from sim.traces.job import LEAST_COMPUTE, TraceJob
-from sim.traces.lines import Lines, number, read_lines, whole
+from sim.traces.lines import Lines, iterations, known_model, number, read_lines, whole
 
 COLUMNS = ("job_id", "num_gpu", "submit_time", "iterations", "model_name", "iteration_time", "resource_time_2")
 
 
 def read(path: Path, profiles: Profiles, seed: int, *, skip_bad: bool) -> Lines[TraceJob]:
     def job(row: dict[str, str]) -> TraceJob:
-        model = row["model_name"]
-        if model not in profiles:
-            raise ValueError(f"no model {model!r} is known")
+        model = known_model(row, profiles)
         iteration_s = number(row, "iteration_time", 1e-3) / 1e3
         network_s = number(row, "resource_time_2") / 1e3
         return TraceJob(
@@ -26,7 +24,7 @@ def read(path: Path, profiles: Profiles, seed: int, *, skip_bad: bool) -> Lines[
             model=model,
             model_mb=profiles[model].size_mb,
             compute_s=max(iteration_s - network_s, LEAST_COMPUTE * iteration_s),
-            iterations=whole(row, "iterations"),
+            iterations=iterations(row),
         )
 
     return read_lines(path, COLUMNS, job, skip_bad=skip_bad)

@@ -4,18 +4,16 @@ from pathlib import Path
 
 from sim.profiles import Profiles
 from sim.traces.job import TraceJob, compute_of
-from sim.traces.lines import Lines, number, read_lines, whole
+from sim.traces.lines import Lines, iterations, known_model, number, read_lines, whole
 
 COLUMNS = ("job_id", "num_gpu", "submit_time", "iterations", "model_name", "duration")
 
 
 def read(path: Path, profiles: Profiles, seed: int, *, skip_bad: bool) -> Lines[TraceJob]:
     def job(row: dict[str, str]) -> TraceJob:
-        model = row["model_name"]
-        if model not in profiles:
-            raise ValueError(f"no model {model!r} is known")
-        gpus, iterations = whole(row, "num_gpu"), whole(row, "iterations")
-        iteration_s = number(row, "duration", 1e-3) / iterations
+        model = known_model(row, profiles)
+        gpus, count = whole(row, "num_gpu"), iterations(row)
+        iteration_s = number(row, "duration", 1e-3) / count
         return TraceJob(
             name=row["job_id"],
             arrival_s=number(row, "submit_time"),
@@ -23,7 +21,7 @@ def read(path: Path, profiles: Profiles, seed: int, *, skip_bad: bool) -> Lines[
             model=model,
             model_mb=profiles[model].size_mb,
             compute_s=compute_of(iteration_s, profiles[model], gpus),
-            iterations=iterations,
+            iterations=count,
         )
 
     return read_lines(path, COLUMNS, job, skip_bad=skip_bad)

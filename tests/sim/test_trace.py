@@ -4,11 +4,14 @@ from math import inf
 
 import pytest
 
+from cluster.schedulers import NAMES
+from flowcore.fields import InputError
 from flowcore.policy import POLICIES
 from flowcore.scenario import Pattern
+from sim.policy_names import POLICY_NAMES, parts
 from sim.results import row
 from sim.trace import TraceOptions, TraceRun
-from sim.traces.job import TraceJob
+from sim.traces.job import Refused, TraceJob
 from sim.workload import build_topology
 
 
@@ -47,7 +50,7 @@ def test_skipping_ahead_changes_little_and_saves_much() -> None:
     exact, skipped = simulated(jobs, sample_s=inf), simulated(jobs, sample_s=10.0)
     for name in ("a", "b"):
         assert skipped.runs[name].end_s == pytest.approx(exact.runs[name].end_s, rel=0.05)
-    assert skipped.engine.steps < exact.engine.steps / 3
+    assert skipped.engine.fast.steps < exact.engine.fast.steps / 3
 
 
 def test_the_row_has_what_was_promised() -> None:
@@ -57,3 +60,48 @@ def test_the_row_has_what_was_promised() -> None:
     for key in ("mean_jct_s", "median_jct_s", "p95_jct_s", "p99_jct_s", "makespan_s", "machines_used_mean"):
         assert found[key] > 0.0
     assert {"fragmentation_mean", "wall_s", "simulated_s"} <= found.keys()
+
+
+def test_an_impossible_job_is_refused_with_a_reason_and_the_others_run() -> None:
+    run = simulated([job("a", 4, 5), job("huge", 13, 5), job("idle", 1, 0), job("b", 1, 5)])
+    assert run.refused == [Refused("huge", "it asks for 13 GPUs of 12"), Refused("idle", "it has 0 iterations")]
+    assert row(run, 1.0)["jobs_finished"] == 2
+    assert row(simulated([job("huge", 13, 5)]), 1.0)["jobs_finished"] == 0
+
+
+@pytest.mark.parametrize("policy", ["fair", "fair-penalty+adadual", "paceline+srsf1", "fair+cassini", "mlcc"])
+def test_jobs_that_share_gpus_take_turns_computing(policy: str) -> None:
+    """Three single jobs on one GPU need the time of all three, the one that needs least first; rings get through."""
+    singles = [job("long", 1, 30), job("short", 1, 10), job("middle", 1, 20)]
+    alone = TraceOptions(
+        servers=1, gpus_per_server=1, jobs_per_gpu=3, order="srsf", backfill=True, policy=policy, jitter=0.0
+    )
+    run = TraceRun(build_topology("star", 1), alone)
+    run.run(singles)
+    ends_s = {name: one.end_s for name, one in run.runs.items()}
+    assert sorted(ends_s, key=ends_s.__getitem__) == ["short", "middle", "long"]
+    assert ends_s["long"] == pytest.approx(60 * 0.2, rel=0.02)
+    rings = [job(f"r{n}", 3 + n % 3, 5, arrival_s=0.2 * n) for n in range(8)]
+    shared = simulated(rings, policy=policy, jobs_per_gpu=3, placement="lwf", order="srsf", backfill=True)
+    assert all(one.end_s < inf for one in shared.runs.values())
+    assert shared.cluster.used_gpus == shared.cluster.used_servers == 0
+
+
+@pytest.mark.parametrize("placement", NAMES)
+def test_every_scheduler_goes_with_cassini(placement: str) -> None:
+    jobs = [job(f"r{n}", 3, 4, arrival_s=0.2 * n) for n in range(6)]
+    run = simulated(jobs, placement=placement, policy="fair+cassini")
+    assert all(one.end_s < inf for one in run.runs.values())
+
+
+def test_names_of_policies() -> None:
+    assert parts("fair+cassini") == ("fair", "cassini")
+    assert parts("adadual") == ("fair", "adadual")
+    assert parts("paceline") == ("paceline", None)
+    assert len(set(POLICY_NAMES)) == len(POLICY_NAMES)
+
+
+@pytest.mark.parametrize(("placement", "engine"), [("dally", "fast"), ("lwf", "analytic")])
+def test_gpus_are_shared_or_preempted_but_not_both(placement: str, engine: str) -> None:
+    with pytest.raises(InputError, match="3 jobs per GPU: "):
+        simulated([job("a", 1, 5)], placement=placement, engine=engine, jobs_per_gpu=3)

@@ -9,6 +9,7 @@ import pytest
 from flowcore.fields import InputError
 from sim.profiles import PROFILES, read_tensors
 from sim.traces import generated, lingjun, muri, philly, stragglers, tiresias
+from sim.traces.job import Refused
 
 MURI = "job_id,num_gpu,submit_time,iterations,model_name,iteration_time,resource_time_2\n7,8,2000,100,vgg16,214,66\n"
 TIRESIAS = "job_id,num_gpu,submit_time,iterations,model_name,duration\n3,4,30,100,resnet50,50\n"
@@ -45,7 +46,6 @@ def test_philly_draws_a_model_by_the_seed(tmp_path: Path) -> None:
     ("read", "text", "bad"),
     [
         (muri.read, MURI, "8,many,0,1,vgg16,1,0"),
-        (muri.read, MURI, "8,1,0,1,unheard-of,1,0"),
         (tiresias.read, TIRESIAS, "4,1,0"),
         (philly.read, PHILLY, "yesterday,1,1"),
         (philly.read, PHILLY, "2017-10-09 07:01:55,-3,1"),
@@ -57,6 +57,23 @@ def test_a_bad_line_is_named_or_counted(tmp_path: Path, read: Callable, text: st
         read(path, PROFILES, 1, skip_bad=False)
     lines = read(path, PROFILES, 1, skip_bad=True)
     assert (len(lines.items), lines.skipped) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "line", "reason"),
+    [
+        (muri.read, MURI, "8,1,0,1,unheard-of,1,0", "no model 'unheard-of' is known"),
+        (muri.read, MURI, "8,1,0,0,vgg16,1,0", "it has 0 iterations"),
+        (tiresias.read, TIRESIAS, "4,4,30,100,unheard-of,50", "no model 'unheard-of' is known"),
+        (tiresias.read, TIRESIAS, "4,4,30,0,resnet50,50", "it has 0 iterations"),
+    ],
+)
+def test_an_impossible_job_is_refused_and_the_rest_goes_on(
+    tmp_path: Path, read: Callable, text: str, line: str, reason: str
+) -> None:
+    lines = read(written(tmp_path, f"{text}{line}\n"), PROFILES, 1, skip_bad=False)
+    assert len(lines.items) == 1
+    assert lines.refused == (Refused(line.split(",")[0], reason),)
 
 
 def test_lingjun(tmp_path: Path) -> None:
@@ -93,3 +110,17 @@ def test_generated_jobs_follow_their_distributions() -> None:
     assert squared_cv == pytest.approx(4.0, rel=0.3)
     assert sum(job.gpus == 1 for job in jobs) / len(jobs) == pytest.approx(0.5, abs=0.05)
     assert sum(job.pattern == "ps" for job in jobs) / len(jobs) == pytest.approx(0.25, abs=0.05)
+
+
+def test_an_exact_mix_is_exact_and_arrivals_and_iterations_stay_within_bounds() -> None:
+    workload = generated.Workload(burstiness=0.0, exact_mix=True, iterations=(1000, 6000))
+    jobs = generated.draw(workload, PROFILES, 3)
+    assert sorted(job.gpus for job in jobs) == sorted(gpus for gpus, count in generated.GPU_MIX for _ in range(count))
+    assert jobs[0].arrival_s < 60.0 and 1140.0 < jobs[-1].arrival_s < 1200.0
+    assert all(1000 <= job.iterations <= 6000 for job in jobs)
+
+
+def test_draws_of_old_files_stay_what_they_were() -> None:
+    """Results of sweeps are compared over versions."""
+    jobs = generated.draw(generated.Workload(jobs=3), PROFILES, 1)
+    assert [(job.gpus, job.iterations) for job in jobs] == [(1, 5967), (2, 1248), (8, 677)]
