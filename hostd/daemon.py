@@ -70,9 +70,7 @@ class HostDaemon:
         self.clock = SharedClock()
         self.slots = config.slots.clock()
         switch = config.switch_name if config.switch else None
-        self.agent = HostAgent(
-            config.name, config.topology, self.slots, POLICIES[config.policy](), switch
-        )
+        self.agent = HostAgent(config.name, config.topology, self.slots, POLICIES[config.policy](), switch)
         self.registry = new_registry()
         self.instruments = HostInstruments(self.registry)
         self.stream: HostStream | None = None

@@ -120,9 +120,7 @@ class Monitor:
             self._schedule(job, now_ns)
         return events
 
-    def progress(
-        self, now_ns: int, jobs: Container[str], let_go: bool = False
-    ) -> tuple[tuple[FlowId, float], ...]:
+    def progress(self, now_ns: int, jobs: Container[str], let_go: bool = False) -> tuple[tuple[FlowId, float], ...]:
         """What every live flow of these jobs has sent in its iteration, read now; `let_go`: they get other rates."""
         moved: list[tuple[FlowId, float]] = []
         for name, job in self.jobs.items():

@@ -267,7 +267,7 @@ def _flows(texts: Iterable[str]) -> tuple[FlowId, ...]:
 def _numbers(name: str, column: Iterable[float], most: float = LARGEST, least: float = 0.0) -> tuple[float, ...]:
     """All from `least` to `most`, which NaN is not."""
     numbers = tuple(column)
-    # min and max may overlook a NaN, a sum does not. (Number by number it took twice as long.)
+    # min and max may overlook a NaN, a sum does not.
     if numbers and not (min(numbers) >= least and max(numbers) <= most and not math.isnan(sum(numbers))):
         bad = next(number for number in numbers if not least <= number <= most)
         raise BadMessage("numbers", f"found {bad} in {name}, expected {least:g} to {most:g}")

@@ -1,7 +1,7 @@
 """Schedulers around another, of which they change one thing: so any paper's idea goes with any other's.
 
-    ShortestFirst    who is first: the job with the least remaining service (Ada-SRSF §IV-A, SRSF)
-    Interleaved      where: of the placements that are as good to it, the one whose jobs interleave best (CASSINI §4.2)
+ShortestFirst    who is first: the job with the least remaining service (Ada-SRSF §IV-A, SRSF)
+Interleaved      where: of the placements that are as good to it, the one whose jobs interleave best (CASSINI §4.2)
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -10,6 +10,7 @@
 The defaults are first come, first served without preemption: what a plain `place(job, state)` needs.
 """
 
+from abc import ABC, abstractmethod
 from math import inf
 
 from cluster.job import Job
@@ -18,17 +19,18 @@ from cluster.placement import Placement
 from cluster.state import Workers
 
 
-class Scheduler:
+class Scheduler(ABC):
     backfill = True  # a job that fits may overtake one that does not
     lease_s = inf  # inf: nobody is ever stopped
 
     def rank(self, job: Job, now_s: float) -> float:
         return 0.0
 
-    def place(self, job: Job, offer: Offer) -> Workers | None:
-        raise NotImplementedError
+    @abstractmethod
+    def place(self, job: Job, offer: Offer) -> Workers | None: ...
 
-    def accepted(self, job: Job, workers: Workers, offer: Offer) -> None: ...
+    def accepted(self, job: Job, workers: Workers, offer: Offer) -> None:  # noqa: B027 - most remember nothing
+        pass
 
     def move(self, job: Job, workers: Workers, offer: Offer) -> Workers | None:
         return None

@@ -15,9 +15,9 @@ be sent without asking the link's class, and leave it in debt for as long afterw
 a class that is held back by its guarantee alone borrows, and what it borrows is not charged to it.
 
 Whoever waits while guarantees fill the link borrows only a part of it. TCP keeps no more than a millisecond of packets
-in the kernel, so on a busy host the flow whose turn it is leaves gaps, and who waits would take a third of the link
-through them: on the testbed's mix-2 iterations were 6 % longer. With a tenth instead of WAITING, what the one whose
-turn it is cannot use was lost, and mix-5 was half as fast.
+in the kernel, so on a busy host the flow whose turn it is leaves gaps, and who waits would take much of the link
+through them, which made iterations of scenarios/testbed/mix-2.toml longer. With much less than WAITING, what the one
+whose turn it is cannot use is lost, which made those of mix-5 longer.
 """
 
 from collections import Counter
@@ -34,8 +34,8 @@ from hostd.journal import Journal
 from hostd.netlink import Message, Netlink, means_absent
 from hostd.sockets import DataSocket, own_namespace
 
-# How long a bundle of segments may keep the link busy (htb_device.py). With bundles of 64 µs a job alone on links of
-# 400 Mbit/s was 2 to 4 % slower than without us, for the CPU they cost; with these, 0 to 1 %.
+# How long a bundle of segments may keep the link busy (htb_device.py). Smaller ones slow a job that is alone, for the
+# CPU they cost (`paceline bench jobs` with one job, under cubic and paceline).
 BUNDLE_NS = 160_000
 
 WAITING = 0.3  # of the link

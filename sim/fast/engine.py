@@ -98,9 +98,7 @@ class FastSimulation:
 
     # ---- Jobs ----
 
-    def start(
-        self, job: TrainingJob, gpus: int = 1, shared_gpus: Mapping[str, tuple[Gpu, ...]] | None = None
-    ) -> None:
+    def start(self, job: TrainingJob, gpus: int = 1, shared_gpus: Mapping[str, tuple[Gpu, ...]] | None = None) -> None:
         name = job.spec.name
         index = next(self._indices)
         numbers = self.network.add(job.flows, index)

@@ -5,6 +5,7 @@ worker has computed and the schedule lets it, and it ends with the last of them.
     Shifted    holds each job to the times CASSINI gave it, and lets those without one send when they like
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -22,7 +23,7 @@ Flows = list[tuple[FlowId, int]]
 
 
 @dataclass
-class Gating:
+class Gating(ABC):
     """The task of each job: its flows wait for the last worker, then for `start`, then are counted off.
 
     Members are told apart by their index: a job that was stopped and goes on is another member of the same name.
@@ -56,10 +57,11 @@ class Gating:
         for of_members in (self._held, self._computed, self._running):
             of_members.pop(member.index, None)
 
-    def ready(self, member: Member, now_ns: int) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def ready(self, member: Member, now_ns: int) -> None: ...
 
-    def ended(self, member: Member) -> None: ...
+    def ended(self, member: Member) -> None:  # noqa: B027 - not every way to hold back cares
+        pass
 
 
 class Gated(Gating):
