@@ -13,11 +13,6 @@ sockets come back as trouble (use pacing).
 A lifted limit becomes "nothing guaranteed, all may be borrowed", because a guarantee beyond the link's rate would
 be sent without asking the link's class, and leave it in debt for as long afterwards. Hand-over has no debt either:
 a class that is held back by its guarantee alone borrows, and what it borrows is not charged to it.
-
-Whoever waits while guarantees fill the link borrows only a part of it. TCP keeps no more than a millisecond of packets
-in the kernel, so on a busy host the flow whose turn it is leaves gaps, and who waits would take much of the link
-through them, which made iterations of scenarios/testbed/mix-2.toml longer. With much less than WAITING, what the one
-whose turn it is cannot use is lost, which made those of mix-5 longer.
 """
 
 from collections import Counter
@@ -37,9 +32,6 @@ from hostd.sockets import DataSocket, own_namespace
 # How long a bundle of segments may keep the link busy (htb_device.py). Smaller ones slow a job that is alone, for the
 # CPU they cost (`paceline bench jobs` with one job, under cubic and paceline).
 BUNDLE_NS = 160_000
-
-WAITING = 0.3  # of the link
-NEARLY_ALL = 0.9  # of the link is guaranteed: nobody waits for nothing
 
 
 @dataclass(slots=True)
@@ -127,24 +119,6 @@ class HtbBackend:
                 states.append(state)
         return [Trouble(None, reason) for reason in self._send(states)]
 
-    def _waiting_beside(self, changed: Sequence[_Flow]) -> list[_Flow]:
-        """Flows whose ceiling changes with what others on their devices were guaranteed."""
-        devices = {name for state in changed for name in state.share}
-        return [
-            state
-            for state in self._flows.values()
-            if state not in changed and state.limit.rate_bps <= self._floor_bps and not devices.isdisjoint(state.share)
-        ]
-
-    def _is_taken(self, name: str) -> bool:
-        """Whether guarantees fill the device's link."""
-        guaranteed_bps = sum(
-            state.limit.rate_bps * state.share.get(name, 0.0)
-            for state in self._flows.values()
-            if state.limit.rate_bps < UNLIMITED
-        )
-        return guaranteed_bps >= NEARLY_ALL * self._trees[name].link_bps
-
     def refresh(self) -> list[Trouble]:
         self._present = read_devices(self._netlink)
         for name, tree in list(self._trees.items()):
@@ -189,20 +163,17 @@ class HtbBackend:
         return {address: name for name, device in self._present.items() for address in device.addresses}
 
     def _send(self, changed: Sequence[_Flow]) -> list[str]:
-        """One send for all classes of these flows, and of those that wait beside them."""
+        """One send for all classes of these flows."""
         messages: list[Message] = []
         origin: list[tuple[HtbDevice, int]] = []
-        taken = {name: self._is_taken(name) for name in self._trees}
-        for state in (*changed, *self._waiting_beside(changed)):
+        for state in changed:
             ceiling_bps = max(state.limit.ceiling_bps, self._floor_bps)
             # Of a lifted guarantee nothing is left: see above.
-            guarantee_bps = state.limit.rate_bps if state.limit.rate_bps < UNLIMITED else 0.0
-            rate_bps = max(guarantee_bps, self._floor_bps)
+            rate_bps = max(state.limit.rate_bps if state.limit.rate_bps < UNLIMITED else 0.0, self._floor_bps)
             for name, share in state.share.items():
                 if (tree := self._trees.get(name)) is None:
                     continue  # refresh() has found it gone, and no place for the flow yet
-                most_bps = tree.link_bps * (WAITING if taken[name] and guarantee_bps <= self._floor_bps else 1.0)
-                made = tree.set_class(state.minor, rate_bps * share, min(ceiling_bps * share, most_bps))
+                made = tree.set_class(state.minor, rate_bps * share, ceiling_bps * share)
                 messages += made
                 origin += [(tree, state.minor)] * len(made)
         troubles = []

@@ -28,8 +28,9 @@ _AF_UNSPEC = 0
 # less than what passes between two runs of the kernel's timer, or a fast class would be held below its rate.
 _TIMER_NS = 100_000
 
-# Turns of classes that borrow from the same parent; it must hold a bundle.
-_QUANTUM_BYTES = 60_000
+# Classes that borrow from the same parent take turns, each as long as its guarantee needs this long for. A class that
+# was raised borrows until its debt is paid: without weights it would share the link evenly with those who wait.
+_TURN_S = 0.008
 
 
 def class_message(
@@ -40,7 +41,7 @@ def class_message(
     opt = _OPT.pack(
         *(0, _ETHERNET, 0, 0, 0, min(rate, _U32_MAX)),
         *(0, _ETHERNET, 0, 0, 0, min(ceil, _U32_MAX)),
-        *(_ticks(rate, bundle_bytes), _ticks(ceil, bundle_bytes), _QUANTUM_BYTES, 0, 0),
+        *(_ticks(rate, bundle_bytes), _ticks(ceil, bundle_bytes), _turn_bytes(rate, bundle_bytes), 0, 0),
     )
     options = attribute(_PARMS, opt)
     options += attribute(_RATE64, struct.pack("=Q", rate)) + attribute(_CEIL64, struct.pack("=Q", ceil))
@@ -65,3 +66,7 @@ def rates_of(answer: bytes) -> tuple[int, float, float]:
 def _ticks(bytes_per_s: int, bundle_bytes: int) -> int:
     burst_ns = max(bundle_bytes * NS_PER_S // bytes_per_s, _TIMER_NS)
     return min(burst_ns // _TICK_NS, _U32_MAX)
+
+
+def _turn_bytes(bytes_per_s: int, bundle_bytes: int) -> int:
+    return min(max(bundle_bytes, round(bytes_per_s * _TURN_S)), _U32_MAX)

@@ -16,8 +16,9 @@ Bundles. A class sends whole bundles of up to 64 KB: at 50 Mbit/s one takes 10 m
 floor a debt of half a second. So a device's bundles are limited to what its link carries in `bundle_ns`. At 3.3 Gbit/s
 that is 64 KB: fast devices, where small bundles would cost CPU, are left alone.
 
-Debt. Tokens are time, and a class that was raised must still wait until it has paid for its last bundle at its old
-ceiling. So no ceiling is lower than a bundle in _DEBT_MS: at most a hundredth of the link where bundles are limited.
+Debt. Tokens are time, and a class that was raised must still wait until it has paid for its last bundle: at its old
+ceiling before it may send at all, at its old guarantee before it is served first. So neither is lower than a bundle in
+_DEBT_MS: at most a hundredth of the link where bundles are limited.
 """
 
 import struct
@@ -124,9 +125,8 @@ class HtbDevice:
         parent = MAJOR if minor == _LINK_MINOR else MAJOR | _LINK_MINOR
         least_bps = self.bundle_bytes * BITS_PER_BYTE * 1000 / _DEBT_MS
         ceiling_bps = min(max(ceiling_bps, least_bps), self.link_bps)
-        return class_message(
-            self.device.ifindex, MAJOR | minor, parent, min(rate_bps, ceiling_bps), ceiling_bps, self.bundle_bytes
-        )
+        rate_bps = min(max(rate_bps, least_bps), ceiling_bps)
+        return class_message(self.device.ifindex, MAJOR | minor, parent, rate_bps, ceiling_bps, self.bundle_bytes)
 
     def _limit_bundles(self) -> None:
         device = self.device

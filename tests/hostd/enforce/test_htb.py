@@ -1,6 +1,7 @@
 """htb: its own handle, its manners towards what others set, borrowing, and devices that come and go."""
 
 import struct
+import time
 from ipaddress import IPv4Interface
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from bench.testbed.namespace import Namespace, connect
 from flowcore.patterns import FlowId, Role
 from hostd.enforce.base import CannotEnforce, Limit
-from hostd.enforce.htb import WAITING, HtbBackend
+from hostd.enforce.htb import HtbBackend
 from hostd.enforce.htb_class import RTM_DELTCLASS, TCMSG
 from hostd.enforce.htb_device import MAJOR
 from hostd.enforce.qdisc_tree import RTM_NEWQDISC, Node, read_tree
@@ -108,23 +109,26 @@ def test_the_guaranteed_flow_wins_and_the_other_borrows_what_it_leaves(wire: Wir
         backend.close()
 
 
-def test_who_waits_for_a_link_that_is_all_guaranteed_borrows_a_part_of_it(wire: Wire, journal: Journal) -> None:
+def test_whoever_is_raised_is_served_before_those_who_wait_at_once(wire: Wire, journal: Journal) -> None:
+    """Both have much to send and take turns of 50 ms. In debt for what it sent while it waited, a class borrows."""
     wire.sink()
-    winner, loser = wire.send(), wire.send()
-    first, second = winner.sockets(), loser.sockets()
+    jobs = {FLOW: wire.send(), OTHER: wire.send()}
+    sockets = {flow: job.sockets() for flow, job in jobs.items()}
+    sent = {flow: {True: 0.0, False: 0.0} for flow in jobs}  # by whether it was its turn
     with wire.here.enter():
         backend = backend_on(journal)
-        backend.attach(FLOW, first)
-        backend.attach(OTHER, second)
-        backend.apply([Limit(OTHER, 1e6, LINK_BPS)])
-        assert backend.read_back()[OTHER].ceiling_bps == pytest.approx(LINK_BPS)
-        backend.apply([Limit(FLOW, LINK_BPS, LINK_BPS)])
-        assert backend.read_back()[OTHER].ceiling_bps == pytest.approx(WAITING * LINK_BPS)
-        winner.end()
-        loser.comes_to(second, 0.1 * LINK_BPS, 0.35 * LINK_BPS)
-        backend.detach(FLOW)  # somebody noticed
-        loser.comes_to(second, 0.6 * LINK_BPS)
+        for flow, own in sockets.items():
+            backend.attach(flow, own)
+        for turn in range(16):
+            holder, waiter = (FLOW, OTHER) if turn % 2 else (OTHER, FLOW)
+            backend.apply([Limit(holder, LINK_BPS, LINK_BPS), Limit(waiter, 1e6, LINK_BPS)])
+            before = {flow: job.meter.read(sockets[flow]) for flow, job in jobs.items()}
+            time.sleep(0.05)
+            for flow, job in jobs.items():
+                sent[flow][flow == holder] += job.meter.read(sockets[flow]) - before[flow]
         backend.close()
+    for own in sent.values():
+        assert own[True] > 4 * own[False]
 
 
 def test_other_traffic_is_not_limited(wire: Wire, journal: Journal) -> None:
