@@ -43,7 +43,7 @@ class HostConfig:
     runtime_directory: Path = RUNTIME_DIRECTORY
     takeover: bool = False  # replace a qdisc somebody else set, and put it back at the end
     small_bundles: bool = False  # pacing: set net.ipv4.tcp_tso_rtt_log = 0 while we run
-    congestion_control: str | None = None  # pacing: of the sockets we control
+    congestion_control: str | None = None  # of the sockets we control
     metrics: str | None = None
     tls: TlsFiles | None = None
     plaintext: bool = False

@@ -126,7 +126,12 @@ class Enforcer:
             raise CannotEnforce(f"{name} does not work here: {findings[name].reason}; {advice}")
         match name:
             case "htb":
-                return HtbBackend(journal, lambda _device: config.nic_bps, takeover=config.takeover)
+                return HtbBackend(
+                    journal,
+                    lambda _device: config.nic_bps,
+                    takeover=config.takeover,
+                    congestion_control=config.congestion_control,
+                )
             case "pacing":
                 return PacingBackend(
                     journal,

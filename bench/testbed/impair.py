@@ -35,6 +35,7 @@ class Impairment:
 
     loss: float = 0.0  # probability that a packet is lost
     marks: float = 0.0  # probability that an ECN-capable packet is marked
+    single_packets: bool = False  # also where nothing is lost: the yardstick for loss alone
 
     def __post_init__(self) -> None:
         for name, probability in (("loss", self.loss), ("marks", self.marks)):

@@ -48,7 +48,7 @@ class Testbed:
         self.topology = topology
         self.addresses = Addresses(topology)
         self._counters: dict[str, tuple[str, int, str]] = {}  # link -> node, interface number, which counter
-        self._single_packets, self._bundle_bytes = impairment.any, bundle_bytes
+        self._single_packets, self._bundle_bytes = impairment.any or impairment.single_packets, bundle_bytes
         with ExitStack() as undo:
             self.nodes = {node: undo.enter_context(Namespace(node)) for node in (*topology.hosts, *topology.switches)}
             self._settings(topology.hosts, _HOST_SETTINGS | (_ECN_SETTINGS if impairment.marks else {}))

@@ -1,7 +1,7 @@
 """Options of jobs' sockets that we change. Law: the original is in the journal before the first change."""
 
 import socket
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 from hostd.borrow import Gone, borrowed
 from hostd.journal import Journal
@@ -14,9 +14,11 @@ Option = tuple[int, int]  # level and name, as for setsockopt
 class HeldSockets:
     """Sets these options on sockets of jobs. What could not be done is returned as lines, never raised."""
 
-    def __init__(self, journal: Journal, options: Sequence[Option]) -> None:
+    def __init__(self, journal: Journal, option: Option, congestion_control: str | None = None) -> None:
+        """Every socket held gets the congestion control, if one is named."""
         self._journal = journal
-        self._options = tuple(options)
+        self._options = (option, TCP_CONGESTION) if congestion_control else (option,)
+        self._congestion_control = congestion_control
 
     def hold(self, sockets: Iterable[DataSocket]) -> tuple[list[DataSocket], list[str]]:
         """Puts the options on record as they are now; returns the sockets that may be changed from now on."""
@@ -33,6 +35,8 @@ class HeldSockets:
             self._journal.record(originals)
         except OSError as error:
             return [], [*troubles, f"cannot write the journal: {error}"]
+        if self._congestion_control:
+            troubles += self.set(held, TCP_CONGESTION, self._congestion_control.encode())
         return held, troubles
 
     def set(self, sockets: Iterable[DataSocket], option: Option, value: bytes) -> list[str]:

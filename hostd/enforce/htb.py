@@ -53,6 +53,7 @@ class HtbBackend:
         bundle_ns: int | None = BUNDLE_NS,
         floor_bps: float = FLOOR_BPS,
         takeover: bool = False,
+        congestion_control: str | None = None,
     ) -> None:
         """`link_bps` says how fast a device is, by name; bundle_ns None leaves bundles as they are."""
         self._journal = journal
@@ -62,7 +63,7 @@ class HtbBackend:
         self._takeover = takeover
         self._netlink = Netlink()
         self._namespace = own_namespace()
-        self._held = HeldSockets(journal, [SO_PRIORITY])
+        self._held = HeldSockets(journal, SO_PRIORITY, congestion_control)
         self._present = read_devices(self._netlink)
         self._trees: dict[str, HtbDevice] = {}
         self._flows: dict[FlowId, _Flow] = {}

@@ -27,7 +27,7 @@ from flowcore.patterns import FlowId
 from flowcore.units import BITS_PER_BYTE, UNLIMITED
 from hostd.borrow import Gone, borrowed
 from hostd.enforce.base import Limit, Trouble
-from hostd.enforce.held_sockets import SO_MAX_PACING_RATE, TCP_CONGESTION, HeldSockets
+from hostd.enforce.held_sockets import SO_MAX_PACING_RATE, HeldSockets
 from hostd.journal import Journal
 from hostd.sockets import DataSocket
 from hostd.tcp_info import TcpCounters
@@ -65,9 +65,7 @@ class PacingBackend:
         self._journal = journal
         self._link_bps = link_bps
         self._floor_bps = floor_bps
-        self._congestion_control = congestion_control
-        options = [SO_MAX_PACING_RATE] + ([TCP_CONGESTION] if congestion_control else [])
-        self._held = HeldSockets(journal, options)
+        self._held = HeldSockets(journal, SO_MAX_PACING_RATE, congestion_control)
         self._flows: dict[FlowId, _Flow] = {}
         self._waiting: dict[FlowId, Limit] = {}
         self._set: dict[DataSocket, int] = {}  # bytes per second; what is in force is not set again
@@ -84,8 +82,6 @@ class PacingBackend:
         fresh = [one for one in sockets if one not in state.payload]
         held, lost = self._held.hold(fresh)
         troubles += lost
-        if self._congestion_control:
-            troubles += self._held.set(held, TCP_CONGESTION, self._congestion_control.encode())
         kept = {one: part for one, part in state.payload.items() if one in sockets}
         state.payload = kept | {one: _payload_part(one) for one in held}
         return [Trouble(flow, reason) for reason in troubles] + self._pace()

@@ -9,7 +9,9 @@ import pytest
 
 from flowcore.patterns import FlowId
 from flowcore.units import UNLIMITED
+from hostd.borrow import borrowed
 from hostd.enforce.base import Backend, Limit
+from hostd.enforce.held_sockets import TCP_CONGESTION
 from hostd.enforce.htb import HtbBackend
 from hostd.enforce.pacing import PacingBackend
 from hostd.journal import Journal
@@ -18,7 +20,7 @@ from tests.hostd.conftest import FLOW, HERE6, PORT, THERE6, Wire, next_line, wai
 Make = Callable[[Journal], Backend]
 LINK_BPS = 1e9
 BACKENDS: dict[str, Make] = {
-    "htb": lambda journal: HtbBackend(journal, lambda device: LINK_BPS),
+    "htb": lambda journal: HtbBackend(journal, lambda device: LINK_BPS, congestion_control="reno"),
     "pacing": lambda journal: PacingBackend(journal, LINK_BPS, small_bundles=True, congestion_control="reno"),
 }
 
@@ -65,6 +67,26 @@ def test_closing_restores_everything(wire: Wire, make: Make, journal_path: Path)
         assert backend.close() == []
     assert wire.state(sockets) == before
     assert not journal_path.exists()
+
+
+def test_sockets_have_the_congestion_control_named_while_they_are_held(
+    wire: Wire, make: Make, journal_path: Path
+) -> None:
+    def is_reno() -> bool:
+        [one] = sockets
+        with borrowed(one.pid, one.fd, one.cookie) as theirs:
+            return theirs.getsockopt(*TCP_CONGESTION, 16).rstrip(b"\0") == b"reno"
+
+    wire.sink()
+    sockets = wire.send().sockets()
+    with wire.here.enter():
+        backend = make(Journal(journal_path))
+        assert not is_reno()
+        backend.attach(FLOW, sockets)
+        assert is_reno()
+        backend.detach(FLOW)
+        assert not is_reno()
+        backend.close()
 
 
 def test_a_limit_may_come_before_the_sockets(wire: Wire, make: Make, journal_path: Path) -> None:
