@@ -33,9 +33,10 @@ from flowcore.units import UNLIMITED
 # into the next: sizes this close are the same size.
 SAME = 0.005
 
-# A flow this close to its end is through: what is left is a few milliseconds, which it sends on what others leave. A
-# size that was learned too large must not keep a flow live that has nothing to send.
-NEARLY = 0.98
+# A flow this close to its end is through: what is left it sends on what others leave, which may be nothing for as long
+# as their bursts take. A size that was learned too large must not keep a flow live that has nothing to send: the
+# iteration's mark tells, or where that comes too early, a wider margin.
+NEARLY, NEARLY_WHERE_MARKS_ARE_EARLY = 0.999, 0.98
 
 # In the first iteration connections are opened and found, so only a part of it is counted.
 WARM_UP = 1
@@ -120,7 +121,8 @@ class JobWatch:
 
     def _finish(self, facts: JobFacts) -> list[HostEvent]:
         """The flows that are through by now, and with the last of them perhaps the iteration."""
-        through = [ends for ends, sent in self.sent(facts) if sent >= NEARLY * self.sizes[ends]]
+        nearly = NEARLY_WHERE_MARKS_ARE_EARLY if facts.marks_early else NEARLY
+        through = [ends for ends, sent in self.sent(facts) if sent >= nearly * self.sizes[ends]]
         events: list[HostEvent] = [self._done(ends) for ends in through]
         return events + (self._end_for_sure() if self._ending and not self.live else [])
 
