@@ -24,6 +24,7 @@ Pure: facts in, events out. Volumes are bytes on the wire.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import median
+from typing import NamedTuple
 
 from flowcore.messages import FlowDone, FlowReady, HostEvent, IterationEnded, JobJoined, JobLeft
 from flowcore.patterns import FlowId, FlowSpec, Role
@@ -49,8 +50,7 @@ LEAST_PART = 0.01
 Ends = tuple[Role, str]
 
 
-@dataclass(frozen=True, slots=True)
-class JobFacts:
+class JobFacts(NamedTuple):
     """What is known of a job now, over all its processes on this host."""
 
     iteration: int  # how many have ended

@@ -10,15 +10,18 @@ every job has a time at which it is looked at next, on a grid that makes their t
                  another rate: hardly ever in the middle of a burst, often at its end, where hand-over depends on
                  it; all sending jobs together every MARKS_NS
     receiving    (it has sent everything, and its iteration has not ended) after RECEIVING_NS
+    whatever     PATIENT_NS from now while nobody decides by what is seen (observe mode)
 
 A look is one word per process: has it had an event since? If so, its counters are read and what its sockets have
-sent. Once a second: new and dead processes, new and closed sockets.
+sent. Those are read for decisions, too, but not again within FRESH_NS: an answer mostly comes sooner than that after
+the report, and what decides does not look closer (flowcore/policy/paceline.py: FINEST_NS).
+Once a second: new and dead processes, new and closed sockets.
 """
 
 import math
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from flowcore.messages import FlowReady, HostEvent, IterationEnded
@@ -33,7 +36,9 @@ from nccl_shim.reader import ProcessView, Reader
 
 LOOK_NS = 2_000_000  # how late a burst may be noticed
 SHORTEST_READ_NS = 2 * LOOK_NS
+FRESH_NS = 10_000_000
 RECEIVING_NS = 4 * LOOK_NS
+PATIENT_NS = 50_000_000  # a shorter iteration is counted together with the next
 MARKS_NS = 100_000_000  # all sending jobs are read: an iteration may turn out much smaller than the last ones
 SOONEST, PHASES = 0.75, 8
 HOUSEKEEPING_NS = 1_000_000_000
@@ -74,7 +79,9 @@ class _Job:
     sockets: dict[Ends, tuple[DataSocket, ...]] = field(default_factory=dict)
     facts: JobFacts | None = None
     due_ns: int = 0  # when to look at it again
-    read_ns: int = 0  # when its counters were last read
+    read_ns: int = 0  # when its counters were last read,
+    measured_ns: int = 0  # ... and its sockets
+    told_ns: int = 0  # what was measured by then has been told as progress
     looked_ns: int = 0  # when its sockets were last looked for
     ended_ns: int | None = None  # its last iteration, while it computes
     speed: _Speed = field(default_factory=_Speed)
@@ -93,6 +100,7 @@ class Monitor:
         on_sockets: Callable[[FlowId, tuple[DataSocket, ...]], None],
     ) -> None:
         self.jobs: dict[str, _Job] = {}
+        self.patient = False  # nobody decides by what we see
         self.invisible: dict[str, str] = {}  # why a process is not seen, by file or pid
         self._host, self._host_of, self._nic_bps = host, host_of, nic_bps
         self._reader = Reader(directory)
@@ -120,15 +128,25 @@ class Monitor:
             self._schedule(job, now_ns)
         return events
 
-    def progress(self, now_ns: int, jobs: Container[str], let_go: bool = False) -> tuple[tuple[FlowId, float], ...]:
-        """What every live flow of these jobs has sent in its iteration, read now; `let_go`: they get other rates."""
+    def progress(self, now_ns: int, jobs: Container[str]) -> tuple[tuple[FlowId, float], ...]:
+        """What the live flows of these jobs have sent in their iteration, unless it was told a moment ago."""
         moved: list[tuple[FlowId, float]] = []
         for name, job in self.jobs.items():
-            if job.watch.live and job.facts is not None and name in jobs:
-                job.facts = self._measured(job, job.facts)
-                self._schedule(job, now_ns, let_go)
+            if not job.watch.live or job.facts is None or name not in jobs:
+                continue
+            if now_ns - job.measured_ns >= FRESH_NS:
+                job.facts = self._measured(job, job.facts, now_ns)
+                self._schedule(job, now_ns)
+            if job.told_ns < job.measured_ns:
+                job.told_ns = job.measured_ns
                 moved += job.watch.progress(job.facts)
         return tuple(moved)
+
+    def let_go(self, jobs: Iterable[str], now_ns: int) -> None:
+        """They have other rates: what they sent so far says nothing about what they will."""
+        for name in jobs:
+            if (job := self.jobs.get(name)) is not None and job.watch.live:
+                self._schedule(job, now_ns, let_go=True)
 
     def sockets_of(self, flow: FlowId) -> tuple[DataSocket, ...]:
         job = self.jobs.get(flow.job)
@@ -191,7 +209,7 @@ class Monitor:
             sent_bytes={},
             received_bytes={},
         )
-        job.facts = self._measured(job, facts)
+        job.facts = self._measured(job, facts, now_ns)
         job.read_ns = now_ns
         events = job.watch.observe(job.facts)
         self._time_phases(job, events, now_ns)
@@ -207,9 +225,11 @@ class Monitor:
                     job.ended_ns = None
 
     def _schedule(self, job: _Job, now_ns: int, let_go: bool = False) -> None:
-        """When to look at it again; `let_go`: what it sent so far says nothing about what it will."""
+        """When to look at it again."""
         due_ns = now_ns + LOOK_NS
-        if job.watch.live and job.facts is not None:
+        if self.patient:
+            due_ns = now_ns + PATIENT_NS
+        elif job.watch.live and job.facts is not None:
             left_bytes = max(job.watch.sizes[ends] - sent for ends, sent in job.watch.sent(job.facts))
             left_ns = job.speed.time_left_ns(left_bytes, now_ns)
             if let_go:
@@ -222,8 +242,9 @@ class Monitor:
             due_ns = now_ns + RECEIVING_NS
         job.due_ns = due_ns - due_ns % LOOK_NS
 
-    def _measured(self, job: _Job, facts: JobFacts) -> JobFacts:
+    def _measured(self, job: _Job, facts: JobFacts, now_ns: int) -> JobFacts:
         """The same with what the sockets have carried by now."""
+        job.measured_ns = now_ns
         sent: dict[Ends, float] = {}
         received: dict[Ends, float] = {}
         for ends, sockets in job.sockets.items():
@@ -231,7 +252,7 @@ class Monitor:
             meter.read(sockets)
             sent[ends] = meter.sent_bytes * WIRE_PER_PAYLOAD
             received[ends] = meter.received_bytes * WIRE_PER_PAYLOAD
-        return replace(facts, sent_bytes=sent, received_bytes=received)
+        return facts._replace(sent_bytes=sent, received_bytes=received)
 
     def _look(self, job: _Job, now_ns: int) -> None:
         """Which sockets the job has now."""
