@@ -45,7 +45,7 @@ ALIVE_SLOTS = 10
 HOUSEKEEPING_S = 1.0
 
 # What a reload may change. With the rest the agent was built, or others hold on to it.
-OF_JOBS = ("jobs",)
+OF_JOBS = ("jobs", "without_shim")
 OF_ENFORCING = ("mode", "backend", "takeover", "small_bundles", "congestion_control")
 
 
@@ -82,7 +82,12 @@ class HostDaemon:
             raise OSError(str(error)) from None
         self._open.callback(self.enforcer.close)
         self.monitor = Monitor(
-            config.name, config.host_of, config.nic_bps, config.shim_directory, self._sockets_changed
+            config.name,
+            config.host_of,
+            config.nic_bps,
+            config.shim_directory,
+            self._sockets_changed,
+            config.without_shim,
         )
         self.monitor.patient = config.mode == "observe"
         self._open.callback(self.monitor.close)
@@ -147,7 +152,7 @@ class HostDaemon:
             except CannotEnforce as error:
                 raise OSError(f"{self.path}: {error}") from None
         self.config = fresh
-        self.monitor.patient = fresh.mode == "observe"
+        self.monitor.patient, self.monitor.without_shim = fresh.mode == "observe", fresh.without_shim
         leaving = [JobLeft(job) for job in self.agent.jobs if not self._wanted(job)]
         joining = [job for job in self.monitor.jobs if self._wanted(job) and job not in self.agent.jobs]
         self._decide([*leaving, *(event for job in joining for event in self.monitor.introduce(job))])

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from flowcore.messages import FlowDone, FlowReady, HostEvent, IterationEnded, JobJoined, JobLeft
-from hostd.monitor import FRESH_NS, HOUSEKEEPING_NS, IDLE_NS, LOOK_NS, MARKS_NS, PATIENT_NS, Monitor
+from hostd.monitor import FRESH_NS, HOUSEKEEPING_NS, IDLE_NS, PATIENT_NS, Monitor
 from hostd.tcp_info import TcpCounters
+from hostd.watched_job import LOOK_NS, MARKS_NS
 from nccl_shim.identity import identity_from_env
 from nccl_shim.layout import Kind, Source
 from nccl_shim.python_writer import PythonWriter
