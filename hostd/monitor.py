@@ -75,7 +75,9 @@ class Monitor:
             return self._read_all(now_ns)
         due = {name: job for name, job in self.jobs.items() if now_ns >= job.due_ns}
         to_read = {name: job for name, job in due.items() if job.watch.live or job.rhythm is not None}
-        for view in self._reader.poll_stirred(due):
+        # How far a burst is the sockets say; what else its counters can say is that it is over.
+        sending = {name for name, job in due.items() if job.watch.live and not job.watch.ending}
+        for view in self._reader.poll_stirred(due, marks_only=sending):
             job = due[view.snapshot.job]
             if view.host_pid in job.processes:
                 job.processes[view.host_pid].view = view
