@@ -15,9 +15,9 @@ from bench.testbed.network import DATA_IFNAME, Testbed
 from flowcore.patterns import FlowId, Role
 from flowcore.scenario import Scenario
 from flowcore.units import rate_bps
-from hostd.monitor import WIRE_PER_PAYLOAD
 from hostd.sockets import DataSocket, ProcessSockets, by_host
 from hostd.tcp_info import FlowMeter
+from hostd.watched_job import WIRE_PER_PAYLOAD
 from nccl_shim.reader import Reader
 from sim.engine import Recording
 

@@ -151,6 +151,10 @@ class HostAgent:
             if deadline is not None
         )
 
+    def counts(self, now_ns: int) -> bool:
+        """Whether a Tick now should know what flows have sent: not where a slot begins and nothing else is due."""
+        return not self._boundary_ns <= now_ns < self._tick_ns
+
     def handle(self, event: HostEvent, now_ns: int) -> list[Effect]:
         self._effects = []
         match event:

@@ -10,6 +10,7 @@ from flowcore.fields import (
     Field,
     InputError,
     Value,
+    integer,
     list_of,
     number_from,
     one_of,
@@ -19,6 +20,7 @@ from flowcore.fields import (
 from flowcore.policy import POLICIES
 from flowcore.scenario import SlotsSpec, slots_table, topology_table
 from flowcore.topology import Topology, star_of
+from hostd.plain_jobs import PlainJob
 from service.address import host_port
 from service.tls import TlsFiles, plaintext_allowed, tls_files
 
@@ -26,6 +28,7 @@ MODES = ("observe", "advise", "enforce")
 BACKENDS = ("auto", "htb", "pacing", "observe")
 RUNTIME_DIRECTORY = Path("/run/paceline/hostd")
 MAX_CONFIG_BYTES = 1_000_000
+MAX_PATTERN_CHARS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,7 @@ class HostConfig:
     mode: str = "observe"
     backend: str = "auto"
     jobs: tuple[str, ...] | None = None  # only these are paced; None: all
+    without_shim: tuple[PlainJob, ...] = ()  # seen through their sockets
     shim_directory: Path | None = None  # None: where the shim puts them by itself
     runtime_directory: Path = RUNTIME_DIRECTORY
     takeover: bool = False  # replace a qdisc somebody else set, and put it back at the end
@@ -139,11 +143,32 @@ def _directory(value: Value) -> Path:
     raise value.wrong("an absolute path")
 
 
+def _plain_job(value: Value) -> PlainJob:
+    found = read_table(value, _PLAIN_JOB)
+    if sum(found[key] is not None for key in ("command", "cgroup", "pid")) != 1:
+        raise value.wrong("one of command, cgroup and pid, to say whose processes they are")
+    return PlainJob(**found)
+
+
+def _pattern(value: Value) -> str:
+    """Of stars alone it would take every process of the host."""
+    if isinstance(value.found, str) and value.found.strip("*?[] ") and len(value.found) <= MAX_PATTERN_CHARS:
+        return value.found
+    raise value.wrong("a pattern such as *train.py*")
+
+
 def _flag(value: Value) -> bool:
     if isinstance(value.found, bool):
         return value.found
     raise value.wrong("true or false")
 
+
+_PLAIN_JOB = {
+    "job": Field(printable_name),
+    "command": Field(_pattern, None),
+    "cgroup": Field(_pattern, None),
+    "pid": Field(integer(1, 2**22), None),
+}
 
 _TOP = {
     "name": Field(printable_name),
@@ -156,6 +181,7 @@ _TOP = {
     "mode": Field(one_of(*MODES), "observe"),
     "backend": Field(one_of(*BACKENDS), "auto"),
     "jobs": Field(list_of(printable_name, "job names", distinct=True), None),
+    "without_shim": Field(list_of(_plain_job, "tables, each [[without_shim]]"), ()),
     "shim_directory": Field(_directory, None),
     "runtime_directory": Field(_directory, RUNTIME_DIRECTORY),
     "takeover": Field(_flag, False),

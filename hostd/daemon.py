@@ -1,50 +1,35 @@
 """hostd from start to end: progress in, feedback in, rates out.
 
-    monitor ──events──▶ ┌───────────┐ ──SetRate──▶ enforcer ──▶ kernel
-    switch  ─feedback─▶ │ HostAgent │ ──Send─────▶ switch
-    timer   ────tick──▶ └───────────┘
+    monitor ──events──▶ ┌─────────┐ ──rates────▶ enforcer ──▶ kernel
+    switch  ─feedback─▶ │ decider │ ──reports──▶ switch
+    alarm   ────tick──▶ └─────────┘
 
-Every decision is HostAgent's (flowcore); this is the shell around it: read the counters, hand over what happened,
-perform the effects, re-arm the timer. Nothing here waits for a peer. Whatever goes wrong, the jobs go on: a fault in
-the loop lifts every limit before it ends the daemon.
+Every decision is HostAgent's (flowcore); this is the shell around it: hand over what happened, and set the alarm for
+whatever is due next. Nothing here waits for a peer. Whatever goes wrong, the jobs go on: a fault in the loop lifts
+every limit before it ends the daemon.
 """
 
 import asyncio
 import logging
-import time
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Container, Iterable
 from contextlib import AsyncExitStack
 from dataclasses import fields
 from pathlib import Path
-from typing import TextIO
 
 from flowcore.host import HostAgent
-from flowcore.journal import Entry, encode
-from flowcore.messages import (
-    Effect,
-    Feedback,
-    HostEvent,
-    JobJoined,
-    JobLeft,
-    Progress,
-    Report,
-    Send,
-    SetRate,
-    SwitchLost,
-    Tick,
-    Welcomed,
-)
+from flowcore.messages import Feedback, HostEvent, JobJoined, JobLeft, SwitchLost, Tick, Welcomed
 from flowcore.patterns import FlowId
 from flowcore.policy import POLICIES
 from hostd.achieved import AchievedRates
 from hostd.config import HostConfig, read_config
 from hostd.control import ControlSocket
-from hostd.durations import Durations
-from hostd.enforce.base import CannotEnforce, Limit
+from hostd.decider import Decider
+from hostd.enforce.base import CannotEnforce
 from hostd.enforcer import Enforcer
 from hostd.monitor import Monitor
 from hostd.sockets import DataSocket
-from hostd.status import explain, status
+from hostd.status import explain, publish, status
+from service.alarm import Alarm
 from service.instruments import HostInstruments
 from service.metrics import MetricsServer, new_registry
 from service.shared_clock import SharedClock
@@ -57,9 +42,10 @@ _log = logging.getLogger(__name__)
 # The loop is alive as long as it is no later than this; systemd's watchdog is patted only then.
 ALIVE_SLOTS = 10
 
+HOUSEKEEPING_S = 1.0
 
 # What a reload may change. With the rest the agent was built, or others hold on to it.
-OF_JOBS = ("jobs",)
+OF_JOBS = ("jobs", "without_shim")
 OF_ENFORCING = ("mode", "backend", "takeover", "small_bundles", "congestion_control")
 
 
@@ -76,17 +62,14 @@ class HostDaemon:
         self.stream: HostStream | None = None
         self.terms_refused = ""  # why the switch is not listened to
         self.silent: tuple[str, ...] = ()  # switches that ours has lost
-        self.missed_slots = 0
-        self.decisions = Durations()
         self.achieved = AchievedRates()
-        self._journal_path, self._journal = journal, None
+        self.fail_opens_published = 0
+        self._journal_path = journal
         self._open = AsyncExitStack()
-        self._timer: asyncio.TimerHandle | None = None
-        self._fault: asyncio.Future[None] = asyncio.Future()  # of a callback
-        self._decided_slot = -1  # in which the last decision fell ...
-        self._judged_slot = -1  # ... and up to which slots without one have been counted
+        self._fault: asyncio.Future[None] = asyncio.Future()  # of the alarm's callback, for which nobody waits
+        self._deadline_ns: int | None = None  # the agent's, since it last heard something
+        self._beaten_slot = -1
         self._beat_ns = 0
-        self._fail_opens = 0  # of which Prometheus knows
 
     # ---- Life ----
 
@@ -97,13 +80,21 @@ class HostDaemon:
             self.enforcer = Enforcer(config, self.slots.length_ns)
         except CannotEnforce as error:
             raise OSError(str(error)) from None
-        self._open.callback(self._close_enforcer)
+        self._open.callback(self.enforcer.close)
         self.monitor = Monitor(
-            config.name, config.host_of, config.nic_bps, config.shim_directory, self._sockets_changed
+            config.name,
+            config.host_of,
+            config.nic_bps,
+            config.shim_directory,
+            self._sockets_changed,
+            config.without_shim,
         )
+        self.monitor.patient = config.mode == "observe"
         self._open.callback(self.monitor.close)
+        journal = None
         if self._journal_path is not None:
-            self._journal = self._open.enter_context(self._journal_path.open("w", encoding="utf-8"))
+            journal = self._open.enter_context(self._journal_path.open("w", encoding="utf-8"))
+        self.decider = Decider(self.agent, self.clock, self.monitor, self.enforcer, self.instruments, journal)
         if config.metrics is not None:
             metrics = MetricsServer(self.registry, config.metrics)
             self._open.callback(metrics.close)
@@ -113,6 +104,8 @@ class HostDaemon:
         self._open.push_async_callback(self.control.close)
         if config.switch is not None:
             await self._open_stream(config.switch)
+        self._alarm = Alarm(self._ring)  # last, so that it is silent while the rest is closed
+        self._open.callback(self._alarm.close)
         _log.info("%s with %s, policy %s", config.mode, self.enforcer.backend.name, config.policy)
 
     async def _open_stream(self, address: str) -> None:
@@ -121,7 +114,7 @@ class HostDaemon:
         options = expecting(config.switch_name) if config.tls else None
         channel = open_channel(address, credentials, options)
         self._open.push_async_callback(channel.close)
-        self.stream = HostStream(
+        self.stream = self.decider.stream = HostStream(
             channel,
             config.name,
             config.topology.fingerprint,
@@ -133,16 +126,15 @@ class HostDaemon:
         )
 
     async def run(self) -> None:
+        """Ends with the first fault of a callback."""
         async with asyncio.TaskGroup() as tasks:
             if self.stream is not None:
                 tasks.create_task(self.stream.run())
-            tasks.create_task(self._beat())
             tasks.create_task(self._keep_house())
-            tasks.create_task(self._watch())
+            self._ring()
+            await self._fault
 
     async def shutdown(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
         self._fault.cancel()
         await self._open.aclose()
 
@@ -160,63 +152,74 @@ class HostDaemon:
             except CannotEnforce as error:
                 raise OSError(f"{self.path}: {error}") from None
         self.config = fresh
+        self.monitor.patient, self.monitor.without_shim = fresh.mode == "observe", fresh.without_shim
         leaving = [JobLeft(job) for job in self.agent.jobs if not self._wanted(job)]
         joining = [job for job in self.monitor.jobs if self._wanted(job) and job not in self.agent.jobs]
-        self._take([*leaving, *(event for job in joining for event in self.monitor.introduce(job))])
+        self._decide([*leaving, *(event for job in joining for event in self.monitor.introduce(job))])
         _log.info("%s with %s from now on", fresh.mode, self.enforcer.backend.name)
 
     def alive(self) -> bool:
         late_ns = self.clock.own_ns() - min(self._beat_ns, self.monitor.due_ns)
         return late_ns < ALIVE_SLOTS * self.slots.length_ns
 
-    def _close_enforcer(self) -> None:
-        self.enforcer.close()
+    # ---- Whatever is due ----
 
-    # ---- What happens ----
-
-    async def _watch(self) -> None:
-        """Ends with the first fault of a callback: they are cheaper than tasks, but nobody waits for them."""
+    def _ring(self) -> None:
         try:
-            self._look()
-            await self._fault
-        finally:
-            self._looking.cancel()
+            self._do_what_is_due()
+            self._arm()
+        except Exception as error:
+            if not self._fault.done():
+                self._fault.set_exception(error)
 
-    def _look(self) -> None:
-        events = self.monitor.poll(self.clock.own_ns())
-        if events and self.config.mode != "observe":
-            self._take(event for event in events if self._allowed(event))
-        delay_ns = max(0, self.monitor.due_ns - self.clock.own_ns())
-        self._looking = self._call(delay_ns / 1e9, self._look)
+    def _do_what_is_due(self) -> None:
+        now_ns = self.clock.now_ns()
+        slot = self.slots.index(now_ns)
+        events: list[HostEvent] = []
+        if (own_ns := self.clock.own_ns()) >= self.monitor.due_ns:
+            events = self.monitor.poll(own_ns)
+        if self.config.mode != "observe":
+            events = [event for event in events if self._allowed(event)]
+            if self._deadline_ns is not None and now_ns >= self._deadline_ns:
+                self._take([*events, Tick()], self.agent.jobs if self.agent.counts(now_ns) else ())
+            elif events:
+                self._take(events)
+        if slot != self._beaten_slot:
+            self._beaten_slot = slot
+            self._beat(slot)
 
-    def _call(self, delay_s: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
-        """Later, and what it raises ends the daemon as a task's fault would."""
-
-        def guarded() -> None:
-            try:
-                callback()
-            except Exception as error:
-                if not self._fault.done():
-                    self._fault.set_exception(error)
-
-        return asyncio.get_running_loop().call_later(delay_s, guarded)
-
-    async def _beat(self) -> None:
+    def _beat(self, slot: int) -> None:
         """Once per slot: the guardian hears from us."""
-        while True:
-            slot = self.slots.index(self.clock.now_ns())
-            self._beat_ns = self.clock.own_ns()
-            self.enforcer.beat()
-            self._judge(slot)
-            live = self.agent.live_flows()
-            self.achieved.sample(self.clock.own_ns(), [(flow.id, flow.volume_bytes) for flow in live])
-            await asyncio.sleep((self.slots.end_ns(slot) - self.clock.now_ns()) / 1e9 + 1e-4)
+        self._beat_ns = self.clock.own_ns()
+        self.enforcer.beat()
+        self.decider.judge(slot)
+        live = self.agent.live_flows()
+        self.achieved.sample(self._beat_ns, [(flow.id, flow.volume_bytes) for flow in live])
+
+    def _take(self, events: Iterable[HostEvent], concerned: Container[str] = ()) -> None:
+        self.decider.take(events, concerned)
+        self._deadline_ns = self.agent.next_deadline()
+
+    def _decide(self, events: Iterable[HostEvent], concerned: Container[str] = ()) -> None:
+        self._take(events, concerned)
+        self._arm()
+
+    def _arm(self) -> None:
+        """For the next look, the agent's deadline or the next slot, whichever is first."""
+        now_ns, own_ns = self.clock.now_ns(), self.clock.own_ns()
+        delay_ns = min(self.monitor.due_ns - own_ns, self.slots.next_start_ns(now_ns) - now_ns)
+        if self._deadline_ns is not None:
+            delay_ns = min(delay_ns, self._deadline_ns - now_ns)
+        self._alarm.set(delay_ns)
 
     async def _keep_house(self) -> None:
         while True:
-            await asyncio.sleep(1.0)
+            await asyncio.sleep(HOUSEKEEPING_S)
             self.enforcer.refresh()
-            self._publish()
+            if self.config.metrics is not None:
+                publish(self)
+
+    # ---- What happens ----
 
     def _wanted(self, job: str) -> bool:
         return self.config.mode != "observe" and (self.config.jobs is None or job in self.config.jobs)
@@ -240,102 +243,18 @@ class HostDaemon:
             return
         self.terms_refused = ""
         _log.info("taken in by %s", terms.switch, extra={"switch": terms.switch})
-        self._take([Welcomed(terms.phase_ns)])
+        self._decide([Welcomed(terms.phase_ns)])
 
     def _feedback(self, feedback: Feedback) -> None:
         if not self.terms_refused:
             self.silent = feedback.silent
-            self._take([feedback], {grant.flow.job for grant in feedback.grants}, let_go=True)
+            self._decide([feedback], {grant.flow.job for grant in feedback.grants})
 
     def _lost(self) -> None:
         _log.warning("the switch is gone; deciding alone until it returns")
-        self._take([SwitchLost()], self.agent.jobs)
-
-    def _ring(self) -> None:
-        self._timer = None
-        self._take([Tick()], self.agent.jobs)
-
-    # ---- Deciding ----
-
-    def _take(self, events: Iterable[HostEvent], concerned: Container[str] = (), let_go: bool = False) -> None:
-        """What the jobs concerned have sent, then what happened, then the effects in one go."""
-        began = time.perf_counter()
-        now_ns = self.clock.now_ns()
-        self._judge(self.slots.index(now_ns))
-        self._decided_slot = self.slots.index(now_ns)
-        effects: list[Effect] = []
-        moved: tuple[tuple[FlowId, float], ...] = ()
-        if concerned and self.agent.policy.paced:
-            moved = self.monitor.progress(self.clock.own_ns(), concerned, let_go)
-        for event in (*([Progress(moved)] if moved else []), *events):
-            before = set(self.agent.flows) if isinstance(event, JobJoined | JobLeft) else None
-            done = self.agent.handle(event, now_ns)
-            self._record(now_ns, event, done)
-            effects += done
-            if before is not None:
-                self._attach(before)
-        self._perform(effects)
-        self._arm(now_ns)
-        took_s = time.perf_counter() - began
-        self.decisions.note(took_s)
-        self.instruments.decision.observe(took_s)
-
-    def _judge(self, slot: int) -> None:
-        """Counts the slots before this one that passed without a decision while flows had bytes to send."""
-        missed = slot - 1 - max(self._decided_slot, self._judged_slot)
-        self._judged_slot = max(self._judged_slot, slot - 1)
-        if missed > 0 and self.agent.policy.paced and self.agent.live_flows():
-            self.missed_slots += missed
-            self.instruments.missed_slots.inc(missed)
-
-    def _attach(self, before: set[FlowId]) -> None:
-        """The enforcer holds the sockets of exactly the flows that the agent knows."""
-        for flow in before - self.agent.flows.keys():
-            self.enforcer.detach(flow)
-            self.instruments.forget_flow(flow.job, str(flow))
-        for flow in self.agent.flows.keys() - before:
-            self.enforcer.attach(flow, self.monitor.sockets_of(flow))
-
-    def _perform(self, effects: Iterable[Effect]) -> None:
-        limits: dict[FlowId, Limit] = {}
-        for effect in effects:
-            match effect:
-                case SetRate(flow, rate_bps, ceiling_bps):
-                    limits[flow] = Limit(flow, rate_bps, ceiling_bps)
-                case Send(_, message) if isinstance(message, Report) and self.stream is not None:
-                    self.stream.send(message)
-        present = [limit for flow, limit in limits.items() if flow in self.agent.flows]
-        if present:
-            self.enforcer.apply(present)
-
-    def _arm(self, now_ns: int) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        deadline_ns = self.agent.next_deadline()
-        if deadline_ns is not None:
-            delay_s = max(0.0, (deadline_ns - now_ns) / 1e9)
-            self._timer = self._call(delay_s, self._ring)
-
-    def _record(self, now_ns: int, event: HostEvent, effects: list[Effect]) -> None:
-        journal: TextIO | None = self._journal
-        if journal is not None:
-            journal.write(encode(Entry(now_ns, self.config.name, event, tuple(effects))) + "\n")
+        self._decide([SwitchLost()], self.agent.jobs)
 
     # ---- For people ----
-
-    def _publish(self) -> None:
-        kernel = self.enforcer.read_back()
-        instruments = self.instruments
-        instruments.switch_silent.set(self.agent.isolated)
-        instruments.fail_opens.inc(self.enforcer.fail_opens - self._fail_opens)
-        self._fail_opens = self.enforcer.fail_opens
-        for flow in self.agent.flows.values():
-            names = (flow.id.job, str(flow.id))
-            instruments.requested_rate.labels(*names).set(flow.rate_bps)
-            instruments.achieved_rate.labels(*names).set(self.achieved.bps(flow.id))
-            if flow.id in kernel:
-                instruments.kernel_rate.labels(*names).set(kernel[flow.id].rate_bps)
 
     def _status(self, _arguments: dict[str, object]) -> dict[str, object]:
         return status(self)

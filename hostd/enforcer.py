@@ -17,7 +17,7 @@ from hostd.enforce.htb import HtbBackend
 from hostd.enforce.observe import ObserveBackend
 from hostd.enforce.pacing import PacingBackend
 from hostd.enforce.probe import choose, has_fast_device, probe
-from hostd.journal import BadJournal, Journal, Revoked
+from hostd.journal import Journal, Revoked
 from hostd.lease import Lease
 from hostd.netlink import Netlink
 from hostd.sockets import DataSocket
@@ -104,9 +104,10 @@ class Enforcer:
             return
         try:
             journal = Journal(config.lease_journal)
+            self._count(Trouble(None, f"left behind in {key}: {why}") for key, why in journal.leftovers.items())
             self._lease = Lease(journal, self._slot_ns)
             self.backend = self._make(journal)
-        except (OSError, BadJournal) as error:
+        except OSError as error:
             self._close()
             raise CannotEnforce(f"cannot take a lease on the kernel: {error}") from error
         except CannotEnforce:

@@ -24,6 +24,7 @@ Pure: facts in, events out. Volumes are bytes on the wire.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import median
+from typing import NamedTuple
 
 from flowcore.messages import FlowDone, FlowReady, HostEvent, IterationEnded, JobJoined, JobLeft
 from flowcore.patterns import FlowId, FlowSpec, Role
@@ -50,8 +51,7 @@ LEAST_PART = 0.01
 Ends = tuple[Role, str]
 
 
-@dataclass(frozen=True, slots=True)
-class JobFacts:
+class JobFacts(NamedTuple):
     """What is known of a job now, over all its processes on this host."""
 
     iteration: int  # how many have ended
@@ -68,6 +68,7 @@ class JobWatch:
     host: str
     sizes: dict[Ends, float] = field(default_factory=dict)  # of one iteration; empty: not joined
     live: set[Ends] = field(default_factory=set)
+    ending: bool = False  # marked as ended, and not all is sent
     _iteration: int = -1
     _seen: int = 0  # iterations seen to end
     _base: dict[Ends, float] = field(default_factory=dict)  # sent when this iteration began
@@ -75,7 +76,6 @@ class JobWatch:
     _samples: list[dict[Ends, float]] = field(default_factory=list)
     _sources: dict[Ends, float] = field(default_factory=dict)  # received in all
     _fed: bool = False  # this iteration's bytes were announced while we watched
-    _ending: bool = False  # marked as ended, and not all is sent
 
     def observe(self, facts: JobFacts) -> list[HostEvent]:
         events: list[HostEvent] = []
@@ -104,7 +104,7 @@ class JobWatch:
 
     def sent_bytes(self, ends: Ends, facts: JobFacts) -> float:
         """In the current iteration, never more than its size."""
-        base = self._late_base if self._ending and ends in self._late_base else self._base
+        base = self._late_base if self.ending and ends in self._late_base else self._base
         return min(max(0.0, facts.sent_bytes.get(ends, 0.0) - base.get(ends, 0.0)), self.sizes[ends])
 
     def sent(self, facts: JobFacts) -> list[tuple[Ends, float]]:
@@ -124,19 +124,19 @@ class JobWatch:
         nearly = NEARLY_WHERE_MARKS_ARE_EARLY if facts.marks_early else NEARLY
         through = [ends for ends, sent in self.sent(facts) if sent >= nearly * self.sizes[ends]]
         events: list[HostEvent] = [self._done(ends) for ends in through]
-        return events + (self._end_for_sure() if self._ending and not self.live else [])
+        return events + (self._end_for_sure() if self.ending and not self.live else [])
 
     def _end_for_sure(self) -> list[HostEvent]:
         events: list[HostEvent] = []
-        if self._ending:
-            self._ending = False
+        if self.ending:
+            self.ending = False
             events = [self._done(ends) for ends in sorted(self.live)]
             events.append(IterationEnded(self.job))
         return events
 
     def _marked(self, facts: JobFacts) -> list[HostEvent]:
         events = self._end_for_sure()
-        self._ending = bool(self.sizes)
+        self.ending = bool(self.sizes)
         passed = facts.iteration - self._iteration
         learned: list[HostEvent] = []
         if passed == 1:  # a poll that missed some knows only their sum

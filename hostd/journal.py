@@ -9,7 +9,8 @@ entries that are over. A last line that is cut off was written by somebody who d
 
 The file exists exactly as long as the lease. If it is gone, somebody released us: `Revoked`, and the books of this
 process are worth nothing any more. It belongs in a runtime directory that does not outlive a boot; a file of another
-boot or another network namespace names other devices, and is left alone.
+boot or another network namespace names other devices, and nothing of it is performed. Neither that nor a broken one
+keeps a new lease from beginning: it is moved aside, for people to look at.
 """
 
 import json
@@ -38,7 +39,7 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.leftovers = release(path)  # problems by key; {} when there was nothing or all went well
+        self.leftovers = self._take_over(path)  # problems by key; {} when there was nothing or all went well
         self._entries: dict[str, Undo] = {}
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._rewrite()
@@ -78,6 +79,14 @@ class Journal:
             self.path.unlink(missing_ok=True)
         return problems
 
+    def _take_over(self, path: Path) -> dict[str, str]:
+        try:
+            return release(path)
+        except BadJournal as error:
+            aside = path.with_suffix(".bad")
+            path.replace(aside)
+            return {aside.name: str(error)}
+
     def _append(self, line: Mapping[str, object]) -> None:
         with self.path.open("a") as out:
             out.write(json.dumps(line) + "\n")
@@ -99,7 +108,7 @@ def release(path: Path) -> dict[str, str]:
     Nothing to do when there is no file. Raises BadJournal, having touched nothing.
     """
     try:
-        text = path.read_text()
+        text = path.read_bytes().decode(errors="replace")
     except FileNotFoundError:
         return {}
     problems = _perform(_parse(path, text))

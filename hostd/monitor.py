@@ -10,75 +10,35 @@ every job has a time at which it is looked at next, on a grid that makes their t
                  another rate: hardly ever in the middle of a burst, often at its end, where hand-over depends on
                  it; all sending jobs together every MARKS_NS
     receiving    (it has sent everything, and its iteration has not ended) after RECEIVING_NS
+    whatever     PATIENT_NS from now while nobody decides by what is seen (observe mode)
 
 A look is one word per process: has it had an event since? If so, its counters are read and what its sockets have
-sent. Once a second: new and dead processes, new and closed sockets.
+sent. Those are read for decisions, too, but not again within FRESH_NS: an answer mostly comes sooner than that after
+the report, and what decides does not look closer (flowcore/policy/paceline.py: FINEST_NS). Once a second: new and
+dead processes, new and closed sockets.
+
+A job without the shim (plain_jobs.py) says nothing, so a look at it is its sockets: where its bursts begin and end is
+told from what they moved (flowcore/bursts.py), and as long as those have no rhythm nobody hears of it.
 """
 
-import math
-from collections import deque
-from collections.abc import Callable, Container, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from flowcore.messages import FlowReady, HostEvent, IterationEnded
-from flowcore.patterns import FlowId, Role
-from flowcore.units import transfer_ns
-from hostd.job_watch import Ends, JobFacts, JobWatch
-from hostd.sockets import DataSocket, ProcessSockets, by_host
-from hostd.tcp_info import FlowMeter
-from nccl_shim.layout import Kind, Source
-from nccl_shim.layout import Role as ShimRole
+from flowcore.bursts import BurstRhythm
+from flowcore.messages import HostEvent
+from flowcore.patterns import FlowId
+from hostd.job_watch import JobWatch
+from hostd.plain_jobs import PlainJob, is_there, processes_of
+from hostd.sockets import DataSocket
+from hostd.watched_job import WatchedJob
 from nccl_shim.reader import ProcessView, Reader
 
-LOOK_NS = 2_000_000  # how late a burst may be noticed
-SHORTEST_READ_NS = 2 * LOOK_NS
-RECEIVING_NS = 4 * LOOK_NS
-MARKS_NS = 100_000_000  # all sending jobs are read: an iteration may turn out much smaller than the last ones
-SOONEST, PHASES = 0.75, 8
+FRESH_NS = 10_000_000
+PATIENT_NS = 50_000_000  # a shorter iteration is counted together with the next
 HOUSEKEEPING_NS = 1_000_000_000
 IDLE_NS = 100_000_000  # without jobs: so late may a first one be noticed
+SEARCH_NS = 5_000_000_000  # for processes of jobs without the shim
 LEARNING_LOOK_NS = 100_000_000  # a job that has not joined yet may be opening its connections
-
-# Ethernet, IP and TCP headers: 1514 bytes on the wire for 1448 of data (MTU 1500, timestamps).
-WIRE_PER_PAYLOAD = 1514 / 1448
-
-
-@dataclass(slots=True)
-class _Speed:
-    """Of a job's flow that has most to send, between two readings that are not too close."""
-
-    _bytes_per_ns: float = 0.0
-    _at_ns: int = 0
-    _left_bytes: float = 0.0
-
-    def time_left_ns(self, left_bytes: float, now_ns: int) -> float:
-        """As fast as it was lately."""
-        if now_ns - self._at_ns >= LOOK_NS:
-            self._bytes_per_ns = max(0.0, self._left_bytes - left_bytes) / (now_ns - self._at_ns)
-            self._at_ns, self._left_bytes = now_ns, left_bytes
-        return left_bytes / self._bytes_per_ns if self._bytes_per_ns else math.inf
-
-
-@dataclass(slots=True)
-class _Process:
-    sockets: ProcessSockets
-    view: ProcessView
-
-
-@dataclass(slots=True)
-class _Job:
-    watch: JobWatch
-    processes: dict[int, _Process] = field(default_factory=dict)  # by pid
-    meters: dict[Ends, FlowMeter] = field(default_factory=dict)
-    sockets: dict[Ends, tuple[DataSocket, ...]] = field(default_factory=dict)
-    facts: JobFacts | None = None
-    due_ns: int = 0  # when to look at it again
-    read_ns: int = 0  # when its counters were last read
-    looked_ns: int = 0  # when its sockets were last looked for
-    ended_ns: int | None = None  # its last iteration, while it computes
-    speed: _Speed = field(default_factory=_Speed)
-    compute_ns: deque[int] = field(default_factory=lambda: deque(maxlen=PHASES))
 
 
 class Monitor:
@@ -91,13 +51,18 @@ class Monitor:
         nic_bps: float,
         directory: Path | None,
         on_sockets: Callable[[FlowId, tuple[DataSocket, ...]], None],
+        without_shim: Sequence[PlainJob] = (),
     ) -> None:
-        self.jobs: dict[str, _Job] = {}
+        self.jobs: dict[str, WatchedJob] = {}
+        self.without_shim = without_shim
+        self.patient = False  # nobody decides by what we see
         self.invisible: dict[str, str] = {}  # why a process is not seen, by file or pid
         self._host, self._host_of, self._nic_bps = host, host_of, nic_bps
         self._reader = Reader(directory)
         self._on_sockets = on_sockets
         self._housekeeping_ns = 0
+        self._found: dict[str, set[int]] = {}  # processes of jobs without the shim ...
+        self._searched_ns: int | None = None  # ... as they were then
 
     @property
     def due_ns(self) -> int:
@@ -109,26 +74,38 @@ class Monitor:
             self._housekeeping_ns = now_ns + (HOUSEKEEPING_NS if self.jobs else IDLE_NS)
             return self._read_all(now_ns)
         due = {name: job for name, job in self.jobs.items() if now_ns >= job.due_ns}
-        to_read = {name: job for name, job in due.items() if job.watch.live}
-        for view in self._reader.poll_stirred(due):
+        to_read = {name: job for name, job in due.items() if job.watch.live or job.rhythm is not None}
+        # How far a burst is the sockets say; what else its counters can say is that it is over.
+        sending = {name for name, job in due.items() if job.watch.live and not job.watch.ending}
+        for view in self._reader.poll_stirred(due, marks_only=sending):
             job = due[view.snapshot.job]
             if view.host_pid in job.processes:
                 job.processes[view.host_pid].view = view
                 to_read[view.snapshot.job] = job
-        events = [event for job in to_read.values() for event in self._read_job(job, now_ns)]
+        events = [event for job in to_read.values() for event in self._read(job, now_ns)]
         for job in due.values():
             self._schedule(job, now_ns)
         return events
 
-    def progress(self, now_ns: int, jobs: Container[str], let_go: bool = False) -> tuple[tuple[FlowId, float], ...]:
-        """What every live flow of these jobs has sent in its iteration, read now; `let_go`: they get other rates."""
+    def progress(self, now_ns: int, jobs: Container[str]) -> tuple[tuple[FlowId, float], ...]:
+        """What the live flows of these jobs have sent in their iteration, unless it was told a moment ago."""
         moved: list[tuple[FlowId, float]] = []
         for name, job in self.jobs.items():
-            if job.watch.live and job.facts is not None and name in jobs:
-                job.facts = self._measured(job, job.facts)
-                self._schedule(job, now_ns, let_go)
+            if not job.watch.live or job.facts is None or name not in jobs:
+                continue
+            if now_ns - job.measured_ns >= FRESH_NS:
+                job.measure(now_ns)
+                self._schedule(job, now_ns)
+            if job.told_ns < job.measured_ns:
+                job.told_ns = job.measured_ns
                 moved += job.watch.progress(job.facts)
         return tuple(moved)
+
+    def let_go(self, jobs: Iterable[str], now_ns: int) -> None:
+        """They have other rates: what they sent so far says nothing about what they will."""
+        for name in jobs:
+            if (job := self.jobs.get(name)) is not None and job.watch.live:
+                self._schedule(job, now_ns, let_go=True)
 
     def sockets_of(self, flow: FlowId) -> tuple[DataSocket, ...]:
         job = self.jobs.get(flow.job)
@@ -142,119 +119,62 @@ class Monitor:
     def close(self) -> None:
         self._reader.close()
 
-    # ---- Reading ----
+    def _read(self, job: WatchedJob, now_ns: int) -> list[HostEvent]:
+        if not job.watch.sizes and now_ns - job.looked_ns >= LEARNING_LOOK_NS:
+            self._look(job, now_ns)
+        return job.read(now_ns)
+
+    def _schedule(self, job: WatchedJob, now_ns: int, let_go: bool = False) -> None:
+        if self.patient:
+            job.due_ns = now_ns + PATIENT_NS
+        else:
+            job.schedule(now_ns, self._nic_bps, let_go)
+
+    def _look(self, job: WatchedJob, now_ns: int) -> None:
+        """Which sockets the job has now."""
+        for flow in job.look(now_ns, self._host_of, self._host):
+            self._on_sockets(flow, self.sockets_of(flow))
+        for pid, process in job.processes.items():
+            if process.sockets.refused:
+                self.invisible[str(pid)] = process.sockets.refused
+
+    # ---- Once a second ----
 
     def _read_all(self, now_ns: int) -> list[HostEvent]:
-        views: dict[str, list[ProcessView]] = {}
-        found = self._reader.poll()
-        if not all(view.alive for view in found):
-            self._reader.reap()
-        for view in found:
-            if view.alive and not view.snapshot.finished and view.host_pid is not None:
-                views.setdefault(view.snapshot.job, []).append(view)
+        with_shim = self._seen_through_shim()
         self.invisible = dict(self._reader.refused)
+        present = self._seen_through_sockets(now_ns, with_shim) | with_shim
         events: list[HostEvent] = []
-        for name in [name for name in self.jobs if name not in views]:
+        for name in [name for name in self.jobs if name not in present]:
             events += self.jobs.pop(name).watch.left()
-        for name, processes in views.items():
-            job = self.jobs.setdefault(name, _Job(JobWatch(name, self._host)))
-            self._who_is_there(job, processes)
+        for name, processes in present.items():
+            job = self.jobs.setdefault(name, WatchedJob(JobWatch(name, self._host)))
+            job.rhythm = None if name in with_shim else job.rhythm or BurstRhythm()
+            job.consists_of(processes)
             self._look(job, now_ns)
-            events += self._read_job(job, now_ns)
+            events += self._read(job, now_ns)
             self._schedule(job, now_ns)
         return events
 
-    def _who_is_there(self, job: _Job, views: Iterable[ProcessView]) -> None:
-        present = {view.host_pid: view for view in views if view.host_pid is not None}
-        for gone in job.processes.keys() - present.keys():
-            del job.processes[gone]
-        for pid, view in present.items():
-            process = job.processes.setdefault(pid, _Process(ProcessSockets(pid), view))
-            process.view = view
+    def _seen_through_shim(self) -> dict[str, dict[int, ProcessView | None]]:
+        found: dict[str, dict[int, ProcessView | None]] = {}
+        views = self._reader.poll()
+        if not all(view.alive for view in views):
+            self._reader.reap()
+        for view in views:
+            if view.alive and not view.snapshot.finished and view.host_pid is not None:
+                found.setdefault(view.snapshot.job, {})[view.host_pid] = view
+        return found
 
-    def _read_job(self, job: _Job, now_ns: int) -> list[HostEvent]:
-        if not job.watch.sizes and now_ns - job.looked_ns >= LEARNING_LOOK_NS:
-            self._look(job, now_ns)
-        views = [process.view for process in job.processes.values()]
-        marks = [view.snapshot.mark for view in views if view.snapshot.mark is not None]
-        iteration = max((mark.iteration for mark in marks), default=0)
-        announced = any(
-            view.iteration_enqueued_bytes > 0
-            for view in views
-            if view.snapshot.mark is not None and view.snapshot.mark.iteration == iteration
-        )
-        facts = JobFacts(
-            iteration,
-            announced,
-            marks_early=any(flow.source is Source.NCCL for view in views for flow in view.snapshot.flows),
-            members=max((view.snapshot.world_size for view in views), default=0),
-            sent_bytes={},
-            received_bytes={},
-        )
-        job.facts = self._measured(job, facts)
-        job.read_ns = now_ns
-        events = job.watch.observe(job.facts)
-        self._time_phases(job, events, now_ns)
-        return events
-
-    def _time_phases(self, job: _Job, events: Iterable[HostEvent], now_ns: int) -> None:
-        for event in events:
-            match event:
-                case IterationEnded():
-                    job.ended_ns = now_ns
-                case FlowReady() if job.ended_ns is not None:
-                    job.compute_ns.append(now_ns - job.ended_ns)
-                    job.ended_ns = None
-
-    def _schedule(self, job: _Job, now_ns: int, let_go: bool = False) -> None:
-        """When to look at it again; `let_go`: what it sent so far says nothing about what it will."""
-        due_ns = now_ns + LOOK_NS
-        if job.watch.live and job.facts is not None:
-            left_bytes = max(job.watch.sizes[ends] - sent for ends, sent in job.watch.sent(job.facts))
-            left_ns = job.speed.time_left_ns(left_bytes, now_ns)
-            if let_go:
-                left_ns = transfer_ns(left_bytes, self._nic_bps)
-            marks_ns = (job.read_ns // MARKS_NS + 1) * MARKS_NS
-            due_ns = round(min(now_ns + max(left_ns / 2, SHORTEST_READ_NS), marks_ns))
-        elif job.ended_ns is not None and job.compute_ns:
-            due_ns = max(due_ns, job.ended_ns + round(SOONEST * min(job.compute_ns)))
-        elif job.watch.sizes:
-            due_ns = now_ns + RECEIVING_NS
-        job.due_ns = due_ns - due_ns % LOOK_NS
-
-    def _measured(self, job: _Job, facts: JobFacts) -> JobFacts:
-        """The same with what the sockets have carried by now."""
-        sent: dict[Ends, float] = {}
-        received: dict[Ends, float] = {}
-        for ends, sockets in job.sockets.items():
-            meter = job.meters.setdefault(ends, FlowMeter())
-            meter.read(sockets)
-            sent[ends] = meter.sent_bytes * WIRE_PER_PAYLOAD
-            received[ends] = meter.received_bytes * WIRE_PER_PAYLOAD
-        return replace(facts, sent_bytes=sent, received_bytes=received)
-
-    def _look(self, job: _Job, now_ns: int) -> None:
-        """Which sockets the job has now."""
-        job.looked_ns = now_ns
-        for pid, process in job.processes.items():
-            process.sockets.look()
-            if process.sockets.refused:
-                self.invisible[str(pid)] = process.sockets.refused
-        found: dict[Ends, tuple[DataSocket, ...]] = dict.fromkeys(job.sockets, ())
-        for process in job.processes.values():
-            for target, sockets in by_host(process.sockets.sockets, self._host_of, self._host).items():
-                ends = (_role(process.view), target)
-                found[ends] = found.get(ends, ()) + sockets
-        changed = [ends for ends, sockets in found.items() if sockets != job.sockets.get(ends)]
-        job.sockets = found
-        flows = job.watch.flow_ids()
-        for ends in changed:
-            if ends in flows:
-                self._on_sockets(flows[ends], found[ends])
-
-
-def _role(view: ProcessView) -> Role:
-    """A parameter server's process says so; a worker that pushes has one."""
-    if view.snapshot.role is ShimRole.SERVER:
-        return Role.PULL
-    return Role.PUSH if any(flow.kind is Kind.PUSH for flow in view.snapshot.flows) else Role.RING
+    def _seen_through_sockets(
+        self, now_ns: int, with_shim: Mapping[str, Mapping[int, object]]
+    ) -> dict[str, dict[int, ProcessView | None]]:
+        """The processes that the list of jobs without the shim names."""
+        if not self.without_shim:
+            return {}
+        if self._searched_ns is None or now_ns - self._searched_ns >= SEARCH_NS:
+            self._searched_ns = now_ns
+            self._found = processes_of(self.without_shim, {pid for job in with_shim.values() for pid in job})
+        alive = {name: {pid for pid in pids if is_there(pid)} for name, pids in self._found.items()}
+        listed = {one.job for one in self.without_shim}
+        return {name: dict.fromkeys(pids) for name, pids in alive.items() if pids and name in listed}

@@ -1,4 +1,4 @@
-"""What hostd tells people: everything it knows, and why a flow has the rate it has."""
+"""What hostd tells people and Prometheus: everything it knows, and why a flow has the rate it has."""
 
 import math
 from typing import TYPE_CHECKING
@@ -51,9 +51,9 @@ def status(daemon: "HostDaemon") -> dict[str, object]:
         "guardian_pid": daemon.enforcer.guardian_pid,
         "slot": daemon.slots.index(daemon.clock.now_ns()),
         "slot_ms": daemon.slots.length_ns / 1e6,
-        "missed_slots": daemon.missed_slots,
-        "decisions": daemon.decisions.count,
-        "decision_ms": daemon.decisions.percentiles_ms(),
+        "missed_slots": daemon.decider.missed_slots,
+        "decisions": daemon.decider.durations.count,
+        "decision_ms": daemon.decider.durations.percentiles_ms(),
         "fail_opens": daemon.enforcer.fail_opens,
         "released": daemon.enforcer.released,
         "control_refused": daemon.control.refused,
@@ -70,6 +70,20 @@ def status(daemon: "HostDaemon") -> dict[str, object]:
         "troubles": dict(daemon.enforcer.troubles.most_common(20)),
         "invisible": daemon.monitor.invisible,
     }
+
+
+def publish(daemon: "HostDaemon") -> None:
+    """For Prometheus. What happens often is counted where it happens."""
+    kernel, instruments = daemon.enforcer.read_back(), daemon.instruments
+    instruments.switch_silent.set(daemon.agent.isolated)
+    instruments.fail_opens.inc(daemon.enforcer.fail_opens - daemon.fail_opens_published)
+    daemon.fail_opens_published = daemon.enforcer.fail_opens
+    for flow in daemon.agent.flows.values():
+        names = (flow.id.job, str(flow.id))
+        instruments.requested_rate.labels(*names).set(flow.rate_bps)
+        instruments.achieved_rate.labels(*names).set(daemon.achieved.bps(flow.id))
+        if flow.id in kernel:
+            instruments.kernel_rate.labels(*names).set(kernel[flow.id].rate_bps)
 
 
 def explain(daemon: "HostDaemon", text: str) -> dict[str, object]:

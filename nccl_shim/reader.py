@@ -40,11 +40,13 @@ class _Tracked:
         self._learner = IterationLearner()
         self._waiting = WaitingEstimate()
         self._mark: IterationMark | None = None
-        self._heartbeat = b""
+        self._heartbeat = self._marks = b""
         self._alive = True
 
-    def stirred(self) -> bool:
+    def stirred(self, marks_only: bool) -> bool:
         try:
+            if marks_only:
+                return self.file.marks() != self._marks
             return self.file.heartbeat() != self._heartbeat
         except OSError:
             return True  # reading it will say why
@@ -52,7 +54,8 @@ class _Tracked:
     def view(self, now_ns: int, check_alive: bool) -> ProcessView:
         if check_alive:
             self._alive = self.file.is_alive()
-        self._heartbeat = self.file.heartbeat()  # before the counters: what comes between is seen next time
+        # Before the counters: what comes between is seen next time.
+        self._heartbeat, self._marks = self.file.heartbeat(), self.file.marks()
         snapshot = self.file.read()
         if snapshot.mark is not None:
             self._mark = snapshot.mark
@@ -83,9 +86,14 @@ class Reader:
         self.refused: dict[str, str] = {}  # file name → why it is not believed
         self._tracked: dict[str, _Tracked] = {}
 
-    def poll_stirred(self, jobs: Container[str]) -> list[ProcessView]:
-        """Of these jobs, the processes with an event since they were last read; who came or died, `poll` tells."""
-        stirred = [name for name, one in self._tracked.items() if one.file.job in jobs and one.stirred()]
+    def poll_stirred(self, jobs: Container[str], marks_only: Container[str] = ()) -> list[ProcessView]:
+        """Of these jobs, the processes with an event since they were last read, or that have ended an iteration for
+        `marks_only`, which is among them; who came or died, `poll` tells."""
+        stirred = [
+            name
+            for name, one in self._tracked.items()
+            if one.file.job in jobs and one.stirred(one.file.job in marks_only)
+        ]
         return self._views(stirred, time.monotonic_ns(), False) if stirred else []
 
     def poll(self, now_ns: int | None = None) -> list[ProcessView]:

@@ -22,6 +22,7 @@ from nccl_shim.snapshot import (
 
 _MARK_ATTEMPTS = 32
 _HEARTBEAT = Header.heartbeat_ns
+_MARKS = Header.iteration  # begins with a number that changes with every mark
 
 
 class SegmentFile:
@@ -51,6 +52,10 @@ class SegmentFile:
     def heartbeat(self) -> bytes:
         """The time of the last event as it stands in the file: one system call, to see whether to `read`."""
         return os.pread(self._file, _HEARTBEAT.size, _HEARTBEAT.offset)
+
+    def marks(self) -> bytes:
+        """The same of the last end of an iteration."""
+        return os.pread(self._file, 8, _MARKS.offset)
 
     def read(self) -> ProcessSnapshot:
         """The counters now; raises NotASegment when the file was cut."""

@@ -13,6 +13,7 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
+from bench.daemons import NICE
 from hostd.config import _TOP as HOST_KEYS
 from hostd.config import read_config as read_host_config
 from service.address import host_port
@@ -59,6 +60,10 @@ def test_hostd_has_two_capabilities_and_lets_go_when_it_ends() -> None:
     assert "pidfd_getfd" in found["SystemCallFilter"][0].split()
 
 
+def test_hostd_runs_as_promptly_as_where_it_was_measured() -> None:
+    assert directives("hostd.service")["Nice"] == [str(NICE)]
+
+
 def test_switchd_has_no_privilege_at_all() -> None:
     found = directives("switchd@.service")
     assert found["CapabilityBoundingSet"] == found["AmbientCapabilities"] == [""]
@@ -97,7 +102,7 @@ def test_the_examples_are_read_by_the_daemons_and_fit_together() -> None:
 def test_the_examples_have_every_key_that_can_be_set() -> None:
     for name, keys in (("hostd.toml", HOST_KEYS), ("switchd.toml", SWITCH_KEYS)):
         text = (DEPLOY / name).read_text()
-        missing = [key for key in keys if not re.search(rf"^(# )?{key} = |^\[{key}\]", text, re.MULTILINE)]
+        missing = [key for key in keys if not re.search(rf"^(# )?({key} = |\[+{key}\])", text, re.MULTILINE)]
         assert missing == [], name
 
 

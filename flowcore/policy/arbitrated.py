@@ -6,14 +6,16 @@ line rate, as the paper lets the first packets go (§IV-C). One round trip later
     rate     = share                     guaranteed; the shares on a link never exceed it
     ceiling  = max(ceiling, floor)       borrowing: what is left over is never left unused
 
-The plan for the K slots is Algorithm 1 over what the path has left, with the share as the current slot's room. The
-switch enters or refuses it; a refused plan is made anew from the answer, which carries the current loads.
+The plan for the K slots is Algorithm 1 over what the path has left, with the share as the current slot's room; the
+flows of a host plan one after the other. The switch enters or refuses it; a refused plan is made anew from the
+answer, which carries the current loads.
 
 Hand-over. A flow that will be through within one round trip withdraws its claim at once, so that its successor's
 grant arrives as its last byte leaves rather than a round trip later. Should the prediction fail, the flow is still
 live at the next slot and claims again.
 """
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,8 +54,7 @@ class Arbitrated(Policy):
                     continue  # as predicted, it is about to end
                 flow.grant = None  # it was not: begin anew
             flows.append(flow)
-        for flow in flows:
-            self._plan(host, flow, now_ns)
+        self._plan(host, flows, now_ns)
         host.report(flows, now_ns, plans=True)
 
     def on_feedback(self, host: "HostAgent", flows: "list[Flow]", now_ns: int) -> None:
@@ -68,11 +69,19 @@ class Arbitrated(Policy):
             # Once per slot: the loads in a refusal are fresh, so a second one means a crowd, not a race.
             if flow.plan_bps and not grant.accepted and flow.replanned_slot != slot:
                 flow.replanned_slot = slot
-                self._plan(host, flow, now_ns)
                 refused.append(flow)
+        self._plan(host, refused, now_ns)
         host.report(refused, now_ns, plans=True)
 
-    def _plan(self, host: "HostAgent", flow: "Flow", now_ns: int) -> None:
+    def _plan(self, host: "HostAgent", flows: "Iterable[Flow]", now_ns: int) -> None:
+        """One by one: what this host plans now is not in the loads it was told, and its flows share its NIC."""
+        free_bps = [host.nic_bps] * host.clock.horizon
+        for flow in flows:
+            self._plan_one(host, flow, free_bps, now_ns)
+            for index, planned_bps in enumerate(flow.plan_bps):
+                free_bps[index] = max(0.0, free_bps[index] - planned_bps)
+
+    def _plan_one(self, host: "HostAgent", flow: "Flow", free_bps: Sequence[float], now_ns: int) -> None:
         """Algorithm 1 from now on; the first slot is what is left of the current one, at the arbiter's share."""
         grant = flow.grant
         flow.plan_bps = ()
@@ -85,7 +94,7 @@ class Arbitrated(Policy):
         available = grant.available_bps[shift:]
         load = grant.load[shift:]
         room = [transfer_bytes(grant.share_bps, clock.remaining_ns(now_ns))]
-        room += [transfer_bytes(min(free_bps, host.nic_bps), clock.length_ns) for free_bps in available[1:]]
+        room += [transfer_bytes(min(free), clock.length_ns) for free in zip(available[1:], free_bps[1:], strict=False)]
         schedule = allocate(flow.remaining_bytes, room, load[: len(room)])
         later_bps = (rate_bps(volume, clock.length_ns) for volume in schedule.volume_bytes[1:])
         flow.plan_bps = (grant.share_bps, *later_bps)

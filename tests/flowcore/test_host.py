@@ -330,6 +330,19 @@ def test_a_refused_plan_is_made_anew_at_once() -> None:
     assert all(rate <= free * (1 + 1e-9) for rate, free in zip(claim.plan_bps, busy, strict=True))
 
 
+def test_flows_of_one_host_do_not_plan_the_same_slot() -> None:
+    """They are told of the same empty link; planned twice, it would be refused to one of them in every slot."""
+    host = Host()
+    flows = host.join(ring("a", "h0", "h1"), ring("b", "h0", "h2"))
+    for flow in flows:
+        host.ready(flow, 0)
+    host.answer(*(grant(flow, 4e8) for flow in flows))
+    host.until(SLOT_NS)
+    plans = [claim.plan_bps for claim in host.reports()[-1][1].claims]
+    assert len(plans) == 2 and all(any(plan[1:]) for plan in plans)
+    assert all(one + other <= GBPS * (1 + 1e-9) for one, other in zip(*plans, strict=True))
+
+
 def test_an_accepted_plan_is_left_alone() -> None:
     host = Host()
     [flow] = host.join(ring("a", "h0", "h1"))

@@ -6,19 +6,18 @@ faulty_hostd.py FILE --config CONFIG …
 import sys
 from pathlib import Path
 
+import hostd.daemon
 from hostd.__main__ import main
-from hostd.daemon import HostDaemon
+from hostd.decider import Decider
 
 
-class FaultyDaemon(HostDaemon):
-    def _perform(self, effects) -> None:
-        super()._perform(effects)
+class FaultyDecider(Decider):
+    def take(self, *what_happened) -> None:
+        super().take(*what_happened)
         if Path(sys.argv[1]).exists():
             raise RuntimeError("a fault in the loop")
 
 
 if __name__ == "__main__":
-    import hostd.__main__
-
-    hostd.__main__.HostDaemon = FaultyDaemon  # what main() makes
+    hostd.daemon.Decider = FaultyDecider  # what a daemon makes
     sys.exit(main(sys.argv[2:]))

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from flowcore.fields import InputError
 from hostd.config import MAX_CONFIG_BYTES, RUNTIME_DIRECTORY, parse_config, read_config
+from hostd.plain_jobs import PlainJob
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 ALONE = 'name = "h0"\nnic_gbps = 10\n'
@@ -50,6 +51,12 @@ horizon = 5
 ca = "ca.crt"
 certificate = "h0.crt"
 key = "h0.key"
+[[without_shim]]
+job = "old"
+command = "*old_train.py*"
+[[without_shim]]
+job = "older"
+cgroup = "/system.slice/*"
 """
         + STAR
         + ADDRESSES,
@@ -62,6 +69,7 @@ key = "h0.key"
     assert (config.congestion_control, config.metrics) == ("bbr", "0.0.0.0:9465")
     assert config.tls is not None and config.tls.key == Path("h0.key")
     assert config.shim_directory == Path("/dev/shm/elsewhere")
+    assert config.without_shim == (PlainJob("old", "*old_train.py*"), PlainJob("older", cgroup="/system.slice/*"))
     assert config.lease_journal == Path("/run/elsewhere/lease.json")
 
 
@@ -87,6 +95,12 @@ key = "h0.key"
         ('tls = { ca = "a" }', "tls"),
         ("tls = 1", "tls"),
         ("colour = 1", "colour"),
+        ("without_shim = 1", "without_shim"),
+        ('without_shim = [{ job = "a" }]', "without_shim[0]"),
+        ('without_shim = [{ job = "a", pid = 0 }]', "without_shim[0].pid"),
+        ('without_shim = [{ job = "a", command = "*" }]', "without_shim[0].command"),
+        ('without_shim = [{ job = "a", command = "train*", pid = 7 }]', "without_shim[0]"),
+        ('without_shim = [{ command = "train*" }]', "without_shim[0].job"),
     ],
 )
 def test_a_wrong_value_is_named(line: str, key: str) -> None:

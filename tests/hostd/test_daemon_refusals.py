@@ -138,6 +138,17 @@ def test_a_journal_that_cannot_be_written(cluster: Cluster) -> None:
         ask(cluster.directory / "hostd-h0" / "control.sock", "status")
 
 
+def test_a_broken_lease_does_not_keep_it_from_starting(cluster: Cluster) -> None:
+    daemon = cluster.hostd(start=False)
+    (daemon.place / "lease.json").write_bytes(b"\xffnonsense")
+    cluster.start(daemon)
+    assert (daemon.place / "lease.bad").read_bytes() == b"\xffnonsense"
+    status = daemon.status()
+    assert status["guardian_pid"] and any("lease.bad" in trouble for trouble in status["troubles"])
+    assert "not a lease journal" in daemon.log() and "Traceback" not in daemon.log()
+    assert daemon.stop() == 0
+
+
 def _hostd(*arguments: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "hostd", *arguments]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)

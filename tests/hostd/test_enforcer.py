@@ -120,11 +120,14 @@ def test_a_backend_that_does_not_work_leaves_the_old_one_in_place(
         assert rate_bps(enforcer) == pytest.approx(LIMIT.rate_bps, rel=0.01)
 
 
-def test_a_foreign_lease_journal_is_no_licence(config: HostConfig) -> None:
+def test_a_foreign_lease_journal_is_counted_and_no_hindrance(
+    wire: Wire, config: HostConfig, sockets: tuple[DataSocket, ...]
+) -> None:
     config.runtime_directory.mkdir()
     config.lease_journal.write_text("{}")
-    with pytest.raises(CannotEnforce, match="not a lease journal"):
-        Enforcer(config, SLOT_NS)
+    with closing(holding(config, sockets)) as enforcer:
+        assert any("lease.bad" in trouble for trouble in enforcer.troubles)
+        assert rate_bps(enforcer) == pytest.approx(LIMIT.rate_bps, rel=0.01)
 
 
 def test_trouble_is_counted_and_bounded(wire: Wire, config: HostConfig, sockets: tuple[DataSocket, ...]) -> None:

@@ -81,6 +81,16 @@ def test_a_corrupt_journal_is_one_line(path: Path, text: str) -> None:
     assert path.read_text() == text
 
 
+@pytest.mark.parametrize("content", [b"", b"nonsense\n", b"\xff\xfe\x00" * 50, b'{"version": 0}\n'])
+def test_a_new_lease_begins_beside_a_broken_one(path: Path, content: bytes) -> None:
+    path.parent.mkdir()
+    path.write_bytes(content)
+    journal = Journal(path)
+    [(aside, why)] = journal.leftovers.items()
+    assert (path.parent / aside).read_bytes() == content and "not a lease journal" in why and "\n" not in why
+    assert journal.close() == {} and release(path) == {}
+
+
 @pytest.mark.parametrize("key", ["version", "boot", "network_namespace"])
 def test_a_journal_of_another_boot_or_namespace_is_left_alone(path: Path, key: str) -> None:
     Journal(path)

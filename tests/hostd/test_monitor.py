@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from flowcore.messages import FlowDone, FlowReady, HostEvent, IterationEnded, JobJoined, JobLeft
-from hostd.monitor import HOUSEKEEPING_NS, IDLE_NS, LOOK_NS, MARKS_NS, Monitor
+from hostd.monitor import FRESH_NS, HOUSEKEEPING_NS, IDLE_NS, PATIENT_NS, Monitor
 from hostd.tcp_info import TcpCounters
+from hostd.watched_job import LOOK_NS, MARKS_NS
 from nccl_shim.identity import identity_from_env
 from nccl_shim.layout import Kind, Source
 from nccl_shim.python_writer import PythonWriter
@@ -73,6 +74,12 @@ class Watched:
         self.now_ns = max(self.now_ns, self.monitor.due_ns)
         return self.monitor.poll(self.now_ns)
 
+    def progress(self) -> float:
+        """Of the one flow, a moment later."""
+        self.now_ns += FRESH_NS
+        [(_, sent_bytes)] = self.monitor.progress(self.now_ns, {"a"})
+        return sent_bytes
+
     def until(self, kind: type) -> list[HostEvent]:
         events: list[HostEvent] = []
 
@@ -121,10 +128,13 @@ def test_a_job_from_its_first_bytes_to_its_end(job: OwnJob, watched: Watched, tm
     [ready] = [event for event in watched.until(FlowReady) if isinstance(event, FlowReady)]
     assert len(watched.monitor.sockets_of(ready.flow)) == 1
     job.send(BURST_BYTES // 2)
-    wait_until(lambda: watched.monitor.progress(watched.now_ns, {"a"})[0][1] > 0.4 * BURST_BYTES)
+    wait_until(lambda: watched.progress() > 0.4 * BURST_BYTES)
+    assert watched.monitor.progress(watched.now_ns, {"a"}) == (), "told a moment ago"
+    watched.now_ns += FRESH_NS
     assert watched.monitor.progress(watched.now_ns, {"b"}) == ()
     job.send(BURST_BYTES // 2)
     watched.until(FlowDone)
+    watched.now_ns += FRESH_NS
     assert watched.monitor.progress(watched.now_ns, {"a"}) == (), "nothing is live"
     job.writer.mark_iteration()
     watched.until(IterationEnded)
@@ -173,8 +183,20 @@ def test_a_sending_job_is_read_seldom_while_it_is_held_and_often_at_its_end(job:
     watched.now_ns += 10 * MS
     watched.monitor.progress(watched.now_ns, {"a"})  # nothing has moved
     assert watched.monitor.due_ns % MARKS_NS == 0
-    watched.monitor.progress(watched.now_ns, {"a"}, let_go=True)
+    watched.monitor.let_go({"a", "unheard of"}, watched.now_ns)
     assert watched.monitor.due_ns <= watched.now_ns + 4 * MS + LOOK_NS, "half of what the line needs"
+
+
+def test_whoever_only_watches_has_patience(job: OwnJob, watched: Watched) -> None:
+    watched.monitor.patient = True
+    joined(job, watched)
+    job.announce()
+    watched.until(FlowReady)
+    looks, began_ns = 0, watched.now_ns
+    while watched.now_ns < began_ns + 500 * MS:
+        watched.step()
+        looks += 1
+    assert looks <= 500 * MS // (PATIENT_NS - LOOK_NS) + 2
 
 
 def test_what_is_no_segment_is_invisible_by_name(watched: Watched, tmp_path: Path, job: OwnJob) -> None:

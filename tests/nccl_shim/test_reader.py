@@ -201,3 +201,18 @@ def test_processes_come_in_order_of_job_and_rank(shm_dir: Path) -> None:
 def test_a_directory_that_is_not_there_is_empty(shm_dir: Path) -> None:
     with Reader(shm_dir / "none") as reader:
         assert reader.poll() == [] and reader.reap() == []
+
+
+def test_of_a_job_that_sends_only_the_end_of_an_iteration_stirs(shm_dir: Path) -> None:
+    writer = PythonWriter(Identity("j", shm_dir))
+    record = writer.find(Kind.COLLECTIVE, Source.TORCH, 0, 0, 2, -1)
+    with Reader(shm_dir) as reader:
+        reader.poll()
+        writer.transmit(record, 5, 0)
+        assert reader.poll_stirred({"j"}, marks_only={"j"}) == []
+        assert [view.snapshot.tx_bytes for view in reader.poll_stirred({"j"})] == [5]
+        writer.mark_iteration()
+        assert reader.poll_stirred({"other"}, marks_only={"other"}) == []
+        [view] = reader.poll_stirred({"j"}, marks_only={"j"})
+        assert view.snapshot.mark is not None and view.snapshot.mark.iteration == 1
+        assert reader.poll_stirred({"j"}, marks_only={"j"}) == []

@@ -1,0 +1,100 @@
+"""From what happened to what is done about it: HostAgent decides, this performs.
+
+    what the jobs concerned have sent ──▶ ┌───────────┐ ──SetRate──▶ enforcer
+    what happened ──────────────────────▶ │ HostAgent │ ──Send─────▶ switch
+                                          └───────────┘
+
+Law: the effects of everything that happened at one time are performed together, so a flow gets its last rate only;
+and the enforcer holds the sockets of exactly the flows that the agent knows.
+"""
+
+import time
+from collections.abc import Container, Iterable
+from typing import TextIO
+
+from flowcore.host import HostAgent
+from flowcore.journal import Entry, encode
+from flowcore.messages import Effect, HostEvent, JobJoined, JobLeft, Progress, Report, Send, SetRate
+from flowcore.patterns import FlowId
+from hostd.durations import Durations
+from hostd.enforce.base import Limit
+from hostd.enforcer import Enforcer
+from hostd.monitor import Monitor
+from service.instruments import HostInstruments
+from service.shared_clock import SharedClock
+from wire.host_stream import HostStream
+
+
+class Decider:
+    def __init__(
+        self,
+        agent: HostAgent,
+        clock: SharedClock,
+        monitor: Monitor,
+        enforcer: Enforcer,
+        instruments: HostInstruments,
+        journal: TextIO | None,
+    ) -> None:
+        self.stream: HostStream | None = None  # to the switch
+        self.missed_slots = 0
+        self.durations = Durations()
+        self._agent, self._clock, self._monitor, self._enforcer = agent, clock, monitor, enforcer
+        self._instruments, self._journal = instruments, journal
+        self._decided_slot = -1  # in which the last decision fell ...
+        self._judged_slot = -1  # ... and up to which slots without one have been counted
+
+    def take(self, events: Iterable[HostEvent], concerned: Container[str] = ()) -> None:
+        """What the jobs concerned have sent, then what happened, then the effects in one go."""
+        began_s = time.perf_counter()
+        now_ns = self._clock.now_ns()
+        slot = self._agent.clock.index(now_ns)
+        self.judge(slot)
+        self._decided_slot = slot
+        effects: list[Effect] = []
+        for event in (*self._progress(concerned), *events):
+            before = set(self._agent.flows) if isinstance(event, JobJoined | JobLeft) else None
+            done = self._agent.handle(event, now_ns)
+            if self._journal is not None:
+                self._journal.write(encode(Entry(now_ns, self._agent.name, event, tuple(done))) + "\n")
+            effects += done
+            if before is not None:
+                self._attach(before)
+        if effects:
+            self._perform(effects)
+        took_s = time.perf_counter() - began_s
+        self.durations.note(took_s)
+        self._instruments.decision.observe(took_s)
+
+    def judge(self, slot: int) -> None:
+        """Counts the slots before this one that passed without a decision while flows had bytes to send."""
+        missed = slot - 1 - max(self._decided_slot, self._judged_slot)
+        self._judged_slot = max(self._judged_slot, slot - 1)
+        if missed > 0 and self._agent.policy.paced and self._agent.live_flows():
+            self.missed_slots += missed
+            self._instruments.missed_slots.inc(missed)
+
+    def _progress(self, concerned: Container[str]) -> list[HostEvent]:
+        if not concerned or not self._agent.policy.paced:
+            return []
+        moved = self._monitor.progress(self._clock.own_ns(), concerned)
+        return [Progress(moved)] if moved else []
+
+    def _attach(self, before: set[FlowId]) -> None:
+        for flow in before - self._agent.flows.keys():
+            self._enforcer.detach(flow)
+            self._instruments.forget_flow(flow.job, str(flow))
+        for flow in self._agent.flows.keys() - before:
+            self._enforcer.attach(flow, self._monitor.sockets_of(flow))
+
+    def _perform(self, effects: Iterable[Effect]) -> None:
+        limits: dict[FlowId, Limit] = {}
+        for effect in effects:
+            match effect:
+                case SetRate(flow, rate_bps, ceiling_bps):
+                    limits[flow] = Limit(flow, rate_bps, ceiling_bps)
+                case Send(_, message) if isinstance(message, Report) and self.stream is not None:
+                    self.stream.send(message)
+        present = [limit for flow, limit in limits.items() if flow in self._agent.flows]
+        if present:
+            self._enforcer.apply(present)
+            self._monitor.let_go({limit.flow.job for limit in present}, self._clock.own_ns())

@@ -1,0 +1,52 @@
+"""Jobs without the shim: whose processes they are, as the operator said.
+
+Nothing is guessed. A process belongs to a job of the list when its command line or its control group fits the pattern
+there (as in a shell: * and ?), or when it is the process named; whoever has the shim is seen through it instead.
+Reading /proc takes some 20 µs a process, so it is done every few seconds, and only where there is a list.
+"""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+_PROC = Path("/proc")
+
+
+@dataclass(frozen=True, slots=True)
+class PlainJob:
+    """An entry of the list; exactly one of the three says who belongs to it."""
+
+    job: str
+    command: str | None = None  # pattern of the whole command line
+    cgroup: str | None = None  # pattern of the control group's path
+    pid: int | None = None
+
+    def owns(self, pid: int) -> bool:
+        """Raises OSError when the process has ended."""
+        if self.command is not None:
+            words = (_PROC / str(pid) / "cmdline").read_bytes().rstrip(b"\0").replace(b"\0", b" ")
+            return fnmatchcase(words.decode(errors="replace"), self.command)
+        if self.cgroup is not None:
+            lines = (_PROC / str(pid) / "cgroup").read_text(errors="replace").splitlines()
+            return any(fnmatchcase(line.split(":", 2)[-1], self.cgroup) for line in lines)
+        return pid == self.pid
+
+
+def processes_of(jobs: Iterable[PlainJob], besides: Iterable[int] = ()) -> dict[str, set[int]]:
+    """The processes of each job that has any; `besides` are never among them, nor are we."""
+    found: dict[str, set[int]] = {}
+    for pid in {int(name) for name in os.listdir(_PROC) if name.isdecimal()} - {*besides, os.getpid()}:  # noqa: PTH208
+        for job in jobs:
+            try:
+                if job.owns(pid):
+                    found.setdefault(job.job, set()).add(pid)
+                    break
+            except OSError:
+                break  # it has ended
+    return found
+
+
+def is_there(pid: int) -> bool:
+    return (_PROC / str(pid)).exists()

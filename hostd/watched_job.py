@@ -1,0 +1,180 @@
+"""One job as the monitor knows it: its processes, their sockets, what those have carried, and when to look again.
+
+What its counters mean is job_watch.py's; where they come from is here: from the shim and the kernel, or, for a job
+without the shim, from the kernel alone.
+"""
+
+import math
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from flowcore.bursts import BurstRhythm
+from flowcore.messages import FlowReady, HostEvent, IterationEnded
+from flowcore.patterns import FlowId, Role
+from flowcore.units import transfer_ns
+from hostd.job_watch import Ends, JobFacts, JobWatch
+from hostd.sockets import DataSocket, ProcessSockets, by_host
+from hostd.tcp_info import FlowMeter
+from nccl_shim.layout import Kind, Source
+from nccl_shim.layout import Role as ShimRole
+from nccl_shim.reader import ProcessView
+
+LOOK_NS = 2_000_000  # how late a burst may be noticed
+PLAIN_LOOK_NS = 2 * LOOK_NS  # the same of a job without the shim, at which a look costs more
+SHORTEST_READ_NS = 2 * LOOK_NS
+RECEIVING_NS = 4 * LOOK_NS
+MARKS_NS = 100_000_000  # all sending jobs are read: an iteration may turn out much smaller than the last ones
+SOONEST, PHASES = 0.75, 8
+
+# Ethernet, IP and TCP headers: 1514 bytes on the wire for 1448 of data (MTU 1500, timestamps).
+WIRE_PER_PAYLOAD = 1514 / 1448
+
+
+@dataclass(slots=True)
+class _Speed:
+    """Of a job's flow that has most to send, between two readings that are not too close."""
+
+    _bytes_per_ns: float = 0.0
+    _at_ns: int = 0
+    _left_bytes: float = 0.0
+
+    def time_left_ns(self, left_bytes: float, now_ns: int) -> float:
+        """As fast as it was lately."""
+        if now_ns - self._at_ns >= LOOK_NS:
+            self._bytes_per_ns = max(0.0, self._left_bytes - left_bytes) / (now_ns - self._at_ns)
+            self._at_ns, self._left_bytes = now_ns, left_bytes
+        return left_bytes / self._bytes_per_ns if self._bytes_per_ns else math.inf
+
+
+@dataclass(slots=True)
+class _Process:
+    sockets: ProcessSockets
+    view: ProcessView | None = None  # without the shim there is none
+
+
+@dataclass(slots=True)
+class WatchedJob:
+    watch: JobWatch
+    rhythm: BurstRhythm | None = None  # of a job without the shim
+    processes: dict[int, _Process] = field(default_factory=dict)  # by pid
+    sockets: dict[Ends, tuple[DataSocket, ...]] = field(default_factory=dict)
+    facts: JobFacts | None = None
+    due_ns: int = 0  # when to look at it again
+    read_ns: int = 0  # when its counters were last read,
+    measured_ns: int = 0  # ... and its sockets
+    told_ns: int = 0  # what was measured by then has been told as progress
+    looked_ns: int = 0  # when its sockets were last looked for
+    _meters: dict[Ends, FlowMeter] = field(default_factory=dict)
+    _ended_ns: int | None = None  # its last iteration, while it computes
+    _speed: _Speed = field(default_factory=_Speed)
+    _compute_ns: deque[int] = field(default_factory=lambda: deque(maxlen=PHASES))
+
+    def consists_of(self, present: Mapping[int, ProcessView | None]) -> None:
+        """These processes, from now on."""
+        for gone in self.processes.keys() - present.keys():
+            del self.processes[gone]
+        for pid, view in present.items():
+            self.processes.setdefault(pid, _Process(ProcessSockets(pid))).view = view
+
+    def look(self, now_ns: int, host_of: Mapping[str, str], host: str) -> list[FlowId]:
+        """For its sockets; returns the flows of which they have changed."""
+        self.looked_ns = now_ns
+        found: dict[Ends, tuple[DataSocket, ...]] = dict.fromkeys(self.sockets, ())
+        for process in self.processes.values():
+            process.sockets.look()
+            for target, sockets in by_host(process.sockets.sockets, host_of, host).items():
+                ends = (_role(process.view), target)
+                found[ends] = found.get(ends, ()) + sockets
+        flows = self.watch.flow_ids()
+        changed = [flows[ends] for ends, them in found.items() if them != self.sockets.get(ends) and ends in flows]
+        self.sockets = found
+        return changed
+
+    def read(self, now_ns: int) -> list[HostEvent]:
+        """Its counters and sockets, and what has happened since."""
+        if self.rhythm is None:
+            self.facts = self._measured(self._of_shim(), now_ns)
+            events = self.watch.observe(self.facts)
+        else:
+            self.facts = self._without_shim(self.rhythm, now_ns)
+            events = self.watch.observe(self.facts) if self.rhythm.regular else self.watch.left()
+        self.read_ns = now_ns
+        self._time_phases(events, now_ns)
+        return events
+
+    def measure(self, now_ns: int) -> None:
+        """Its sockets alone."""
+        if self.facts is not None:
+            self.facts = self._measured(self.facts, now_ns)
+
+    def schedule(self, now_ns: int, nic_bps: float, let_go: bool = False) -> None:
+        """When to look at it again; `let_go`: what it sent so far says nothing about what it will."""
+        due_ns = now_ns + (LOOK_NS if self.rhythm is None else PLAIN_LOOK_NS)
+        if self.watch.live and self.facts is not None:
+            left_bytes = max(self.watch.sizes[ends] - sent for ends, sent in self.watch.sent(self.facts))
+            left_ns = self._speed.time_left_ns(left_bytes, now_ns)
+            if let_go:
+                left_ns = transfer_ns(left_bytes, nic_bps)
+            marks_ns = (self.read_ns // MARKS_NS + 1) * MARKS_NS
+            due_ns = round(min(now_ns + max(left_ns / 2, SHORTEST_READ_NS), marks_ns))
+        elif self._ended_ns is not None and self._compute_ns:
+            due_ns = max(due_ns, self._ended_ns + round(SOONEST * min(self._compute_ns)))
+        elif self.watch.sizes:
+            due_ns = now_ns + RECEIVING_NS
+        self.due_ns = due_ns - due_ns % LOOK_NS
+
+    def _of_shim(self) -> JobFacts:
+        views = [process.view for process in self.processes.values() if process.view is not None]
+        marks = [view.snapshot.mark for view in views if view.snapshot.mark is not None]
+        iteration = max((mark.iteration for mark in marks), default=0)
+        announced = any(
+            view.iteration_enqueued_bytes > 0
+            for view in views
+            if view.snapshot.mark is not None and view.snapshot.mark.iteration == iteration
+        )
+        return JobFacts(
+            iteration,
+            announced,
+            marks_early=any(flow.source is Source.NCCL for view in views for flow in view.snapshot.flows),
+            members=max((view.snapshot.world_size for view in views), default=0),
+            sent_bytes={},
+            received_bytes={},
+        )
+
+    def _without_shim(self, rhythm: BurstRhythm, now_ns: int) -> JobFacts:
+        """Who feeds whom is not known, nor how many members there are: nothing is said of it."""
+        facts = self._measured(JobFacts(0, False, False, 0, {}, {}), now_ns)
+        sent_bytes, received_bytes = sum(facts.sent_bytes.values()), sum(facts.received_bytes.values())
+        rhythm.observe(now_ns, sent_bytes, received_bytes, sum(one.waiting_bytes for one in self._meters.values()))
+        return facts._replace(iteration=rhythm.bursts, announced=rhythm.sending, received_bytes={})
+
+    def _measured(self, facts: JobFacts, now_ns: int) -> JobFacts:
+        """The same with what the sockets have carried by now."""
+        self.measured_ns = now_ns
+        sent: dict[Ends, float] = {}
+        received: dict[Ends, float] = {}
+        for ends, sockets in self.sockets.items():
+            meter = self._meters.setdefault(ends, FlowMeter())
+            meter.read(sockets)
+            sent[ends] = meter.sent_bytes * WIRE_PER_PAYLOAD
+            received[ends] = meter.received_bytes * WIRE_PER_PAYLOAD
+        return facts._replace(sent_bytes=sent, received_bytes=received)
+
+    def _time_phases(self, events: Iterable[HostEvent], now_ns: int) -> None:
+        for event in events:
+            match event:
+                case IterationEnded():
+                    self._ended_ns = now_ns
+                case FlowReady() if self._ended_ns is not None:
+                    self._compute_ns.append(now_ns - self._ended_ns)
+                    self._ended_ns = None
+
+
+def _role(view: ProcessView | None) -> Role:
+    """A parameter server's process says so; a worker that pushes has one."""
+    if view is None:
+        return Role.RING
+    if view.snapshot.role is ShimRole.SERVER:
+        return Role.PULL
+    return Role.PUSH if any(flow.kind is Kind.PUSH for flow in view.snapshot.flows) else Role.RING

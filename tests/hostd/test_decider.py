@@ -1,0 +1,98 @@
+"""What is done about what happened: one decision at a time, on a clock that the test turns."""
+
+from collections.abc import Iterator, Sequence
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from flowcore.host import HostAgent
+from flowcore.journal import decode
+from flowcore.messages import FlowDone, FlowReady, JobJoined, JobLeft
+from flowcore.patterns import FlowId, FlowSpec, Role
+from flowcore.policy import POLICIES
+from flowcore.slots import SlotClock
+from flowcore.topology import star_of
+from hostd.config import HostConfig
+from hostd.decider import Decider
+from hostd.enforce.base import Limit
+from hostd.enforcer import Enforcer
+from hostd.monitor import Monitor
+from service.instruments import HostInstruments
+from service.shared_clock import SharedClock
+
+SLOT_NS = 60_000_000
+FLOWS = [FlowId(job, "h0", "h1", Role.RING) for job in ("a", "b")]
+JOINED = [JobJoined(flow.job, (FlowSpec(flow, 1e6, (), 0.0),)) for flow in FLOWS]
+
+
+class Listening(Enforcer):
+    """The one of advise mode, which sets nothing, and what it was told to set."""
+
+    told: list[list[Limit]]
+
+    def apply(self, limits: Sequence[Limit]) -> None:
+        self.told.append(list(limits))
+        super().apply(limits)
+
+
+class Deciding:
+    def __init__(self, directory: Path) -> None:
+        topology = star_of(("h0", "h1"), 1.0)
+        self.steady_ns = 0
+        clock = SharedClock(lambda: 0, lambda: self.steady_ns)
+        self.agent = HostAgent("h0", topology, SlotClock(SLOT_NS, 10), POLICIES["paceline"](), None)
+        self.enforcer = Listening(HostConfig("h0", topology, {}, mode="advise", runtime_directory=directory), SLOT_NS)
+        self.enforcer.told = []
+        self.monitor = Monitor("h0", {}, 1e9, directory, lambda flow, sockets: None)
+        self.journal = StringIO()
+        instruments = HostInstruments(CollectorRegistry())
+        self.decider = Decider(self.agent, clock, self.monitor, self.enforcer, instruments, self.journal)
+
+
+@pytest.fixture
+def deciding(tmp_path: Path) -> Iterator[Deciding]:
+    made = Deciding(tmp_path)
+    yield made
+    made.monitor.close()
+    made.enforcer.close()
+
+
+def test_the_enforcer_holds_exactly_the_flows_that_the_agent_knows(deciding: Deciding) -> None:
+    deciding.decider.take(JOINED)
+    assert deciding.enforcer.read_back().keys() == set(FLOWS)
+    deciding.decider.take([JobLeft("a")])
+    assert deciding.enforcer.read_back().keys() == {FLOWS[1]}
+
+
+def test_what_happened_at_one_time_is_set_at_once_and_only_as_it_ends(deciding: Deciding) -> None:
+    deciding.decider.take([*JOINED, *(FlowReady(flow, 0) for flow in FLOWS), FlowDone(FLOWS[0])])
+    [limits] = deciding.enforcer.told
+    assert {limit.flow for limit in limits} == set(FLOWS) and len(limits) == 2
+    for limit in limits:
+        flow = deciding.agent.flows[limit.flow]
+        assert (limit.rate_bps, limit.ceiling_bps) == (flow.rate_bps, flow.ceiling_bps)
+
+
+def test_everything_is_in_the_journal(deciding: Deciding) -> None:
+    events = [*JOINED, FlowReady(FLOWS[0], 0), JobLeft("b")]
+    deciding.decider.take(events)
+    assert [decode(line).event for line in deciding.journal.getvalue().splitlines()] == events
+    assert deciding.decider.durations.count == 1
+
+
+def test_slots_without_a_decision_count_while_something_is_sent(deciding: Deciding) -> None:
+    decider = deciding.decider
+    decider.take(JOINED)
+    deciding.steady_ns += 5 * SLOT_NS
+    decider.judge(5)
+    assert decider.missed_slots == 0, "nothing was sent"
+    decider.take([FlowReady(FLOWS[0], 0)])
+    deciding.steady_ns += SLOT_NS
+    decider.take([])
+    assert decider.missed_slots == 0
+    deciding.steady_ns += 3 * SLOT_NS
+    decider.judge(9)
+    decider.judge(9)
+    assert decider.missed_slots == 2
