@@ -13,6 +13,9 @@ Under NCCL the iteration's mark runs ahead of the network: the GPU sends while P
 bytes left at the mark stays live until they are sent, and the next iteration's are counted from where it should have
 ended. The next announcement ends it in any case.
 
+Under a parameter server the mark comes with the next iteration's first bytes, and some of those may have been sent
+before we look. The iteration ended where its flows last rested.
+
 Nothing is asked of the job's owner. To whom it sends is in its sockets; how much, in what they sent from the end of
 one iteration to the end of the next; who feeds whom, in what they received: a ring's flow out of a host forwards
 what comes in, a server's flows give back what was pushed to it. Of a ring's later members a host knows nothing, and
@@ -34,10 +37,10 @@ from flowcore.units import UNLIMITED
 # into the next: sizes this close are the same size.
 SAME = 0.005
 
-# A flow this close to its end is through: what is left it sends on what others leave, which may be nothing for as long
-# as their bursts take. A size that was learned too large must not keep a flow live that has nothing to send: the
-# iteration's mark tells, or where that comes too early, a wider margin.
-NEARLY, NEARLY_WHERE_MARKS_ARE_EARLY = 0.999, 0.98
+# A flow is through when it has sent all: what is left when it gives up its turn may wait for as long as others' bursts
+# take. But a size that was learned too large must not keep a flow live that has nothing to send: nearly all is enough of
+# one that rests, and where no mark will tell.
+ALL, NEARLY = 0.999, 0.98
 
 # In the first iteration connections are opened and found, so only a part of it is counted.
 WARM_UP = 1
@@ -60,6 +63,7 @@ class JobFacts(NamedTuple):
     members: int  # ranks in all
     sent_bytes: Mapping[Ends, float]  # since the job was first seen, by role and target
     received_bytes: Mapping[Ends, float]  # likewise, by role and source
+    resting: bool = False  # nothing has been sent for a while
 
 
 @dataclass(slots=True)
@@ -73,6 +77,7 @@ class JobWatch:
     _seen: int = 0  # iterations seen to end
     _base: dict[Ends, float] = field(default_factory=dict)  # sent when this iteration began
     _late_base: dict[Ends, float] = field(default_factory=dict)  # the same for flows that outlast its mark
+    _rested: dict[Ends, float] = field(default_factory=dict)  # sent when it last rested
     _samples: list[dict[Ends, float]] = field(default_factory=list)
     _sources: dict[Ends, float] = field(default_factory=dict)  # received in all
     _fed: bool = False  # this iteration's bytes were announced while we watched
@@ -82,6 +87,8 @@ class JobWatch:
         if self._iteration < 0:  # in the middle of one: it counts from the next
             self._iteration, self._base = facts.iteration, dict(facts.sent_bytes)
         self._sources = dict(facts.received_bytes)
+        if facts.resting:
+            self._rested = dict(facts.sent_bytes)
         events += self._finish(facts)
         if facts.iteration != self._iteration:
             events += self._marked(facts)
@@ -121,8 +128,8 @@ class JobWatch:
 
     def _finish(self, facts: JobFacts) -> list[HostEvent]:
         """The flows that are through by now, and with the last of them perhaps the iteration."""
-        nearly = NEARLY_WHERE_MARKS_ARE_EARLY if facts.marks_early else NEARLY
-        through = [ends for ends, sent in self.sent(facts) if sent >= nearly * self.sizes[ends]]
+        enough = NEARLY if facts.resting or facts.marks_early else ALL
+        through = [ends for ends, sent in self.sent(facts) if sent >= enough * self.sizes[ends]]
         events: list[HostEvent] = [self._done(ends) for ends in through]
         return events + (self._end_for_sure() if self.ending and not self.live else [])
 
@@ -137,25 +144,30 @@ class JobWatch:
     def _marked(self, facts: JobFacts) -> list[HostEvent]:
         events = self._end_for_sure()
         self.ending = bool(self.sizes)
+        ended = {ends: self._ended_at(ends, sent, facts) for ends, sent in facts.sent_bytes.items()}
         passed = facts.iteration - self._iteration
         learned: list[HostEvent] = []
         if passed == 1:  # a poll that missed some knows only their sum
             self._seen += 1
             if self._seen > WARM_UP:
-                learned = self._learn(facts)
+                learned = self._learn(facts, ended)
         late = set(self.live) if facts.marks_early and not learned else set()
         self._late_base = {ends: self._base.get(ends, 0.0) for ends in late}
         self._base = {
-            ends: self._late_base[ends] + self.sizes[ends] if ends in late else sent
-            for ends, sent in facts.sent_bytes.items()
+            ends: self._late_base[ends] + self.sizes[ends] if ends in late else sent for ends, sent in ended.items()
         }
         self._iteration, self._fed = facts.iteration, False
         if not late:
             events += self._end_for_sure()
         return events + learned
 
-    def _learn(self, facts: JobFacts) -> list[HostEvent]:
-        sample = {ends: sent - self._base.get(ends, 0.0) for ends, sent in facts.sent_bytes.items()}
+    def _ended_at(self, ends: Ends, sent: float, facts: JobFacts) -> float:
+        """What the flow had sent at the end of the iteration that is marked as ended."""
+        rested = self._rested.get(ends, 0.0)
+        return rested if facts.announced and ends not in self.live and rested > self._base.get(ends, 0.0) else sent
+
+    def _learn(self, facts: JobFacts, ended: Mapping[Ends, float]) -> list[HostEvent]:
+        sample = {ends: sent - self._base.get(ends, 0.0) for ends, sent in ended.items()}
         total = sum(sample.values())
         sample = {ends: size for ends, size in sample.items() if size > LEAST_PART * total}
         if not sample or _alike(sample, self.sizes):

@@ -74,7 +74,7 @@ class Monitor:
             self._housekeeping_ns = now_ns + (HOUSEKEEPING_NS if self.jobs else IDLE_NS)
             return self._read_all(now_ns)
         due = {name: job for name, job in self.jobs.items() if now_ns >= job.due_ns}
-        to_read = {name: job for name, job in due.items() if job.watch.live or job.rhythm is not None}
+        to_read = {name: job for name, job in due.items() if job.rhythm is not None or not job.is_settled}
         # How far a burst is the sockets say; what else its counters can say is that it is over.
         sending = {name for name, job in due.items() if job.watch.live and not job.watch.ending}
         for view in self._reader.poll_stirred(due, marks_only=sending):

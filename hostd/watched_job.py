@@ -13,7 +13,7 @@ from flowcore.bursts import BurstRhythm
 from flowcore.messages import FlowReady, HostEvent, IterationEnded
 from flowcore.patterns import FlowId, Role
 from flowcore.units import transfer_ns
-from hostd.job_watch import Ends, JobFacts, JobWatch
+from hostd.job_watch import NEARLY, Ends, JobFacts, JobWatch
 from hostd.sockets import DataSocket, ProcessSockets, by_host
 from hostd.tcp_info import FlowMeter
 from nccl_shim.layout import Kind, Source
@@ -26,6 +26,7 @@ SHORTEST_READ_NS = 2 * LOOK_NS
 RECEIVING_NS = 4 * LOOK_NS
 MARKS_NS = 100_000_000  # all sending jobs are read: an iteration may turn out much smaller than the last ones
 SOONEST, PHASES = 0.75, 8
+REST_NS = 5_000_000  # nothing sent for so long
 
 # Ethernet, IP and TCP headers: 1514 bytes on the wire for 1448 of data (MTU 1500, timestamps).
 WIRE_PER_PAYLOAD = 1514 / 1448
@@ -65,6 +66,7 @@ class WatchedJob:
     measured_ns: int = 0  # ... and its sockets
     told_ns: int = 0  # what was measured by then has been told as progress
     looked_ns: int = 0  # when its sockets were last looked for
+    _moved_ns: int = 0  # when its sockets were last seen to have sent something
     _meters: dict[Ends, FlowMeter] = field(default_factory=dict)
     _ended_ns: int | None = None  # its last iteration, while it computes
     _speed: _Speed = field(default_factory=_Speed)
@@ -108,13 +110,20 @@ class WatchedJob:
         if self.facts is not None:
             self.facts = self._measured(self.facts, now_ns)
 
+    @property
+    def is_settled(self) -> bool:
+        """Has nothing to send, as far as its sockets can tell: only its counters can say something new."""
+        return not self.watch.live and self.facts is not None and self.facts.resting
+
     def schedule(self, now_ns: int, nic_bps: float, let_go: bool = False) -> None:
         """When to look at it again; `let_go`: what it sent so far says nothing about what it will."""
         due_ns = now_ns + (LOOK_NS if self.rhythm is None else PLAIN_LOOK_NS)
         if self.watch.live and self.facts is not None:
             left_bytes = max(self.watch.sizes[ends] - sent for ends, sent in self.watch.sent(self.facts))
             left_ns = self._speed.time_left_ns(left_bytes, now_ns)
-            if let_go:
+            if left_bytes <= (1 - NEARLY) * max(self.watch.sizes.values()):
+                left_ns = 0.0  # or there is nothing left, and it rests
+            elif let_go:
                 left_ns = transfer_ns(left_bytes, nic_bps)
             marks_ns = (self.read_ns // MARKS_NS + 1) * MARKS_NS
             due_ns = round(min(now_ns + max(left_ns / 2, SHORTEST_READ_NS), marks_ns))
@@ -159,7 +168,10 @@ class WatchedJob:
             meter.read(sockets)
             sent[ends] = meter.sent_bytes * WIRE_PER_PAYLOAD
             received[ends] = meter.received_bytes * WIRE_PER_PAYLOAD
-        return facts._replace(sent_bytes=sent, received_bytes=received)
+        if self.facts is None or sent != self.facts.sent_bytes:
+            self._moved_ns = now_ns
+        resting = now_ns - self._moved_ns >= REST_NS
+        return facts._replace(sent_bytes=sent, received_bytes=received, resting=resting)
 
     def _time_phases(self, events: Iterable[HostEvent], now_ns: int) -> None:
         for event in events:

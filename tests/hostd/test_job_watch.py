@@ -133,3 +133,26 @@ def test_whatever_the_counters_do_flows_begin_before_they_end(steps: list[tuple[
                 live.remove(event.flow)
         assert dict(watch.progress(facts)).keys() == live
         assert all(0 <= done <= watch.sizes[NEXT] for _, done in watch.progress(facts))
+
+
+def test_what_is_left_of_a_flow_is_sent_in_its_turn_and_one_that_rests_has_nothing_left() -> None:
+    watch = JobWatch("a", "h0")
+    list(iterations(watch, [100.0] * 4))
+    facts = JobFacts(4, True, False, 2, {NEXT: 499.0}, {})
+    assert watch.observe(facts) == [FlowReady(FLOW, 4)], "one of a hundred is left"
+    assert watch.observe(facts) == []
+    assert watch.observe(facts._replace(resting=True)) == [FlowDone(FLOW)], "it was never there"
+
+
+def test_an_iteration_whose_end_is_seen_late_ended_where_its_flow_rested() -> None:
+    """The mark comes with the next iteration's first bytes, and ten of those have been sent by then."""
+    watch = JobWatch("a", "h0")
+    for number in range(8):
+        sent = 100.0 * number
+        watch.observe(JobFacts(number, True, False, 2, {NEXT: sent + 10.0}, {}))
+        watch.observe(JobFacts(number, True, False, 2, {NEXT: sent + 100.0}, {}))
+        watch.observe(JobFacts(number, True, False, 2, {NEXT: sent + 100.0}, {}, resting=True))
+    assert watch.sizes == {NEXT: 100.0}
+    events = watch.observe(JobFacts(8, True, False, 2, {NEXT: 810.0}, {}))
+    assert events == [IterationEnded("a"), FlowReady(FLOW, 8)]
+    assert watch.progress(JobFacts(8, True, False, 2, {NEXT: 820.0}, {})) == [(FLOW, 20.0)]
