@@ -6,11 +6,13 @@ control latency and h the tier of the lowest switch above all jobs of a group,
 
     a claim or withdrawal made at t takes part from t + h·d on; what is decided then is in force h·d later
 
-and bids are renewed once per slot, at its start. A host-only policy has no latency.
+and bids are renewed once per slot, at its start. A host-only policy has no latency. A renewed bid is worked out only
+when a settlement reads it, from the counters as they were at the start of the slot: progress does not depend on how
+often it is looked at (tests/flowcore/test_progress.py).
 """
 
 from array import array
-from functools import partial
+from collections import deque
 from time import perf_counter_ns
 
 import numpy as np
@@ -19,7 +21,7 @@ from flowcore.arbitrate import groups
 from flowcore.borrowing import Floats, Ints, ceilings
 from flowcore.policy.arbitrated import FLOOR_BPS, enforced, through_within, too_short
 from flowcore.switch import SETTLES_PER_SLOT
-from sim.fast.claims import Claims, Unit
+from sim.fast.claims import Claims, Counters, Team, Unit
 from sim.fast.control import NEVER_NS, Member, Surroundings
 from sim.fast.network import CROWD
 
@@ -39,6 +41,7 @@ class ArbitratedControl:
         self._settle_ns = self._tick_ns = NEVER_NS
         self._busy_until_ns = 0
         self._half_slot_ns = around.clock.length_ns // SETTLES_PER_SLOT
+        self._slots: deque[Counters] = deque(maxlen=2)  # at the start of the last two: the newer may be on its way
 
     # ---- What happens ----
 
@@ -78,7 +81,7 @@ class ArbitratedControl:
     def _claim(self, unit: Unit, numbers: list[int], now_ns: int) -> None:
         network, claims, delay_ns = self._network, self._claims, unit.team.delay_ns
         sent, remaining = self._sum(network.sent, unit), self._sum(network.remaining, unit)
-        unit.bid = unit.renewed(sent, remaining, self._policy, now_ns)
+        unit.renew(sent, remaining, self._policy, now_ns)
         stamps = claims.stamp[numbers].tolist()
 
         def arrive() -> None:
@@ -177,14 +180,17 @@ class ArbitratedControl:
         flows = np.flatnonzero(claims.unit >= 0)
         owner = claims.unit[flows]
         sent = np.bincount(owner, network.sent[flows]).tolist()
-        remaining = np.bincount(owner, network.remaining[flows]).tolist()
-        for team in claims.teams.values():
-            # Each switch on the way up passes renewed bids on with its own next settlement.
-            lag_ns = team.delay_ns + (self._half_slot_ns if team.delay_ns > self._latency_ns else 0)
+        self._slots.appendleft(Counters(now_ns, sent, np.bincount(owner, network.remaining[flows]).tolist()))
+
+    def _read_bids(self, team: Team, now_ns: int) -> None:
+        """As the arbiter knows them by now. Each switch on the way up passes bids on with its own next settlement."""
+        lag_ns = team.delay_ns + (self._half_slot_ns if team.delay_ns > self._latency_ns else 0)
+        counters = next((slot for slot in self._slots if slot.taken_ns + lag_ns <= now_ns), None)
+        if counters is not None:
             for unit in team.units:
-                if unit.claimed:
-                    bid = unit.renewed(sent[unit.index], remaining[unit.index], self._policy, now_ns)
-                    self._after(lag_ns, now_ns, partial(setattr, unit, "bid", bid))
+                if unit.claimed and unit.bid_ns < counters.taken_ns:
+                    index = unit.index
+                    unit.renew(counters.sent[index], counters.remaining[index], self._policy, counters.taken_ns)
 
     # ---- Settlement ----
 
@@ -196,6 +202,8 @@ class ArbitratedControl:
         if not teams:
             return
         started_ns = perf_counter_ns()
+        for team in teams:
+            self._read_bids(team, now_ns)
         contenders = [claims.contender(team) for team in teams]
         rate_of = np.zeros(max(claims.units) + 1)
         arbiter, capacity_bps = self._policy.arbiter, self._capacity_bps
