@@ -176,7 +176,8 @@ class ArrayNetwork:
         preds_in = np.concatenate([nobody, *(feeds.preds_in for feeds in jobs)])
         self._first_pred = np.cumsum(preds_in) - preds_in
         self._fed = np.concatenate([nobody, *(feeds.fed for feeds in jobs)])
-        self._fed_by = np.concatenate([nobody, *(feeds.by + first for feeds, first in zip(jobs, offsets[:-1], strict=True))])
+        feed_of = (feeds.by + first for feeds, first in zip(jobs, offsets[:-1], strict=True))
+        self._fed_by = np.concatenate([nobody, *feed_of])
         # Preds of one feed are followers of none or of one: their grain is the followers'.
         grain = np.zeros(int(offsets[-1]))
         grain[self._fed_by] = self.grain[self._fed]
