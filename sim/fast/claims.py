@@ -35,6 +35,7 @@ class Team:
 class Unit:
     index: int
     host: str
+    tor: str
     team: Team
     numbers: list[int]
     size_bytes: float
@@ -124,7 +125,8 @@ class Claims:
     def _add_unit(self, host: str, team: Team, numbers: list[int], member: Member, now_ns: int) -> None:
         index = self._free.pop() if self._free else len(self.units)
         size_bytes = float(self.network.size[numbers].sum())
-        unit = Unit(index, host, team, numbers, size_bytes, JobProgress(now_ns), bid_ns=now_ns)
+        tor = self.network.topology.switch_of[host]
+        unit = Unit(index, host, tor, team, numbers, size_bytes, JobProgress(now_ns), bid_ns=now_ns)
         unit.progress.alone_comm_ns = float(self._alone_comm_ns(team.numbers))
         team.units.append(unit)
         self.units[index] = unit
