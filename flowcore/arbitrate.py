@@ -94,12 +94,10 @@ def _by_price(
     members: Sequence[Contender], alone: Sequence[float], capacity_bps: Mapping[str, float], weights: list[float]
 ) -> list[float]:
     links: dict[str, int] = {}
-    entries = [
-        (number, links.setdefault(link, len(links)), flows * rate / capacity_bps[link])
-        for number, (member, rate) in enumerate(zip(members, alone, strict=True))
-        for link, flows in member.flows_on.items()
-    ]
-    job, link, use = map(np.array, zip(*entries, strict=True))
+    link = np.array([links.setdefault(name, len(links)) for member in members for name in member.flows_on])
+    flows = np.array([count for member in members for count in member.flows_on.values()])
+    job = np.repeat(np.arange(len(members)), [len(member.flows_on) for member in members])
+    use = flows * np.array(alone)[job] / np.array([capacity_bps[name] for name in links])[link]
     order = price_order(np.array(weights), job, link, use)
     return _in_turn(members, order.tolist(), capacity_bps)
 

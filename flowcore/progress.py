@@ -44,14 +44,16 @@ class JobProgress:
 
     def advance(self, now_ns: int, sent_share: float) -> None:
         """Time has passed; since the last call this host sent `sent_share` of the iteration's bytes."""
-        elapsed_ns = now_ns - self._updated_ns
-        if elapsed_ns <= 0 or self.alone_ns <= 0.0:
+        elapsed_ns, alone_ns = now_ns - self._updated_ns, self.compute_ns + self.alone_comm_ns
+        if elapsed_ns <= 0 or alone_ns <= 0.0:
             return
         self._updated_ns = now_ns
         pace = sent_share * self.alone_comm_ns / elapsed_ns if self.communicating else 1.0
-        kept = math.exp(-elapsed_ns / (MEMORY_ITERATIONS * self.alone_ns))
+        if pace > 1.0:
+            pace = 1.0
+        kept = math.exp(-elapsed_ns / (MEMORY_ITERATIONS * alone_ns))
         # A floor under P: after a long stall the bid is large already, and 1/P must stay finite.
-        self._pace = min(1.0, max(1e-3, kept * self._pace + (1.0 - kept) * min(pace, 1.0)))
+        self._pace = min(1.0, max(1e-3, kept * self._pace + (1.0 - kept) * pace))
 
     def compute_ended(self, now_ns: int) -> None:
         """The first bytes of this iteration are waiting."""

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from paceline import hostd_command, paper_commands, rate_command, testbed_commands
+from paceline import hostd_command, paper_commands, rate_command, testbed_commands, trace_cost_command
 from paceline.arguments import CommandError, add_json, integer, number, policy_name, seed
 
 
@@ -20,6 +20,7 @@ def add_parser(subparsers: Any) -> None:
     _add_allocate(commands)
     _add_negotiate(commands)
     _add_scale(commands)
+    trace_cost_command.add_parser(commands)
     rate_command.add_parser(commands)
     testbed_commands.add_parsers(commands)
     hostd_command.add_parsers(commands)

@@ -2,10 +2,13 @@
 
 import argparse
 import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import inf
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, NoReturn
 
 from flowcore.fields import printable
 from paceline.arguments import CommandError, add_json, integer, number, policy_name, seed
@@ -149,9 +152,10 @@ def run_sweep(args: argparse.Namespace) -> int:
     origin = provenance()
     with progress_bar() as bar:
         task = bar.add_task(f"{len(runs)} runs", total=len(runs), completed=len(runs) - len(todo))
-        for row in rows:
-            sweep.append(results, row | origin)
-            bar.advance(task)
+        with exit_on_sigterm():
+            for row in rows:
+                sweep.append(results, row | origin)
+                bar.advance(task)
     wanted = [sweep.identity(run) for run in runs]
     kept = [row for row in sweep.read_rows(results) if row.get("run") in wanted]
     if args.json:
@@ -173,6 +177,20 @@ def run_sweep(args: argparse.Namespace) -> int:
     print_table(f"{args.file.name}: {len(kept)} of {len(runs)} runs", columns, lines)
     print(f"wrote {results}")
     return 0
+
+
+@contextmanager
+def exit_on_sigterm() -> Iterator[None]:
+    """SIGTERM leaves through every `finally`, so that nobody's workers go on without it."""
+
+    def leave(signum: int, frame: object) -> NoReturn:
+        raise SystemExit(128 + signum)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _s(value: float | None) -> str:
@@ -232,6 +250,7 @@ def gated_policy_name(text: str) -> str:
 
 
 def run_trace(args: argparse.Namespace) -> int:
+    from bench.trace_cost import peak_memory_mb
     from paceline.console import print_json, print_table, progress_bar
     from paceline.provenance import provenance
     from sim import results
@@ -245,24 +264,8 @@ def run_trace(args: argparse.Namespace) -> int:
     topology = build_topology(args.topology, args.servers)
     if len(topology.hosts) < args.servers:
         raise CommandError(f"{args.topology} has {len(topology.hosts)} hosts, not {args.servers}")
-    options = TraceOptions(
-        servers=args.servers,
-        gpus_per_server=args.gpus_per_server,
-        placement=args.placement,
-        policy=args.policy,
-        order=args.order,
-        jobs_per_gpu=args.jobs_per_gpu,
-        seed=args.seed,
-        jitter=args.jitter,
-        stragglers=stragglers.read(args.stragglers) if args.stragglers else (),
-        backfill=args.backfill,
-        sample_s=args.sample_s or inf,
-        until_s=args.until_s,
-        step_ms=args.step_ms,
-        engine=args.engine,
-        collective=args.collective,
-        restore_s=args.restore_s,
-    )
+    measured = stragglers.read(args.stragglers) if args.stragglers else ()
+    options = TraceOptions.of(args, stragglers=measured)
     started_s = perf_counter()
     run = TraceRun(topology, options, profiles)
     run.refused += trace.refused
@@ -270,12 +273,14 @@ def run_trace(args: argparse.Namespace) -> int:
         task = bar.add_task(f"{len(trace.items)} jobs", total=len(trace.items))
         run.run(trace.items, lambda now_s, done: bar.update(task, completed=done))
     row = results.row(run, perf_counter() - started_s)
+    row |= {"wall_s_per_simulated_s": row["wall_s"] / row["simulated_s"], "peak_memory_mb": peak_memory_mb()}
     document = {"trace": args.file.name, "format": args.format, "skipped_lines": trace.skipped} | row
     if args.json:
         print_json(document | {"options": results.options_of(run)} | provenance())
         return 0
     shown = ("jobs_finished", "mean_jct_s", "median_jct_s", "p95_jct_s", "p99_jct_s", "makespan_s")
     shown += ("gpu_utilization", "machines_used_mean", "fragmentation_mean", "jobs_running_most", "wall_s")
+    shown += ("wall_s_per_simulated_s", "peak_memory_mb")
     rows = [(key, f"{value:,.3f}" if isinstance(value := row[key], float) else str(value)) for key in shown]
     title = f"{args.file.name} on {args.servers} servers under {args.policy}, {args.placement} placement"
     print_table(title, ("", ""), rows)

@@ -126,7 +126,15 @@ def mean_iteration_s(job: TrainingJob, now_ns: int) -> float:
     if len(times) < FEWEST_ITERATIONS:
         elapsed_s = now_ns / 1e9 - job.spec.start_s
         return (sum(times) if job.finished else elapsed_s) / (len(times) + (not job.finished))
-    return fmean(times[WARM_UP_ITERATIONS:])
+    return fmean(steady_times_s(job, now_ns))
+
+
+def steady_times_s(job: TrainingJob, now_ns: int) -> list[float]:
+    """After the warm-up. One that has not ended counts once it is longer than all that did: the job may be stuck."""
+    times = iteration_times_s(job)
+    steady = times[WARM_UP_ITERATIONS:] or times
+    running_s = 0.0 if job.finished or not times else (now_ns - job.iteration_ends_ns[-1]) / 1e9
+    return [*steady, running_s] if running_s > max(steady, default=0.0) else steady
 
 
 def percentile(values: list[float], percent: float) -> float:
@@ -138,7 +146,7 @@ def percentile(values: list[float], percent: float) -> float:
 def job_result(job: TrainingJob, alone_s: float, now_ns: int) -> JobResult:
     times = iteration_times_s(job)
     mean_s = mean_iteration_s(job, now_ns)
-    steady = times[WARM_UP_ITERATIONS:] or times
+    steady = steady_times_s(job, now_ns)
     return JobResult(
         name=job.spec.name,
         iterations=len(times),

@@ -11,7 +11,6 @@ import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from math import inf
 from multiprocessing import get_context
 from pathlib import Path
 from time import perf_counter
@@ -142,21 +141,7 @@ def perform(run: SweepRun) -> Row:
         )
         for job in trace.items
     ]
-    options = TraceOptions(
-        servers=run.servers,
-        gpus_per_server=run.gpus_per_server,
-        placement=run.placement,
-        engine=run.engine,
-        collective=run.collective,
-        policy=run.policy,
-        order=run.order,
-        jobs_per_gpu=run.jobs_per_gpu,
-        backfill=run.order != "arrival",
-        seed=run.seed,
-        jitter=run.jitter,
-        sample_s=run.sample_s or inf,
-        step_ms=run.step_ms,
-    )
+    options = TraceOptions.of(run, backfill=run.order != "arrival")
     simulated = TraceRun(build_topology(run.topology, run.servers), options)
     simulated.run(jobs)
     simulated.refused += trace.refused

@@ -12,10 +12,10 @@ iteration's length from the links a job uses, `analytic-table` from Dally's Tabl
 import heapq
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from math import inf
 from random import Random
-from typing import Protocol
+from typing import Any, Protocol
 
 from cluster.admission import refusal
 from cluster.collectives import COLLECTIVES, Phase
@@ -74,6 +74,13 @@ class TraceOptions:
     phase_s: float = 0.1  # the longest that a phase of it should take between two machines: Titan's P_{s,s'}
     round_s: float = 600.0  # how often jobs that may be preempted are looked at
     restore_s: float = 60.0  # to save and restore one
+
+    @classmethod
+    def of(cls, source: object, **others: Any) -> "TraceOptions":
+        """As `source` (a command line, a run of a sweep) and the others say; there a sample_s of 0 means inf."""
+        names = (one.name for one in fields(cls))
+        found = {name: getattr(source, name) for name in names if hasattr(source, name)} | others
+        return cls(**found | {"sample_s": found["sample_s"] or inf})
 
 
 @dataclass(slots=True)

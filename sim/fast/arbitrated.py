@@ -6,11 +6,17 @@ control latency and h the tier of the lowest switch above all jobs of a group,
 
     a claim or withdrawal made at t takes part from t + h·d on; what is decided then is in force h·d later
 
-and bids are renewed once per slot, at its start. A host-only policy has no latency.
+and bids are renewed once per slot, at its start. A switch on the way up passes renewed bids on at its next half slot,
+
+    a bid renewed at t is known above from t + h·d + (h − 1)·(half a slot) on,
+
+or sooner, with the next claim or withdrawal from the same ToR: that makes it settle at once and send up all it has. A
+host-only policy has no latency. A renewed bid is worked out only when a settlement reads it, from the counters as they
+were at the start of the slot: progress does not depend on how often it is looked at (tests/flowcore/test_progress.py).
 """
 
 from array import array
-from functools import partial
+from collections import deque
 from time import perf_counter_ns
 
 import numpy as np
@@ -19,13 +25,16 @@ from flowcore.arbitrate import groups
 from flowcore.borrowing import Floats, Ints, ceilings
 from flowcore.policy.arbitrated import FLOOR_BPS, enforced, through_within, too_short
 from flowcore.switch import SETTLES_PER_SLOT
-from sim.fast.claims import Claims, Unit
+from sim.fast.claims import Claims, Counters, Team, Unit
 from sim.fast.control import NEVER_NS, Member, Surroundings
 from sim.fast.network import CROWD
 
 # Where many jobs meet, a settlement takes a switch this long per job; while it is at it, news wait.
 SETTLE_NS_PER_JOB = 200_000
 AT_ONCE = 8  # jobs settled in no time
+
+# The newest that has arrived is among these: three tiers take a slot and a bit.
+SLOTS_ON_THE_WAY = 3
 
 
 class ArbitratedControl:
@@ -39,6 +48,8 @@ class ArbitratedControl:
         self._settle_ns = self._tick_ns = NEVER_NS
         self._busy_until_ns = 0
         self._half_slot_ns = around.clock.length_ns // SETTLES_PER_SLOT
+        self._slots: deque[Counters] = deque(maxlen=SLOTS_ON_THE_WAY)  # newest first
+        self._sent_up_ns: dict[str, int] = {}  # by ToR: of what the arbiter has from it with a claim or withdrawal
 
     # ---- What happens ----
 
@@ -78,7 +89,7 @@ class ArbitratedControl:
     def _claim(self, unit: Unit, numbers: list[int], now_ns: int) -> None:
         network, claims, delay_ns = self._network, self._claims, unit.team.delay_ns
         sent, remaining = self._sum(network.sent, unit), self._sum(network.remaining, unit)
-        unit.bid = unit.renewed(sent, remaining, self._policy, now_ns)
+        unit.renew(sent, remaining, self._policy, now_ns)
         stamps = claims.stamp[numbers].tolist()
 
         def arrive() -> None:
@@ -86,13 +97,15 @@ class ArbitratedControl:
             fresh = [n for n, stamp in pairs if claims.stamp[n] == stamp and network.live[n]]
             if fresh:
                 claims.enter(fresh)
+                self._sent_up_ns[unit.tor] = now_ns
                 self._settle_soon(now_ns + delay_ns)
 
         self._after(delay_ns, now_ns, arrive)
 
     def _withdraw(self, numbers: list[int], now_ns: int) -> None:
         claims = self._claims
-        delay_ns = claims.unit_of(numbers[0]).team.delay_ns
+        unit = claims.unit_of(numbers[0])
+        delay_ns = unit.team.delay_ns
         stamps = claims.stamp[numbers].tolist()
 
         def arrive() -> None:
@@ -100,6 +113,7 @@ class ArbitratedControl:
             gone = [n for n, stamp in pairs if claims.stamp[n] == stamp and claims.claimed[n]]
             if gone:
                 claims.withdraw(gone)
+                self._sent_up_ns[unit.tor] = now_ns
                 self._settle_soon(now_ns + delay_ns)
 
         self._after(delay_ns, now_ns, arrive)
@@ -136,7 +150,8 @@ class ArbitratedControl:
 
     def _held(self) -> Ints:
         claims = self._claims
-        return np.flatnonzero(claims.claimed & (claims.share > 0.0) & (claims.released_ns == 0))
+        handed_over = claims.rtt_ns > 0  # on a host by itself nothing has to be handed over ahead of time
+        return np.flatnonzero(claims.claimed & (claims.share > 0.0) & (claims.released_ns == 0) & handed_over)
 
     def run(self, now_ns: int) -> None:
         self._release(now_ns)
@@ -156,7 +171,8 @@ class ArbitratedControl:
                 self._withdraw([number], now_ns)
 
     def _tick(self, now_ns: int) -> None:
-        """At the start of a slot bids are renewed, and who is not through as predicted claims again."""
+        """At the start of a slot bids are renewed, and who is not through as predicted claims again. Every half slot
+        some tier of switches settles what has been renewed."""
         claims, network = self._claims, self._network
         into_slot_ns = (now_ns - self._clock.epoch_ns) % self._clock.length_ns
         if into_slot_ns < self._half_slot_ns:
@@ -165,7 +181,7 @@ class ArbitratedControl:
                 claims.released_ns[number] = claims.share[number] = 0
                 self._claim(claims.unit_of(number), [number], now_ns)
             self._renew(now_ns)
-        elif claims.teams:
+        if claims.teams:
             self._settle_soon(now_ns)
         if claims.teams or network.live.any():
             self._arm(now_ns)
@@ -177,14 +193,19 @@ class ArbitratedControl:
         flows = np.flatnonzero(claims.unit >= 0)
         owner = claims.unit[flows]
         sent = np.bincount(owner, network.sent[flows]).tolist()
-        remaining = np.bincount(owner, network.remaining[flows]).tolist()
-        for team in claims.teams.values():
-            # Each switch on the way up passes renewed bids on with its own next settlement.
-            lag_ns = team.delay_ns + (self._half_slot_ns if team.delay_ns > self._latency_ns else 0)
-            for unit in team.units:
-                if unit.claimed:
-                    bid = unit.renewed(sent[unit.index], remaining[unit.index], self._policy, now_ns)
-                    self._after(lag_ns, now_ns, partial(setattr, unit, "bid", bid))
+        self._slots.appendleft(Counters(now_ns, sent, np.bincount(owner, network.remaining[flows]).tolist()))
+
+    def _read_bids(self, team: Team, now_ns: int) -> None:
+        """As the arbiter knows them by now."""
+        tiers = team.delay_ns // self._latency_ns if self._latency_ns else 0
+        known_ns = now_ns - team.delay_ns - max(0, tiers - 1) * self._half_slot_ns
+        for unit in team.units:
+            if unit.claimed:
+                until_ns = max(known_ns, self._sent_up_ns.get(unit.tor, 0))
+                counters = next((slot for slot in self._slots if slot.taken_ns <= until_ns), None)
+                if counters is not None and unit.bid_ns < counters.taken_ns:
+                    index = unit.index
+                    unit.renew(counters.sent[index], counters.remaining[index], self._policy, counters.taken_ns)
 
     # ---- Settlement ----
 
@@ -196,6 +217,8 @@ class ArbitratedControl:
         if not teams:
             return
         started_ns = perf_counter_ns()
+        for team in teams:
+            self._read_bids(team, now_ns)
         contenders = [claims.contender(team) for team in teams]
         rate_of = np.zeros(max(claims.units) + 1)
         arbiter, capacity_bps = self._policy.arbiter, self._capacity_bps

@@ -5,6 +5,7 @@ one contender: all units of a job, or under a host-only policy each unit for its
 """
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,6 +35,7 @@ class Team:
 class Unit:
     index: int
     host: str
+    tor: str
     team: Team
     numbers: list[int]
     size_bytes: float
@@ -42,15 +44,26 @@ class Unit:
     counted_bytes: float = 0.0
     claimed: int = 0  # how many of its flows
     bid: Bid = NO_BID
+    bid_ns: int = 0  # when it was made
 
-    def renewed(self, sent_bytes: float, remaining_bytes: float, policy: Policy, now_ns: int) -> Bid:
-        """What the host would report now."""
+    def renew(self, sent_bytes: float, remaining_bytes: float, policy: Policy, now_ns: int) -> None:
+        """What the host reported then."""
         self.credit(sent_bytes, now_ns)
-        return policy.bid(Standing(self.progress, remaining_bytes / self.size_bytes, self.ready_ns))
+        self.bid = policy.bid(Standing(self.progress, remaining_bytes / self.size_bytes, self.ready_ns))
+        self.bid_ns = now_ns
 
     def credit(self, sent_bytes: float, now_ns: int) -> None:
-        self.progress.advance(now_ns, (sent_bytes - self.counted_bytes) / self.size_bytes)
-        self.counted_bytes = sent_bytes
+        if sent_bytes >= self.counted_bytes:  # else these are older counters than those already counted
+            self.progress.advance(now_ns, (sent_bytes - self.counted_bytes) / self.size_bytes)
+            self.counted_bytes = sent_bytes
+
+
+class Counters(NamedTuple):
+    """Sums over the flows of each unit, by its index."""
+
+    taken_ns: int
+    sent: list[float]
+    remaining: list[float]
 
 
 class Claims:
@@ -112,7 +125,8 @@ class Claims:
     def _add_unit(self, host: str, team: Team, numbers: list[int], member: Member, now_ns: int) -> None:
         index = self._free.pop() if self._free else len(self.units)
         size_bytes = float(self.network.size[numbers].sum())
-        unit = Unit(index, host, team, numbers, size_bytes, JobProgress(now_ns))
+        tor = self.network.topology.switch_of[host]
+        unit = Unit(index, host, tor, team, numbers, size_bytes, JobProgress(now_ns), bid_ns=now_ns)
         unit.progress.alone_comm_ns = float(self._alone_comm_ns(team.numbers))
         team.units.append(unit)
         self.units[index] = unit

@@ -6,7 +6,12 @@ exact time; and instead of looking for the instant at which a flow catches up wi
 
     F_i(t + step)  ≤  min_j F_j(t + step) + W_i            with F_j(t + step) from the rates of the step before,
 
-so a slower pred's rate reaches its followers one step later, and one round of sharing per step is enough.
+so a slower pred's rate reaches its followers one step later, and one round of sharing per step is enough. Should a
+pred turn out slower than foreseen, its followers are held back to what it really sent, and theirs, round the ring:
+
+    F_i  ≤  min_j F_j + W_i            at the end of every step
+
+A flow that were ahead of it could be through before its receiver has begun to listen, and the ring would stand still.
 """
 
 import math
@@ -42,16 +47,21 @@ CROWD = 256
 # Without anything to wait for; others will have something to do before.
 LONGEST_STEP_NS = NS_PER_S
 
+# F counts over all iterations: after an hour at 10 Gbit/s a double resolves a thousandth of a byte.
+ROUNDING_BYTES = 0.01
+
 # A rate that moved by less than this is settled: the next step may be a long one.
 SETTLED = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
-class Feed:
-    """Flows that wait for the same preds."""
+class Feeds:
+    """Who waits for whom among the flows of a job. A feed is a set of preds that some flows wait for together."""
 
-    preds: Ints
-    followers: Ints
+    preds: Ints  # of one feed after the other
+    preds_in: Ints  # how many each feed has
+    fed: Ints  # flows that wait ...
+    by: Ints  # ... and for which feed
 
 
 class ArrayNetwork:
@@ -68,7 +78,7 @@ class ArrayNetwork:
         self.numbers: dict[FlowId, int] = {}
         self._start_after, self._contention = start_after, contention
         self._free: list[int] = []
-        self._feeds: dict[str, list[Feed]] = {}
+        self._feeds: dict[str, Feeds] = {}
         self._carried_bytes = np.zeros(len(self.capacity_bps))
         self._stale = True
         self._settled = True
@@ -93,8 +103,7 @@ class ArrayNetwork:
         column("ceiling", math.inf, float)
         for name in ("live", "paced"):
             column(name, False, bool)
-        for name in ("job", "host", "feed"):
-            column(name, -1, int)
+        column("job", -1, int)
         paths = np.full((flows, self._width), beyond)
         if old:
             paths[:old, : self.path.shape[1]] = self.path[:old]
@@ -113,15 +122,19 @@ class ArrayNetwork:
             self._grow(max(len(self.size), 2 * (len(self.specs) + len(specs))))
         numbers = np.array([self._enter(spec, path) for spec, path in zip(specs, paths, strict=True)], int)
         self.job[numbers] = job
-        followers: dict[tuple[FlowId, ...], list[int]] = {}
-        for spec, number in zip(specs, numbers.tolist(), strict=True):
-            if spec.preds:
-                followers.setdefault(spec.preds, []).append(number)
-        self._feeds[specs[0].flow.job] = [
-            Feed(np.array([self.numbers[pred] for pred in preds]), np.array(fed)) for preds, fed in followers.items()
-        ]
+        self._feeds[specs[0].flow.job] = self._feeds_of(specs, numbers)
         self._wired = False
         return numbers
+
+    def _feeds_of(self, specs: Sequence[FlowSpec], numbers: Ints) -> Feeds:
+        feeds = {preds: place for place, preds in enumerate(dict.fromkeys(spec.preds for spec in specs if spec.preds))}
+        fed = [(number, feeds[spec.preds]) for spec, number in zip(specs, numbers.tolist(), strict=True) if spec.preds]
+        return Feeds(
+            np.array([self.numbers[pred] for preds in feeds for pred in preds], int),
+            np.array([len(preds) for preds in feeds], int),
+            np.array([number for number, _ in fed], int),
+            np.array([feed for _, feed in fed], int),
+        )
 
     def _enter(self, spec: FlowSpec, path: Sequence[str]) -> int:
         if self._free:
@@ -154,16 +167,21 @@ class ArrayNetwork:
         self._stale = True
 
     def _wire_feeds(self) -> None:
-        """All feeds in one pair of arrays, so that one reduction finds the slowest pred of each."""
+        """The feeds of all jobs in one set of arrays, so that one reduction finds the slowest pred of each."""
         self._wired = True
-        self.feed[:] = -1
-        feeds = [feed for of_job in self._feeds.values() for feed in of_job]
-        for number, feed in enumerate(feeds):
-            self.feed[feed.followers] = number
-        self._preds = np.concatenate([feed.preds for feed in feeds]) if feeds else np.zeros(0, int)
-        self._first_pred = np.cumsum([0, *(len(feed.preds) for feed in feeds)])[:-1]
+        jobs = [feeds for feeds in self._feeds.values() if len(feeds.fed)]
+        offsets = np.cumsum([0, *(len(feeds.preds_in) for feeds in jobs)])
+        nobody = np.zeros(0, int)
+        self._preds = np.concatenate([nobody, *(feeds.preds for feeds in jobs)])
+        preds_in = np.concatenate([nobody, *(feeds.preds_in for feeds in jobs)])
+        self._first_pred = np.cumsum(preds_in) - preds_in
+        self._fed = np.concatenate([nobody, *(feeds.fed for feeds in jobs)])
+        feed_of = (feeds.by + first for feeds, first in zip(jobs, offsets[:-1], strict=True))
+        self._fed_by = np.concatenate([nobody, *feed_of])
         # Preds of one feed are followers of none or of one: their grain is the followers'.
-        self._pred_grain = np.concatenate([np.full(len(f.preds), self.grain[f.followers[0]]) for f in feeds] or [[]])
+        grain = np.zeros(int(offsets[-1]))
+        grain[self._fed_by] = self.grain[self._fed]
+        self._pred_grain = np.repeat(grain, preds_in)
 
     def start(self, number: int) -> None:
         """The flow has one more iteration's bytes waiting."""
@@ -252,13 +270,11 @@ class ArrayNetwork:
         live = np.flatnonzero(self.live)
         if not elapsed_ns or not len(live):
             return []
-        rate, sent, goal = self.rate[live], self.sent[live], self.goal[live]
-        after = np.minimum(sent + rate * (elapsed_ns / _BIT_NS_PER_BYTE_S), goal)
-        self.sent[live] = after
-        # A pred may have been slower than in the step before: nobody forwards what has not arrived.
-        after = np.maximum(sent, after + np.minimum(self._allowed_bytes(0)[live], 0.0))
-        self.sent[live] = after
-        through = np.flatnonzero(after >= goal - 1e-6)
+        before = self.sent.copy()
+        rate, sent, goal = self.rate[live], before[live], self.goal[live]
+        self.sent[live] = np.minimum(sent + rate * (elapsed_ns / _BIT_NS_PER_BYTE_S), goal)
+        self._hold_back(before)
+        through = np.flatnonzero(self.sent[live] >= goal - ROUNDING_BYTES)
         if not len(through):
             return []
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -273,13 +289,22 @@ class ArrayNetwork:
 
     # ---- Rates ----
 
-    def _allowed_bytes(self, ahead_ns: int) -> Floats:
-        """How much more each flow may send until `ahead_ns` from now, given what its preds will have delivered."""
+    def _hold_back(self, before: Floats) -> None:
+        """Nobody forwards what has not arrived; `before`: F at the beginning of the step, when that was so."""
         if not self._wired:
             self._wire_feeds()
-        allowed = np.full(len(self.sent), np.inf)
-        if not len(self._preds):
-            return allowed
+        fed = self._fed
+        while len(fed):
+            most = self._slowest_bytes(0)[self._fed_by] + self.window[fed]
+            ahead = np.flatnonzero(self.sent[fed] > most + ROUNDING_BYTES)
+            late = fed[ahead]
+            held = np.maximum(before[late], most[ahead])
+            if not (held < self.sent[late]).any():
+                return
+            self.sent[late] = held
+
+    def _slowest_bytes(self, ahead_ns: int) -> Floats:
+        """What the slowest pred of every feed will have delivered by then."""
         preds = self._preds
         if self._start_after:
             grain = self._pred_grain
@@ -287,9 +312,15 @@ class ArrayNetwork:
         else:
             moving = self.rate[preds] * (ahead_ns / _BIT_NS_PER_BYTE_S)
             delivered = np.minimum(self.sent[preds] + moving, self.goal[preds])
-        slowest = np.minimum.reduceat(delivered, self._first_pred)
-        fed = np.flatnonzero(self.feed >= 0)
-        allowed[fed] = slowest[self.feed[fed]] + self.window[fed] - self.sent[fed]
+        return np.minimum.reduceat(delivered, self._first_pred)
+
+    def _allowed_bytes(self, ahead_ns: int) -> Floats:
+        """How much more each flow may send until `ahead_ns` from now, given what its preds will have delivered."""
+        if not self._wired:
+            self._wire_feeds()
+        allowed = np.full(len(self.sent), np.inf)
+        if len(fed := self._fed):
+            allowed[fed] = self._slowest_bytes(ahead_ns)[self._fed_by] + self.window[fed] - self.sent[fed]
         return allowed
 
     def _solve(self) -> None:

@@ -1,7 +1,12 @@
 """A sweep loses nothing when interrupted, and Ray gives the same rows as this machine."""
 
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from paceline.cli import main
@@ -61,6 +66,25 @@ def test_compare_reads_what_sweep_wrote(
     assert main(["sim", "compare", str(results), "--figure", str(figure)]) == 0
     assert "shorter" in capsys.readouterr().out
     assert figure.stat().st_size > 10_000
+
+
+def test_a_sweep_that_is_told_to_stop_takes_its_workers_along(tmp_path: Path) -> None:
+    (tmp_path / "w.toml").write_text("compute_scale = 4.0\nmedian_s = 1e6\n")
+    (tmp_path / "sweep.toml").write_text(SWEEP.replace("longest_iterations = 5", "sample_s = 0.0"))  # days
+    command = [sys.executable, "-m", "paceline", "sim", "sweep", str(tmp_path / "sweep.toml"), "--processes", "2"]
+    with subprocess.Popen([*command, "--results", str(tmp_path / "r.jsonl")]) as sweeping:
+        parent = psutil.Process(sweeping.pid)
+        workers: list[psutil.Process] = []
+        while len([one for one in workers if "spawn_main" in " ".join(one.cmdline())]) < 2:
+            assert sweeping.poll() is None
+            time.sleep(0.05)
+            workers = parent.children(recursive=True)
+        sweeping.terminate()
+        assert sweeping.wait(timeout=60) == 128 + signal.SIGTERM
+    _, alive = psutil.wait_procs(workers, timeout=30)
+    for one in alive:
+        one.kill()
+    assert not alive
 
 
 def test_a_wrong_sweep_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
