@@ -38,8 +38,8 @@ from flowcore.units import UNLIMITED
 SAME = 0.005
 
 # A flow is through when it has sent all: what is left when it gives up its turn may wait for as long as others' bursts
-# take. But a size that was learned too large must not keep a flow live that has nothing to send: nearly all is enough of
-# one that rests, and where no mark will tell.
+# take. But a size that was learned too large must not keep a flow live that has nothing to send: nearly all is enough
+# of one that rests, and where no mark will tell.
 ALL, NEARLY = 0.999, 0.98
 
 # In the first iteration connections are opened and found, so only a part of it is counted.

@@ -24,7 +24,6 @@ told from what they moved (flowcore/bursts.py), and as long as those have no rhy
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from flowcore.bursts import BurstRhythm
 from flowcore.messages import HostEvent
 from flowcore.patterns import FlowId
 from hostd.job_watch import JobWatch
@@ -149,7 +148,6 @@ class Monitor:
             events += self.jobs.pop(name).watch.left()
         for name, processes in present.items():
             job = self.jobs.setdefault(name, WatchedJob(JobWatch(name, self._host)))
-            job.rhythm = None if name in with_shim else job.rhythm or BurstRhythm()
             job.consists_of(processes)
             self._look(job, now_ns)
             events += self._read(job, now_ns)

@@ -1,7 +1,8 @@
 """One job as the monitor knows it: its processes, their sockets, what those have carried, and when to look again.
 
 What its counters mean is job_watch.py's; where they come from is here: from the shim and the kernel, or, for a job
-without the shim, from the kernel alone.
+without the shim, from the kernel alone. A parameter server's process knows no iterations, only its workers' calls:
+where theirs begin and end is told from the kernel, too.
 """
 
 import math
@@ -57,7 +58,7 @@ class _Process:
 @dataclass(slots=True)
 class WatchedJob:
     watch: JobWatch
-    rhythm: BurstRhythm | None = None  # of a job without the shim
+    rhythm: BurstRhythm | None = None  # of a job that marks no iterations
     processes: dict[int, _Process] = field(default_factory=dict)  # by pid
     sockets: dict[Ends, tuple[DataSocket, ...]] = field(default_factory=dict)
     facts: JobFacts | None = None
@@ -78,6 +79,8 @@ class WatchedJob:
             del self.processes[gone]
         for pid, view in present.items():
             self.processes.setdefault(pid, _Process(ProcessSockets(pid))).view = view
+        marked = any(_marks_iterations(view) for view in present.values())
+        self.rhythm = None if marked else self.rhythm or BurstRhythm()
 
     def look(self, now_ns: int, host_of: Mapping[str, str], host: str) -> list[FlowId]:
         """For its sockets; returns the flows of which they have changed."""
@@ -99,7 +102,7 @@ class WatchedJob:
             self.facts = self._measured(self._of_shim(), now_ns)
             events = self.watch.observe(self.facts)
         else:
-            self.facts = self._without_shim(self.rhythm, now_ns)
+            self.facts = self._by_rhythm(self.rhythm, now_ns)
             events = self.watch.observe(self.facts) if self.rhythm.regular else self.watch.left()
         self.read_ns = now_ns
         self._time_phases(events, now_ns)
@@ -151,12 +154,13 @@ class WatchedJob:
             received_bytes={},
         )
 
-    def _without_shim(self, rhythm: BurstRhythm, now_ns: int) -> JobFacts:
-        """Who feeds whom is not known, nor how many members there are: nothing is said of it."""
-        facts = self._measured(JobFacts(0, False, False, 0, {}, {}), now_ns)
+    def _by_rhythm(self, rhythm: BurstRhythm, now_ns: int) -> JobFacts:
+        """Without the shim nobody knows who feeds whom, nor how many members there are: nothing is said of it."""
+        facts = self._measured(self._of_shim(), now_ns)
         sent_bytes, received_bytes = sum(facts.sent_bytes.values()), sum(facts.received_bytes.values())
         rhythm.observe(now_ns, sent_bytes, received_bytes, sum(one.waiting_bytes for one in self._meters.values()))
-        return facts._replace(iteration=rhythm.bursts, announced=rhythm.sending, received_bytes={})
+        facts = facts._replace(iteration=rhythm.bursts, announced=rhythm.sending)
+        return facts if facts.members else facts._replace(received_bytes={})
 
     def _measured(self, facts: JobFacts, now_ns: int) -> JobFacts:
         """The same with what the sockets have carried by now."""
@@ -181,6 +185,14 @@ class WatchedJob:
                 case FlowReady() if self._ended_ns is not None:
                     self._compute_ns.append(now_ns - self._ended_ns)
                     self._ended_ns = None
+
+
+def _marks_iterations(view: ProcessView | None) -> bool:
+    """A worker will, if it has not yet; a server does if it is told to."""
+    if view is None:
+        return False
+    mark = view.snapshot.mark
+    return view.snapshot.role is not ShimRole.SERVER or (mark is not None and mark.iteration > 0)
 
 
 def _role(view: ProcessView | None) -> Role:
