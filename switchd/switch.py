@@ -14,7 +14,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from flowcore.domain import domains
-from flowcore.messages import NO_ANSWER, Feedback, PeersFound, PeersLost, Send, SwitchEvent, Tick
+from flowcore.letters import joined
+from flowcore.messages import NO_ANSWER, Feedback, Message, PeersFound, PeersLost, Send, SwitchEvent, Tick
 from flowcore.policy import POLICIES
 from flowcore.switch import SwitchAgent
 from service.instruments import SwitchInstruments
@@ -30,6 +31,9 @@ from wire import control_pb2 as pb
 from wire.translate import BadMessage, Routes, envelope, feedback_to_wire, message_from, report_from_wire
 
 _log = logging.getLogger(__name__)
+
+# To another switch: our own, or one that passes through.
+Letter = Send | pb.Envelope
 
 # Answers to a few slots; a host this far behind decides by itself by now.
 HOST_OUTBOX = 64
@@ -64,7 +68,7 @@ class Switch:
         self.messages = 0
         self.plans_refused = 0
         self.hosts: dict[str, HostStream] = {}
-        self.neighbours: dict[str, Outbox[pb.Envelope]] = {}  # connected switches, above and below
+        self.neighbours: dict[str, Outbox[Letter]] = {}  # connected switches, above and below
         self.calls: dict[tuple[str, int], asyncio.Future[pb.Feedback]] = {}  # unary calls that wait
         self.beat_ns = 0  # when the timer last fired or a message came: for the watchdog
         domain = domains(config.topology)[config.name]
@@ -146,7 +150,7 @@ class Switch:
 
     # ---- Other switches ----
 
-    def neighbour_joins(self, name: str) -> Outbox[pb.Envelope]:
+    def neighbour_joins(self, name: str) -> Outbox[Letter]:
         if (old := self.neighbours.get(name)) is not None:
             old.close()  # it was restarted before we noticed
         outbox = self.neighbours[name] = Outbox(SWITCH_OUTBOX)
@@ -156,7 +160,7 @@ class Switch:
             self.take(PeersFound(tuple(sorted(found))))
         return outbox
 
-    def neighbour_leaves(self, name: str, outbox: Outbox[pb.Envelope]) -> None:
+    def neighbour_leaves(self, name: str, outbox: Outbox[Letter]) -> None:
         if self.neighbours.get(name) is outbox:
             del self.neighbours[name]
             _log.warning("switch lost", extra={"switch": name})
@@ -192,9 +196,18 @@ class Switch:
     def _post(self, send: Send) -> None:
         hop = self.routes.next_hop(send.to, set(self.neighbours))
         if hop is not None:
-            self.neighbours[hop].put(envelope(self.name, send.to, send.message))
+            self.neighbours[hop].put(send)
         elif send.to not in self.agent.silent:
             self._lost.add(send.to)
+
+    def envelopes(self, letters: list[Letter]) -> list[pb.Envelope]:
+        """What waited for a frame, as it goes into it: others' letters as they came, our own joined."""
+        relayed = [letter for letter in letters if isinstance(letter, pb.Envelope)]
+        own: dict[str, list[Message]] = {}
+        for letter in letters:
+            if isinstance(letter, Send):
+                own.setdefault(letter.to, []).append(letter.message)
+        return relayed + [envelope(self.name, to, one) for to, messages in own.items() for one in joined(messages)]
 
     def _tell_lost(self) -> None:
         if self._lost:
