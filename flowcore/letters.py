@@ -21,7 +21,7 @@ def joined(messages: Iterable[Message]) -> list[Message]:
     for message in messages:
         kind = _kind(message)
         bundle = open_for.get(kind)
-        if bundle is None or _ends_a_claim_of(bundle, message):
+        if kind is None or bundle is None or _ends_a_claim_of(bundle, message):
             bundle = open_for[kind] = []
             bundles.append(bundle)
         bundle.append(message)
@@ -29,14 +29,14 @@ def joined(messages: Iterable[Message]) -> list[Message]:
 
 
 def _kind(message: Message) -> object:
-    """Letters with the same one can be joined; shares are news each for themselves."""
+    """Letters with the same one can be joined. None: shares are news each for themselves."""
     match message:
         case Report():
             return "report", message.first_slot
         case Feedback():
             return "feedback", message.first_slot, message.answers == NO_ANSWER, message.silent
         case _:
-            return id(message)
+            return None
 
 
 def _ends_a_claim_of(bundle: Sequence[Message], message: Message) -> bool:
@@ -52,8 +52,10 @@ def _joined(bundle: Sequence[Message]) -> Message:
     if len(bundle) == 1:
         return last
     if isinstance(last, Feedback):
-        grants = {grant.flow: grant for feedback in bundle for grant in feedback.grants}
+        grants = {grant.flow: grant for one in bundle if isinstance(one, Feedback) for grant in one.grants}
         return replace(last, grants=tuple(grants.values()))
-    claims = {claim.flow: claim for report in bundle for claim in report.claims}
-    withdrawn = {gone.flow: gone for report in bundle for gone in report.withdrawn}
+    assert isinstance(last, Report)
+    reports = [one for one in bundle if isinstance(one, Report)]
+    claims = {claim.flow: claim for report in reports for claim in report.claims}
+    withdrawn = {gone.flow: gone for report in reports for gone in report.withdrawn}
     return replace(last, claims=tuple(claims.values()), withdrawn=tuple(withdrawn.values()))

@@ -132,9 +132,10 @@ class Streams:
         heard = stream.heard
         heard.echo_ns, heard.received_ns = sent_ns, self._switch.clock.now_ns()
         stream.watch.observe(sent_ns, heard.received_ns)
-        if stream.watch.off_by_ns and not heard.off_by_ns:
+        off_by_ns = stream.watch.off_by_ns
+        if off_by_ns and not heard.off_by_ns:
             self._switch.count_bad("clock")
-        heard.off_by_ns = stream.watch.off_by_ns
+        heard.off_by_ns = off_by_ns
 
     def _welcome(self, name: str) -> pb.Welcome:
         switch = self._switch
@@ -177,9 +178,7 @@ class Streams:
                 raise BadMessage("silence", "another switch on the path did not answer in time") from None
             finally:
                 self._switch.calls.pop((host, report.number), None)
-            clock = pb.ClockEcho(
-                echo_ns=message.sent_ns, received_ns=received_ns, sent_ns=self._switch.clock.now_ns()
-            )
+            clock = pb.ClockEcho(echo_ns=message.sent_ns, received_ns=received_ns, sent_ns=self._switch.clock.now_ns())
             return pb.SwitchMessage(clock=clock, feedback=feedback).SerializeToString()
         raise AssertionError("turning away does not return")
 
@@ -197,9 +196,7 @@ class Streams:
                 self._note_frame(heard, first)
                 heard.sent_ns = self._switch.clock.now_ns()
                 await self._write(context, pb.Frame(welcome=self._welcome(child), clock=heard))
-                await _both(
-                    self._child_reads(child, heard, context), self._child_writes(outbox, heard, context)
-                )
+                await _both(self._child_reads(child, heard, context), self._child_writes(outbox, heard, context))
             finally:
                 self._switch.neighbour_leaves(child, outbox)
 
@@ -337,5 +334,3 @@ def _address(context: Context) -> str:
     """Who is at the other end, without the port: ipv4:10.0.0.1, ipv6:[::1], unix:."""
     peer = unquote(context.peer())
     return peer if peer.startswith("unix") else peer.rpartition(":")[0]
-
-

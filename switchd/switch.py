@@ -18,6 +18,7 @@ from flowcore.letters import joined
 from flowcore.messages import NO_ANSWER, Feedback, Message, PeersFound, PeersLost, Send, SwitchEvent, Tick
 from flowcore.policy import POLICIES
 from flowcore.switch import SwitchAgent
+from flowcore.topology import Topology
 from service.instruments import SwitchInstruments
 from service.metrics import new_registry
 from service.repeats import RepeatLimit
@@ -75,7 +76,7 @@ class Switch:
         self.own_hosts = domain.hosts
         self.agent = SwitchAgent(config.name, domain, self.slots, POLICIES[config.policy]().arbiter)
         self.routes = LetterRoutes(config.topology, config.name)
-        self.phases_ns = _phases(config.topology.hosts, domain.hosts, self.slots.length_ns)
+        self.phases_ns = _phases(config.topology, config.name, self.slots.length_ns)
         self._paths = Routes(config.topology)
         self._admission = Admission(
             config.name,
@@ -284,7 +285,10 @@ class Switch:
         )
 
 
-def _phases(order: tuple[str, ...], own: frozenset[str], length_ns: int) -> dict[str, int]:
-    """When in a slot each host reports: evenly over the slot, so that no two meet at the switch."""
-    hosts = [host for host in order if host in own]
-    return {host: number * length_ns // len(hosts) for number, host in enumerate(hosts)}
+def _phases(topology: Topology, switch: str, length_ns: int) -> dict[str, int]:
+    """When in a slot each host reports: evenly over the slot, so that no two meet at the switch; and the racks one
+    after the other, so that they do not meet at the switches above either."""
+    racks = list(dict.fromkeys(topology.switch_of[host] for host in topology.hosts))
+    own = [host for host in topology.hosts if topology.switch_of[host] == switch]
+    steps = len(racks) * len(own)
+    return {host: (number * len(racks) + racks.index(switch)) * length_ns // steps for number, host in enumerate(own)}

@@ -28,6 +28,14 @@ async def test_phases_are_spread_over_the_slot(fabric) -> None:
     assert (one.epoch_ns, one.policy) == (0, "mlcc")
 
 
+async def test_racks_take_turns(fabric) -> None:
+    net: Fabric = await fabric(TREE)
+    welcomes = [await net.host(name).hello() for name in TREE.hosts]
+    assert sorted(welcome.phase_ns for welcome in welcomes) == [
+        SLOT_NS * step // len(welcomes) for step in range(len(welcomes))
+    ]
+
+
 async def test_a_host_whose_clock_is_off_is_told_and_counted_once(fabric) -> None:
     net: Fabric = await fabric(STAR)
     wrong, right = await net.joined("h0"), await net.joined("h1")
