@@ -41,6 +41,9 @@ HOST_OUTBOX = 64
 # A report later than its own plan, up to so many horizons, was held up somewhere, perhaps by us. Nothing in it
 # is of use any more: to leave it is how a switch with too much to do catches up. What is older has another clock.
 LATE_HORIZONS = 10
+# Groups in which a rack's hosts report. Each has frames to other switches and back, which cost what they cost however
+# many hosts they are about.
+BUNCHES = 3
 # A ToR's hosts may all ask in the same instant.
 SWITCH_OUTBOX = 4096
 
@@ -286,9 +289,14 @@ class Switch:
 
 
 def _phases(topology: Topology, switch: str, length_ns: int) -> dict[str, int]:
-    """When in a slot each host reports: evenly over the slot, so that no two meet at the switch; and the racks one
-    after the other, so that they do not meet at the switches above either."""
+    """When in a slot each host reports: evenly over the slot, so that no two meet at the switch, and the racks one
+    after the other, so that they do not meet at the switches above either. The hosts of a large rack come in bunches:
+    what they have to say to other switches then goes together."""
     racks = list(dict.fromkeys(topology.switch_of[host] for host in topology.hosts))
     own = [host for host in topology.hosts if topology.switch_of[host] == switch]
-    steps = len(racks) * len(own)
-    return {host: (number * len(racks) + racks.index(switch)) * length_ns // steps for number, host in enumerate(own)}
+    bunches = min(len(own), BUNCHES) if switch in topology.parents else len(own)
+    steps = len(racks) * bunches
+    return {
+        host: (number % bunches * len(racks) + racks.index(switch)) * length_ns // steps
+        for number, host in enumerate(own)
+    }
