@@ -52,10 +52,12 @@ def _joined(bundle: Sequence[Message]) -> Message:
     if len(bundle) == 1:
         return last
     if isinstance(last, Feedback):
-        grants = {grant.flow: grant for one in bundle if isinstance(one, Feedback) for grant in one.grants}
-        return replace(last, grants=tuple(grants.values()))
+        answers = [one for one in bundle if isinstance(one, Feedback)]
+        grants = {grant.flow: grant for answer in answers for grant in answer.grants}
+        return replace(last, answers=max(answer.answers for answer in answers), grants=tuple(grants.values()))
     assert isinstance(last, Report)
     reports = [one for one in bundle if isinstance(one, Report)]
     claims = {claim.flow: claim for report in reports for claim in report.claims}
     withdrawn = {gone.flow: gone for report in reports for gone in report.withdrawn}
-    return replace(last, claims=tuple(claims.values()), withdrawn=tuple(withdrawn.values()))
+    number = max(report.number for report in reports)
+    return replace(last, number=number, claims=tuple(claims.values()), withdrawn=tuple(withdrawn.values()))

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from itertools import pairwise
 
 from flowcore.clocksync import ClockEstimate
 from flowcore.messages import Report
@@ -42,7 +43,7 @@ def test_a_large_rack_comes_in_bunches() -> None:
     assert len(racks[0]) == len(racks[1]) == switch_module.BUNCHES
     assert not racks[0] & racks[1]
     everybody = sorted(racks[0] | racks[1])
-    gaps_ns = {later - earlier for earlier, later in zip(everybody, everybody[1:], strict=False)}
+    gaps_ns = {later - earlier for earlier, later in pairwise(everybody)}
     assert gaps_ns == {SLOT_NS // (2 * switch_module.BUNCHES)}
 
 
