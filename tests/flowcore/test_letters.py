@@ -73,8 +73,8 @@ def test_reports_and_answers_become_one_each() -> None:
 def test_the_highest_number_counts_whatever_came_last() -> None:
     """Letters about two slots in one frame are answered out of order."""
     first, second = FLOWS[:2]
-    answers: list[Message] = [Feedback("tor0", 7, 1, (grant(first, 0.1),)), Feedback("tor0", 6, 1, (grant(second, 0.2),))]
-    assert joined(answers) == [Feedback("tor0", 7, 1, (grant(first, 0.1), grant(second, 0.2)))]
+    earlier, later = Feedback("tor0", 7, 1, (grant(first, 0.1),)), Feedback("tor0", 6, 1, (grant(second, 0.2),))
+    assert joined([earlier, later]) == [Feedback("tor0", 7, 1, (grant(first, 0.1), grant(second, 0.2)))]
 
 
 def test_what_cannot_be_joined() -> None:
