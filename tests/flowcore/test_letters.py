@@ -92,3 +92,20 @@ def test_what_cannot_be_joined() -> None:
     ]
     assert joined(letters) == letters
     assert joined([]) == []
+
+
+def test_an_answer_to_an_older_letter_is_none_to_the_newer() -> None:
+    """And one to a later letter of the same switch is: letters may have been joined."""
+    tor = SwitchAgent("tor0", domains(CLOS)["tor0"], CLOCK, None)
+    flow = FLOWS[0]
+    asked = []
+    for number in (1, 2):
+        effects = tor.handle(Report("h0", number, 0, (claim(flow, 1e6),)), number)
+        asked.append({send.to: send.message.number for send in effects if send.to not in CLOS.hosts})
+    assert asked[0].keys() == {"spine0", "tor1"}
+    answers = []
+    for letters in (asked[0], {switch: number + 5 for switch, number in asked[1].items()}):
+        for switch, number in letters.items():
+            effects = tor.handle(Feedback(switch, number, 0, (grant(flow, 0.1),)), 3)
+            answers.append([send.message.answers for send in effects])
+    assert answers == [[], [], [], [2]]
