@@ -1,12 +1,15 @@
 """Negotiation over real gRPC with real switchd processes, at a size one machine can drive.
 
 One process stands for all hosts, each with a connection of its own. Once a slot, at the phase its switch gave it, a
-host sends the plans of its flows in one message. The latency is that of the hosts that decide (load_hosts.py): from
-sending the message, which asks and proposes, to having planned anew from the answer. A slot is missed, by any host,
-when the answer has not come by the time the next message is due.
+host sends the plans of its flows in one message. The latency is that of the hosts that decide (load_hosts.py), which
+use gRPC as hostd does: from sending the message, which asks and proposes, to having planned anew from the answer. The
+others' messages are put on the wire by hand (raw_stream.py). A slot is missed, by any host, when the answer has not
+come by the time the next message is due.
 
 Beside it, once a slot, a message of the same size makes a bare gRPC round trip (echo.py). Control bandwidth is what
-crosses the loopback interface while nothing else uses it, TCP and IP headers and this round trip included.
+crosses the loopback interface while nothing else uses it, TCP and IP headers and this round trip included. And
+beside both, on each core, somebody only sleeps (stalls.py): what was under way while a core stood still is counted,
+and counted apart.
 """
 
 import asyncio
@@ -14,23 +17,23 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-import grpc
 import numpy as np
 import psutil
 import uvloop
 
+from bench.conversation import Conversation, Tally, until
 from bench.echo import measure_echo, running_echo
-from bench.load_hosts import LoadHost, load_hosts
+from bench.load_hosts import load_hosts
+from bench.stalls import Stalls, watching_stalls
 from bench.switch_processes import loopback_addresses, running_switches
 from flowcore.slots import SlotClock
 from flowcore.topology import Topology, clos, star
 from flowcore.units import ns_from_ms
 from service.shared_clock import SharedClock
-from wire import control_pb2 as pb
-from wire.calls import PROTOCOL, open_channel, path
 
 LINK_GBPS = 10.0
 UPLINK_GBPS = 100.0
@@ -88,18 +91,13 @@ class Setup:
         return "\n".join([*lines, "[parents]", *(f'{parent} = "{addresses[parent]}"' for parent in above)])
 
 
-@dataclass(slots=True)
-class Tally:
-    latencies_ms: list[float] = field(default_factory=list)
-    echoes_ms: list[float] = field(default_factory=list)  # bare gRPC beside it
-    negotiations: int = 0
-    missed: int = 0
-    refused: int = 0
-    answered: int = 0
+class Spent(NamedTuple):
+    """While it was measured."""
 
-
-class StreamLost(Exception):
-    """A switch hung up on a host; str() is the line people get."""
+    cpu_s: dict[str, float]  # by switch
+    own_s: float  # the generator's CPU
+    lo_bytes: int
+    wall_s: float
 
 
 Progress = Callable[[int, int], None]
@@ -113,8 +111,10 @@ def measure(setup: Setup, progress: Progress = lambda done, total: None) -> dict
         tempfile.TemporaryDirectory() as place,
         running_switches(topology, configs, Path(place)) as processes,
         running_echo() as echo,
+        watching_stalls() as stalls,
     ):
-        return uvloop.run(_drive(setup, topology, addresses, processes, echo, progress))
+        tally, spent = uvloop.run(_drive(setup, topology, addresses, processes, echo, progress))
+    return _result(setup, tally, spent, stalls)
 
 
 async def _drive(
@@ -124,28 +124,26 @@ async def _drive(
     processes: dict[str, subprocess.Popen[bytes]],
     echo: str,
     progress: Progress,
-) -> dict[str, object]:
+) -> tuple[Tally, Spent]:
     tally, clock = Tally(), SharedClock()
     slots = SlotClock(ns_from_ms(setup.slot_ms), HORIZON)
     hosts = load_hosts(topology, setup.flows, setup.across, HORIZON, setup.seed)
-    channels = [open_channel(addresses[topology.switch_of[host.name]], None) for host in hosts]
-    conversations = [
-        Conversation(setup, host, channel, slots, clock, tally) for host, channel in zip(hosts, channels, strict=True)
-    ]
+    conversations = [Conversation(host, slots, clock, tally, together=setup.together) for host in hosts]
     tasks: list[asyncio.Task[None]] = []
     try:
         async with asyncio.timeout(START_TIMEOUT_S):
-            await asyncio.gather(*(one.open() for one in conversations))
+            homes = [addresses[topology.switch_of[host.name]] for host in hosts]
+            await asyncio.gather(*map(Conversation.open, conversations, homes))
         begin = slots.index(clock.own_ns()) + 2
-        tasks = [asyncio.create_task(one.run(begin, setup.slots)) for one in conversations]
-        await _until(slots.start_ns(begin + WARM_UP_SLOTS), clock)
+        tasks = [asyncio.create_task(one.run(begin, begin + WARM_UP_SLOTS, setup.slots)) for one in conversations]
+        await until(slots.start_ns(begin + WARM_UP_SLOTS), clock)
         sample = hosts[0].message(0, begin, 0)
         tasks.append(asyncio.create_task(measure_echo(echo, sample, setup.slot_ms / 1e3, tally.echoes_ms)))
         watched = {switch: psutil.Process(process.pid) for switch, process in processes.items()}
         before, own_s, lo_bytes = _cpu(watched), time.process_time(), _loopback_bytes()
         started_s = time.perf_counter()
         for slot in range(setup.slots):
-            await _until(slots.start_ns(begin + WARM_UP_SLOTS + slot + 1), clock)
+            await until(slots.start_ns(begin + WARM_UP_SLOTS + slot + 1), clock)
             progress(slot + 1, setup.slots)
         wall_s = time.perf_counter() - started_s
         cpu_s = {switch: spent - before[switch] for switch, spent in _cpu(watched).items()}
@@ -155,90 +153,15 @@ async def _drive(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for one in conversations:
-            one.close()
-        for channel in channels:
-            await channel.close()
-    return _result(setup, tally, cpu_s, own_s, lo_bytes, wall_s)
+        await asyncio.gather(*(one.close() for one in conversations))
+    return tally, Spent(cpu_s, own_s, lo_bytes, wall_s)
 
 
-class Conversation:
-    """One host's stream, from Hello to the last slot."""
-
-    def __init__(
-        self,
-        setup: Setup,
-        host: LoadHost,
-        channel: grpc.aio.Channel,
-        slots: SlotClock,
-        clock: SharedClock,
-        tally: Tally,
-    ) -> None:
-        self._host, self._slots, self._clock, self._tally = host, slots, clock, tally
-        self._together = setup.together
-        self._call = channel.stream_stream(path("Negotiate"))(wait_for_ready=True)
-        self._reading: asyncio.Task[None] | None = None
-        self._number = 0
-        self._sent_s = 0.0
-        self._answered = True
-        self._counted = False  # whether the message that waits for its answer is one of those measured
-
-    async def open(self) -> None:
-        hello = pb.Hello(name=self._host.name, protocol=PROTOCOL)
-        await self._call.write(pb.HostMessage(sent_ns=self._clock.own_ns(), hello=hello).SerializeToString())
-        welcome = pb.SwitchMessage.FromString(await self._call.read()).welcome
-        self._phase_ns = 0 if self._together else welcome.phase_ns
-        self._reading = asyncio.create_task(self._read())
-
-    async def run(self, begin: int, count: int) -> None:
-        """Warms up from slot `begin` on, then is measured for `count` slots."""
-        first, end = begin + WARM_UP_SLOTS, begin + WARM_UP_SLOTS + count
-        for slot in range(begin, end + 1):
-            await _until(self._slots.start_ns(slot) + self._phase_ns, self._clock)
-            if self._counted and not self._answered:
-                self._tally.missed += 1
-            if slot < end:
-                await self._send(counted=slot >= first)
-
-    async def _send(self, counted: bool) -> None:
-        now_ns = self._clock.own_ns()
-        self._number += 1
-        self._answered, self._counted = False, counted
-        self._tally.negotiations += self._counted
-        self._sent_s = time.perf_counter()
-        try:
-            await self._call.write(self._host.message(self._number, self._slots.index(now_ns), now_ns))
-        except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
-            reason = f"{(await self._call.code()).name}, {await self._call.details()}"
-            raise StreamLost(f"{self._host.name} lost its stream: {reason}") from None
-
-    async def _read(self) -> None:
-        host, tally = self._host, self._tally
-        slot_s = self._slots.length_ns / 1e9
-        while (data := await self._call.read()) is not grpc.aio.EOF:
-            feedback = pb.SwitchMessage.FromString(data).feedback
-            if feedback.answers != self._number or self._answered:
-                continue  # a push, or the answer to a slot that was missed
-            self._answered = True
-            if host.decides:
-                host.decide(feedback, HORIZON, slot_s)
-            if self._counted:
-                tally.answered += len(feedback.flow)
-                tally.refused += len(feedback.flow) - sum(feedback.accepted)
-                if host.decides:
-                    tally.latencies_ms.append(1e3 * (time.perf_counter() - self._sent_s))
-
-    def close(self) -> None:
-        if self._reading is not None:
-            self._reading.cancel()
-        self._call.cancel()
-
-
-def _result(
-    setup: Setup, tally: Tally, cpu_s: dict[str, float], own_s: float, lo_bytes: int, wall_s: float
-) -> dict[str, object]:
+def _result(setup: Setup, tally: Tally, spent: Spent, stalls: Stalls) -> dict[str, object]:
     negotiations = max(1, tally.negotiations)
+    cpu_s, own_s, lo_bytes, wall_s = spent
     spine_s = cpu_s.get("spine0", 0.0)
+    undisturbed_s = [span for span in tally.answered_s if not stalls.during(*span)]
     return {
         "hosts": setup.hosts,
         "switches": setup.switches,
@@ -249,10 +172,15 @@ def _result(
         "policy": setup.policy,
         "seed": setup.seed,
         "phases": "together" if setup.together else "spread",
-        **_percentiles("", tally.latencies_ms),
+        **_percentiles("", _lengths_ms(tally.answered_s)),
+        **_percentiles("undisturbed_", _lengths_ms(undisturbed_s)),
         **_percentiles("echo_", tally.echoes_ms),
         "negotiations": tally.negotiations,
-        "missed_slots": tally.missed,
+        "missed_slots": len(tally.missed_s),
+        "missed_outside_stalls": sum(not stalls.during(*span) for span in tally.missed_s),
+        "machine_stall_p99_ms": round(stalls.late_p99_ms, 3),
+        "machine_stalls": len(stalls.spans_s),
+        "machine_stalled_percent": round(stalls.percent, 2),
         "plans_refused": tally.refused,
         "plans_answered": tally.answered,
         "switch_cpu_percent": round(100 * sum(cpu_s.values()) / wall_s, 2),
@@ -267,6 +195,10 @@ def _result(
     }
 
 
+def _lengths_ms(spans_s: list[tuple[float, float]]) -> list[float]:
+    return [1e3 * (end_s - begin_s) for begin_s, end_s in spans_s]
+
+
 def _percentiles(prefix: str, latencies_ms: list[float]) -> dict[str, float | None]:
     """None: no host that decides was ever answered in time."""
     values = np.percentile(latencies_ms, PERCENTILES).tolist() if latencies_ms else [None] * len(PERCENTILES)
@@ -274,10 +206,6 @@ def _percentiles(prefix: str, latencies_ms: list[float]) -> dict[str, float | No
         f"{prefix}p{percent}_ms": None if value is None else round(value, 3)
         for percent, value in zip(PERCENTILES, values, strict=True)
     }
-
-
-async def _until(when_ns: int, clock: SharedClock) -> None:
-    await asyncio.sleep(max(0.0, (when_ns - clock.own_ns()) / 1e9))
 
 
 def _cpu(processes: dict[str, psutil.Process]) -> dict[str, float]:

@@ -81,6 +81,7 @@ class SwitchAgent:
         self._volume: dict[FlowId, float] = {}  # F with this slot's plan
         self._jobs: dict[str, JobSizes] = {}
         self._waiting = Waiting()
+        self._letters = 0  # the number of the last ones sent
         self._reported: Sequence[FlowId] = ()  # of the report being taken: its answer will speak of them
         self.silent: set[str] = set()  # other switches that nobody waits for
         self._settle_ns = clock.epoch_ns
@@ -103,7 +104,7 @@ class SwitchAgent:
             self.silent.discard(event.sender)
         match event:
             case Report():
-                return self._report(event, slot)
+                return self._report(event, slot, now_ns)
             case Feedback():
                 return self._merge(event, slot)
             case Contest():
@@ -149,9 +150,11 @@ class SwitchAgent:
 
     # ---- The load table ----
 
-    def _report(self, report: Report, slot: int) -> list[Effect]:
+    def _report(self, report: Report, slot: int, now_ns: int) -> list[Effect]:
         own_host = report.sender in self._domain.hosts  # only a host's own ToR forwards
-        letters = _Letters(self.name, report)
+        # Of all hosts' letters each has a higher number than the one before, also after a restart: see letters.py.
+        self._letters = max(self._letters + 1, now_ns)
+        letters = _Letters(self.name, self._letters, report.first_slot)
         effects: list[Effect] = []
         for withdrawal in report.withdrawn:
             gone = self._flows.get(withdrawal.flow)
@@ -160,7 +163,7 @@ class SwitchAgent:
             effects += self._complete(self._forget(withdrawal.flow), slot)
             if withdrawal.flow.job in self._jobs:
                 self._volume[withdrawal.flow] = withdrawal.volume_bytes
-        answer = OpenReport(report.number, slot, [], {})
+        answer = OpenReport(report.number, self._letters, slot, [], {})
         for claim in report.claims:
             effects += self._complete(self._waiting.stop(claim.flow), slot)
             others = self._note(claim, report.sender, slot).others
@@ -367,8 +370,8 @@ class SwitchAgent:
 class _Letters:
     """To each other switch on the paths of a host's flows, what concerns its links."""
 
-    def __init__(self, name: str, report: Report) -> None:
-        self._name, self._report = name, report
+    def __init__(self, name: str, number: int, first_slot: int) -> None:
+        self._name, self._number, self._first_slot = name, number, first_slot
         self._claims: dict[str, list[Claim]] = {}
         self._withdrawn: dict[str, list[Withdrawal]] = {}
 
@@ -381,14 +384,13 @@ class _Letters:
             self._withdrawn.setdefault(switch, []).append(withdrawal)
 
     def sends(self) -> list[Effect]:
-        number, first_slot = self._report.number, self._report.first_slot
         return [
             Send(
                 switch,
                 Report(
                     self._name,
-                    number,
-                    first_slot,
+                    self._number,
+                    self._first_slot,
                     tuple(self._claims.get(switch, ())),
                     tuple(self._withdrawn.get(switch, ())),
                 ),

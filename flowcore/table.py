@@ -39,7 +39,8 @@ class LoadTable:
     """K-slot loads of some links. `capacity_bps` fixes which links; others on a path belong to other tables.
 
     Two arrays begin with the slot `_first` and move on with time: loads by link, and the flows' own rates, a row each.
-    A report of ten flows is entered with one pass over them, instead of ten.
+    A report of ten flows is entered with one pass over them, instead of ten. Rows are gathered with `take`: indexing
+    by a list does the same three times slower.
     """
 
     def __init__(self, capacity_bps: Mapping[str, float], horizon: int) -> None:
@@ -58,7 +59,7 @@ class LoadTable:
         self._row: dict[FlowId, int] = {}
         self._free_rows: list[int] = []
         self._own_bps = np.zeros((0, width))
-        self._path = np.zeros((0, 1), dtype=np.intp)
+        self._path = np.zeros((1, 0), dtype=np.intp)  # a column each: the first link, the second, ...
 
     def __contains__(self, flow: FlowId) -> bool:
         return flow in self._heard
@@ -109,12 +110,12 @@ class LoadTable:
         """All of these plans, or none."""
         if not plans:
             return True
-        rows = [self._row[flow] for flow in plans]
-        path = self._path[rows]
+        rows = np.array([self._row[flow] for flow in plans])
+        path = self._path.take(rows, axis=1)
         new_bps = self._placed(list(plans.values()), first_slot)
         load_bps = self._load_bps.copy()
-        np.add.at(load_bps, path, (new_bps - self._own_bps[rows])[:, None, :])
-        highest = float((load_bps[path] / self._u_bps[path][:, :, None]).max())
+        np.add.at(load_bps, path, new_bps - self._own_bps.take(rows, axis=0))
+        highest = float((load_bps.take(path, axis=0) / self._u_bps.take(path)[:, :, None]).max())
         if highest > SLACK:
             return False
         self.peak_ratio = max(self.peak_ratio, highest)
@@ -133,21 +134,22 @@ class LoadTable:
         if not flows:
             return []
         self._move_on(first_slot)
-        rows = [self._row[flow] for flow in flows]
-        path = self._path[rows]
-        u_bps = self._u_bps[path][:, :, None]
-        load_bps = self._load_bps[path, : self.horizon] - self._own_bps[rows, None, : self.horizon]
-        load_bps[load_bps < DUST * u_bps] = 0.0
-        room_bps = (u_bps - load_bps).min(axis=1)
-        room_bps[room_bps < 0.0] = 0.0  # rounding may leave a hair less than nothing
-        price = (load_bps / u_bps).sum(axis=1)
+        rows = np.array([self._row[flow] for flow in flows])
+        path = self._path.take(rows, axis=1)
+        u_bps = self._u_bps.take(path)[:, :, None]
+        load_bps = self._load_bps.take(path, axis=0)[:, :, : self.horizon]
+        load_bps -= self._own_bps.take(rows, axis=0)[:, : self.horizon]
+        load_bps *= load_bps >= DUST * u_bps
+        room_bps = np.minimum.reduce(u_bps - load_bps)
+        np.maximum(room_bps, 0.0, out=room_bps)  # rounding may leave a hair less than nothing
+        price = np.add.reduce(load_bps / u_bps)
         return list(zip(map(tuple, room_bps.tolist()), map(tuple, price.tolist()), strict=True))
 
     def drop(self, flow: FlowId) -> None:
         if self._heard.pop(flow, None) is not None:
             del self._links[flow]
             row = self._row.pop(flow)
-            self._load_bps[self._path[row]] -= self._own_bps[row]
+            self._load_bps[self._path[:, row]] -= self._own_bps[row]
             self._own_bps[row] = 0.0
             self._free_rows.append(row)
 
@@ -184,16 +186,16 @@ class LoadTable:
         return placed
 
     def _new_row(self, path: list[int]) -> int:
-        longest = self._path.shape[1]
+        longest = len(self._path)
         if len(path) > longest:
-            beyond = ((0, 0), (0, len(path) - longest))
+            beyond = ((0, len(path) - longest), (0, 0))
             self._path = np.pad(self._path, beyond, constant_values=self._nowhere)
         if not self._free_rows:
             rows = len(self._own_bps)
             more = max(_FEW_FLOWS, rows)  # twice as many
             self._free_rows = list(range(rows, rows + more))
             self._own_bps = np.pad(self._own_bps, ((0, more), (0, 0)))
-            self._path = np.pad(self._path, ((0, more), (0, 0)), constant_values=self._nowhere)
+            self._path = np.pad(self._path, ((0, 0), (0, more)), constant_values=self._nowhere)
         row = self._free_rows.pop()
-        self._path[row] = path + [self._nowhere] * (self._path.shape[1] - len(path))
+        self._path[:, row] = path + [self._nowhere] * (len(self._path) - len(path))
         return row

@@ -17,6 +17,7 @@ VERDICT = "verdict"
 @dataclass(slots=True)
 class OpenReport:
     number: int
+    letters: int  # the number of the letters that asked others about it
     slot: int
     flows: list[FlowId]
     missing: dict[FlowId, set[str]]  # switches' names, or VERDICT
@@ -49,9 +50,9 @@ class Waiting:
         return [report] if report.missing.pop(flow, None) and not report.missing else []
 
     def heard_from(self, whom: str, flow: FlowId, number: int | None = None) -> list[OpenReport]:
-        """Somebody has spoken about the flow, in answer to the report of this number."""
+        """Somebody has spoken about the flow, in answer to the letter of this number or to one before it."""
         report = self._report_of.get(flow)
-        if report is None or flow not in report.missing or number not in (None, report.number):
+        if report is None or flow not in report.missing or (number is not None and number < report.letters):
             return []
         missing = report.missing[flow]
         missing.discard(whom)

@@ -105,7 +105,8 @@ def run_allocate(args: argparse.Namespace) -> int:
 
 
 def run_negotiate(args: argparse.Namespace) -> int:
-    from bench.negotiate import Setup, StreamLost, measure
+    from bench.conversation import StreamLost
+    from bench.negotiate import Setup, measure
     from paceline.console import print_json, print_table, progress_bar
     from paceline.provenance import provenance
 
@@ -135,7 +136,11 @@ NEGOTIATE_ROWS = {
     "echo_p50_ms": "a bare gRPC round trip, median ms",
     "echo_p90_ms": "90th percentile of it",
     "echo_p99_ms": "99th percentile of it",
+    "undisturbed_p90_ms": "90th percentile while no core stalled",
+    "undisturbed_p99_ms": "99th percentile while no core stalled",
+    "machine_stalled_percent": "cores stalled by the machine, % of the time",
     "missed_slots": "missed slots",
+    "missed_outside_stalls": "of these while no core stalled",
     "negotiations": "of negotiations",
     "switch_cpu_percent": "CPU of all switches, % of a core",
     "switch_cpu_us_per_negotiation": "a negotiation, µs of switches' CPU",

@@ -45,6 +45,8 @@ class Admission:
         if report.sender != host:
             raise BadMessage("identity", f"{host} reports as {report.sender[:60]!r}")
         self._check_slots(report, slot)
+        if len(report.withdrawn) > self._max_flows:
+            raise BadMessage("flows", f"{len(report.withdrawn)} flows withdrawn, expected at most {self._max_flows}")
         self._check_claims(report.claims)
         for flow in self._named(report):
             if flow.source != host:
@@ -85,15 +87,15 @@ class Admission:
     def _check_slots(self, report: Report, slot: int) -> None:
         if abs(report.first_slot - slot) > self._horizon:
             raise BadMessage("slot", f"a report about slot {report.first_slot}, and it is slot {slot}")
-        if len(report.withdrawn) > self._max_flows:
-            raise BadMessage("flows", f"{len(report.withdrawn)} flows withdrawn, expected at most {self._max_flows}")
 
     def _check_claims(self, claims: tuple[Claim, ...]) -> None:
         for claim in claims:
             if len(claim.plan_bps) > self._horizon:
                 raise BadMessage("horizon", f"a plan of {len(claim.plan_bps)} slots, expected {self._horizon}")
-            if any(other.job != claim.flow.job for other in (*claim.preds, *claim.followers)):
-                raise BadMessage("flow", f"{claim.flow} depends on a flow of another job")
+            if claim.preds or claim.followers:
+                job = claim.flow.job
+                if any(other.job != job for other in (*claim.preds, *claim.followers)):
+                    raise BadMessage("flow", f"{claim.flow} depends on a flow of another job")
 
     def _enrol_all(self, claims: tuple[Claim, ...], withdrawn: tuple[Withdrawal, ...]) -> None:
         for host in {claim.flow.source for claim in claims} | {gone.flow.source for gone in withdrawn}:
@@ -105,8 +107,11 @@ class Admission:
 
     def _enrol(self, host: str, claims: Iterable[Claim], withdrawn: Iterable[Withdrawal]) -> None:
         old = self._rosters.get(host, {})
-        roster = old | dict.fromkeys((gone.flow for gone in withdrawn), 0)
-        roster |= {claim.flow: len(claim.preds) + len(claim.followers) for claim in claims}
+        named = dict.fromkeys([gone.flow for gone in withdrawn], 0)
+        named |= {claim.flow: len(claim.preds) + len(claim.followers) for claim in claims}
+        if named.items() <= old.items():  # as in the slot before
+            return
+        roster = old | named
         if self._too_many(roster):
             roster = {flow: n for flow, n in roster.items() if flow not in old or self._remembered(flow.job)}
         if self._too_many(roster):

@@ -13,7 +13,7 @@ leases. Between switches a stream carries many hosts' words, so there a bad lett
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, NoReturn, TypeVar
 from urllib.parse import unquote
@@ -24,7 +24,7 @@ from google.protobuf.message import DecodeError, Message
 from service.repeats import RepeatLimit
 from service.tls import peer_names
 from switchd.outbox import FramePace, Outbox
-from switchd.switch import HostStream, Switch
+from switchd.switch import HostStream, Letter, Switch
 from wire import control_pb2 as pb
 from wire.calls import MAX_MESSAGE_BYTES, PROTOCOL, SERVICE
 from wire.translate import BadMessage
@@ -132,9 +132,10 @@ class Streams:
         heard = stream.heard
         heard.echo_ns, heard.received_ns = sent_ns, self._switch.clock.now_ns()
         stream.watch.observe(sent_ns, heard.received_ns)
-        if stream.watch.off_by_ns and not heard.off_by_ns:
+        off_by_ns = stream.watch.off_by_ns
+        if off_by_ns and not heard.off_by_ns:
             self._switch.count_bad("clock")
-        heard.off_by_ns = stream.watch.off_by_ns
+        heard.off_by_ns = off_by_ns
 
     def _welcome(self, name: str) -> pb.Welcome:
         switch = self._switch
@@ -177,9 +178,7 @@ class Streams:
                 raise BadMessage("silence", "another switch on the path did not answer in time") from None
             finally:
                 self._switch.calls.pop((host, report.number), None)
-            clock = pb.ClockEcho(
-                echo_ns=message.sent_ns, received_ns=received_ns, sent_ns=self._switch.clock.now_ns()
-            )
+            clock = pb.ClockEcho(echo_ns=message.sent_ns, received_ns=received_ns, sent_ns=self._switch.clock.now_ns())
             return pb.SwitchMessage(clock=clock, feedback=feedback).SerializeToString()
         raise AssertionError("turning away does not return")
 
@@ -197,9 +196,7 @@ class Streams:
                 self._note_frame(heard, first)
                 heard.sent_ns = self._switch.clock.now_ns()
                 await self._write(context, pb.Frame(welcome=self._welcome(child), clock=heard))
-                await _both(
-                    self._child_reads(child, heard, context), self._child_writes(outbox, heard, context)
-                )
+                await _both(self._child_reads(child, heard, context), self._child_writes(outbox, heard, context))
             finally:
                 self._switch.neighbour_leaves(child, outbox)
 
@@ -207,22 +204,28 @@ class Streams:
         while (data := await context.read()) is not grpc.aio.EOF:
             frame = _parse(data, pb.Frame)
             self._note_frame(heard, frame)
-            self.take_letters(child, frame)
+            await self.take_frame(child, frame)
 
-    async def _child_writes(
-        self, outbox: Outbox[pb.Envelope], heard: pb.ClockEcho, context: Context
-    ) -> None:
+    async def _child_writes(self, outbox: Outbox[Letter], heard: pb.ClockEcho, context: Context) -> None:
         pace = FramePace(self._slot_length_ns / 1e9)
         while letters := await outbox.take(pace):
             heard.sent_ns = self._switch.clock.now_ns()
-            await self._write(context, pb.Frame(envelope=letters, clock=heard))
+            await self._write(context, pb.Frame(envelope=self._switch.envelopes(letters), clock=heard))
         raise BadMessage("slow", "the letters are not being read")
 
     def _note_frame(self, heard: pb.ClockEcho, frame: pb.Frame) -> None:
         heard.echo_ns, heard.received_ns = frame.sent_ns, self._switch.clock.now_ns()
 
-    def take_letters(self, neighbour: str, frame: pb.Frame) -> None:
-        for letter in frame.envelope:
+    async def take_frame(self, neighbour: str, frame: pb.Frame) -> None:
+        """Letters for others leave before we think about our own."""
+        passing = [letter for letter in frame.envelope if letter.to != self._switch.name]
+        if passing:
+            self.take_letters(neighbour, passing)
+            await asyncio.sleep(0)
+        self.take_letters(neighbour, [letter for letter in frame.envelope if letter.to == self._switch.name])
+
+    def take_letters(self, neighbour: str, letters: Iterable[pb.Envelope]) -> None:
+        for letter in letters:
             try:
                 self._switch.letter(neighbour, letter)
             except BadMessage as error:
@@ -331,5 +334,3 @@ def _address(context: Context) -> str:
     """Who is at the other end, without the port: ipv4:10.0.0.1, ipv6:[::1], unix:."""
     peer = unquote(context.peer())
     return peer if peer.startswith("unix") else peer.rpartition(":")[0]
-
-

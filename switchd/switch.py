@@ -14,9 +14,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from flowcore.domain import domains
-from flowcore.messages import NO_ANSWER, Feedback, PeersFound, PeersLost, Send, SwitchEvent, Tick
+from flowcore.letters import joined
+from flowcore.messages import NO_ANSWER, Feedback, Message, PeersFound, PeersLost, Send, SwitchEvent, Tick
 from flowcore.policy import POLICIES
 from flowcore.switch import SwitchAgent
+from flowcore.topology import Topology
 from service.instruments import SwitchInstruments
 from service.metrics import new_registry
 from service.repeats import RepeatLimit
@@ -31,11 +33,17 @@ from wire.translate import BadMessage, Routes, envelope, feedback_to_wire, messa
 
 _log = logging.getLogger(__name__)
 
+# To another switch: our own, or one that passes through.
+Letter = Send | pb.Envelope
+
 # Answers to a few slots; a host this far behind decides by itself by now.
 HOST_OUTBOX = 64
 # A report later than its own plan, up to so many horizons, was held up somewhere, perhaps by us. Nothing in it
 # is of use any more: to leave it is how a switch with too much to do catches up. What is older has another clock.
 LATE_HORIZONS = 10
+# Groups in which a rack's hosts report. Each has frames to other switches and back, which cost what they cost however
+# many hosts they are about.
+BUNCHES = 3
 # A ToR's hosts may all ask in the same instant.
 SWITCH_OUTBOX = 4096
 
@@ -64,14 +72,14 @@ class Switch:
         self.messages = 0
         self.plans_refused = 0
         self.hosts: dict[str, HostStream] = {}
-        self.neighbours: dict[str, Outbox[pb.Envelope]] = {}  # connected switches, above and below
+        self.neighbours: dict[str, Outbox[Letter]] = {}  # connected switches, above and below
         self.calls: dict[tuple[str, int], asyncio.Future[pb.Feedback]] = {}  # unary calls that wait
         self.beat_ns = 0  # when the timer last fired or a message came: for the watchdog
         domain = domains(config.topology)[config.name]
         self.own_hosts = domain.hosts
         self.agent = SwitchAgent(config.name, domain, self.slots, POLICIES[config.policy]().arbiter)
         self.routes = LetterRoutes(config.topology, config.name)
-        self.phases_ns = _phases(config.topology.hosts, domain.hosts, self.slots.length_ns)
+        self.phases_ns = _phases(config.topology, config.name, self.slots.length_ns)
         self._paths = Routes(config.topology)
         self._admission = Admission(
             config.name,
@@ -146,7 +154,7 @@ class Switch:
 
     # ---- Other switches ----
 
-    def neighbour_joins(self, name: str) -> Outbox[pb.Envelope]:
+    def neighbour_joins(self, name: str) -> Outbox[Letter]:
         if (old := self.neighbours.get(name)) is not None:
             old.close()  # it was restarted before we noticed
         outbox = self.neighbours[name] = Outbox(SWITCH_OUTBOX)
@@ -156,7 +164,7 @@ class Switch:
             self.take(PeersFound(tuple(sorted(found))))
         return outbox
 
-    def neighbour_leaves(self, name: str, outbox: Outbox[pb.Envelope]) -> None:
+    def neighbour_leaves(self, name: str, outbox: Outbox[Letter]) -> None:
         if self.neighbours.get(name) is outbox:
             del self.neighbours[name]
             _log.warning("switch lost", extra={"switch": name})
@@ -192,9 +200,18 @@ class Switch:
     def _post(self, send: Send) -> None:
         hop = self.routes.next_hop(send.to, set(self.neighbours))
         if hop is not None:
-            self.neighbours[hop].put(envelope(self.name, send.to, send.message))
+            self.neighbours[hop].put(send)
         elif send.to not in self.agent.silent:
             self._lost.add(send.to)
+
+    def envelopes(self, letters: list[Letter]) -> list[pb.Envelope]:
+        """What waited for a frame, as it goes into it: others' letters as they came, our own joined."""
+        relayed = [letter for letter in letters if isinstance(letter, pb.Envelope)]
+        own: dict[str, list[Message]] = {}
+        for letter in letters:
+            if isinstance(letter, Send):
+                own.setdefault(letter.to, []).append(letter.message)
+        return relayed + [envelope(self.name, to, one) for to, messages in own.items() for one in joined(messages)]
 
     def _tell_lost(self) -> None:
         if self._lost:
@@ -271,7 +288,15 @@ class Switch:
         )
 
 
-def _phases(order: tuple[str, ...], own: frozenset[str], length_ns: int) -> dict[str, int]:
-    """When in a slot each host reports: evenly over the slot, so that no two meet at the switch."""
-    hosts = [host for host in order if host in own]
-    return {host: number * length_ns // len(hosts) for number, host in enumerate(hosts)}
+def _phases(topology: Topology, switch: str, length_ns: int) -> dict[str, int]:
+    """When in a slot each host reports: evenly over the slot, so that no two meet at the switch, and the racks one
+    after the other, so that they do not meet at the switches above either. The hosts of a large rack come in bunches:
+    what they have to say to other switches then goes together."""
+    racks = list(dict.fromkeys(topology.switch_of[host] for host in topology.hosts))
+    own = [host for host in topology.hosts if topology.switch_of[host] == switch]
+    bunches = min(len(own), BUNCHES) if switch in topology.parents else len(own)
+    steps = len(racks) * bunches
+    return {
+        host: (number % bunches * len(racks) + racks.index(switch)) * length_ns // steps
+        for number, host in enumerate(own)
+    }

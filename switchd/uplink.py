@@ -9,7 +9,7 @@ from google.protobuf.message import DecodeError
 from service.tls import expecting
 from switchd.outbox import FramePace, Outbox
 from switchd.streams import Streams
-from switchd.switch import Switch
+from switchd.switch import Letter, Switch
 from wire import control_pb2 as pb
 from wire.calls import PROTOCOL, open_channel, path
 
@@ -63,7 +63,7 @@ class Uplink:
                 while (data := await call.read()) is not grpc.aio.EOF:
                     frame = pb.Frame.FromString(data)
                     self._note_time(frame)
-                    self._streams.take_letters(self._parent, frame)
+                    await self._streams.take_frame(self._parent, frame)
             finally:
                 switch.neighbour_leaves(self._parent, outbox)
         finally:
@@ -72,10 +72,10 @@ class Uplink:
                 await asyncio.gather(writing, return_exceptions=True)
             call.cancel()
 
-    async def _write(self, call: grpc.aio.StreamStreamCall, outbox: Outbox[pb.Envelope]) -> None:
+    async def _write(self, call: grpc.aio.StreamStreamCall, outbox: Outbox[Letter]) -> None:
         pace = FramePace(self._switch.slots.length_ns / 1e9)
         while letters := await outbox.take(pace):
-            frame = pb.Frame(sent_ns=self._switch.clock.own_ns(), envelope=letters)
+            frame = pb.Frame(sent_ns=self._switch.clock.own_ns(), envelope=self._switch.envelopes(letters))
             await call.write(frame.SerializeToString())
 
     def _note_time(self, frame: pb.Frame) -> None:

@@ -7,9 +7,9 @@ Paths are not on the wire. `Routes` finds them, and remembers: the same flows co
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import chain
+from itertools import accumulate, chain, repeat
 
 from flowcore.messages import (
     NO_ANSWER,
@@ -88,20 +88,24 @@ class Routes:
 
 
 def claims_to_wire(claims: Sequence[Claim]) -> pb.Claims:
+    if not claims:
+        return pb.Claims()
+    flows, _, size_bytes, bids, sent_bytes, planned_bytes, preds, followers, plans_bps = zip(*claims, strict=True)
+    urgency, compute_ns, remaining_ns = zip(*bids, strict=True)
     return pb.Claims(
-        flow=[text_of(claim.flow) for claim in claims],
-        size_bytes=[claim.size_bytes for claim in claims],
-        urgency=[claim.bid.urgency for claim in claims],
-        compute_ns=[claim.bid.compute_ns for claim in claims],
-        remaining_ns=[claim.bid.remaining_ns for claim in claims],
-        sent_bytes=[claim.sent_bytes for claim in claims],
-        planned_bytes=[claim.planned_bytes for claim in claims],
-        pred_count=[len(claim.preds) for claim in claims],
-        pred=[text_of(flow) for claim in claims for flow in claim.preds],
-        follower_count=[len(claim.followers) for claim in claims],
-        follower=[text_of(flow) for claim in claims for flow in claim.followers],
-        plan_slots=[len(claim.plan_bps) for claim in claims],
-        plan_bps=list(chain.from_iterable(claim.plan_bps for claim in claims)),
+        flow=map(text_of, flows),
+        size_bytes=size_bytes,
+        urgency=urgency,
+        compute_ns=compute_ns,
+        remaining_ns=remaining_ns,
+        sent_bytes=sent_bytes,
+        planned_bytes=planned_bytes,
+        pred_count=map(len, preds),
+        pred=map(text_of, chain.from_iterable(preds)),
+        follower_count=map(len, followers),
+        follower=map(text_of, chain.from_iterable(followers)),
+        plan_slots=map(len, plans_bps),
+        plan_bps=chain.from_iterable(plans_bps),
     )
 
 
@@ -117,34 +121,34 @@ def report_to_wire(report: Report) -> pb.Report:
 
 
 def feedback_to_wire(feedback: Feedback) -> pb.Feedback:
-    grants = feedback.grants
-    return pb.Feedback(
-        sender=feedback.sender,
-        answers=feedback.answers,
-        first_slot=feedback.first_slot,
-        flow=[text_of(grant.flow) for grant in grants],
-        accepted=[grant.accepted for grant in grants],
-        share_bps=[grant.share_bps for grant in grants],
-        ceiling_bps=[grant.ceiling_bps for grant in grants],
-        available_bps=list(chain.from_iterable(grant.available_bps for grant in grants)),
-        load=list(chain.from_iterable(grant.load for grant in grants)),
-        alone_ns=[min(grant.alone_ns, MAX_ALONE_NS) for grant in grants],  # a host may claim to have exabytes
-        pred_bytes=[grant.pred_bytes for grant in grants],
-        follower_bytes=[grant.follower_bytes for grant in grants],
-        silent=feedback.silent,
+    wire = pb.Feedback(
+        sender=feedback.sender, answers=feedback.answers, first_slot=feedback.first_slot, silent=feedback.silent
     )
+    if feedback.grants:
+        flows, accepted, share_bps, ceiling_bps, available_bps, load, alone_ns, pred_bytes, follower_bytes = zip(
+            *feedback.grants, strict=True
+        )
+        wire.flow.extend(map(text_of, flows))
+        wire.accepted.extend(accepted)
+        wire.share_bps.extend(share_bps)
+        wire.ceiling_bps.extend(ceiling_bps)
+        wire.available_bps.extend(chain.from_iterable(available_bps))
+        wire.load.extend(chain.from_iterable(load))
+        wire.alone_ns.extend([min(ns, MAX_ALONE_NS) for ns in alone_ns])  # a host may claim to have exabytes
+        wire.pred_bytes.extend(pred_bytes)
+        wire.follower_bytes.extend(follower_bytes)
+    return wire
 
 
 def envelope(source: str, to: str, message: Message) -> pb.Envelope:
-    letter = pb.Envelope(source=source, to=to)
     match message:
         case Report():
-            letter.report.CopyFrom(report_to_wire(message))
+            return pb.Envelope(source=source, to=to, report=report_to_wire(message))
         case Feedback():
-            letter.feedback.CopyFrom(feedback_to_wire(message))
+            return pb.Envelope(source=source, to=to, feedback=feedback_to_wire(message))
         case Contest(sender, claims, withdrawn):
             contest = pb.Contest(sender=sender, claims=claims_to_wire(claims), withdrawn=map(text_of, withdrawn))
-            letter.contest.CopyFrom(contest)
+            return pb.Envelope(source=source, to=to, contest=contest)
         case Verdict(sender, shares):
             verdict = pb.Verdict(
                 sender=sender,
@@ -152,8 +156,7 @@ def envelope(source: str, to: str, message: Message) -> pb.Envelope:
                 share_bps=[share.share_bps for share in shares],
                 ceiling_bps=[share.ceiling_bps for share in shares],
             )
-            letter.verdict.CopyFrom(verdict)
-    return letter
+            return pb.Envelope(source=source, to=to, verdict=verdict)
 
 
 # ---- From the wire ----
@@ -260,13 +263,13 @@ _CLAIM_COLUMNS = (
 )
 
 
-def _flows(texts: Iterable[str]) -> tuple[FlowId, ...]:
-    return tuple(map(flow_of, texts))
+def _flows(texts: Sequence[str]) -> tuple[FlowId, ...]:
+    return tuple(map(flow_of, texts[:]))
 
 
-def _numbers(name: str, column: Iterable[float], most: float = LARGEST, least: float = 0.0) -> tuple[float, ...]:
+def _numbers(name: str, column: Sequence[float], most: float = LARGEST, least: float = 0.0) -> tuple[float, ...]:
     """All from `least` to `most`, which NaN is not."""
-    numbers = tuple(column)
+    numbers = tuple(column[:])  # a slice is copied at once, an iterator asked for each number
     # min and max may overlook a NaN, a sum does not.
     if numbers and not (min(numbers) >= least and max(numbers) <= most and not math.isnan(sum(numbers))):
         bad = next(number for number in numbers if not least <= number <= most)
@@ -274,14 +277,15 @@ def _numbers(name: str, column: Iterable[float], most: float = LARGEST, least: f
     return numbers
 
 
-def _rows(values: tuple, counts: Sequence[int]) -> Iterator[tuple]:
+def _rows(values: tuple, counts: Sequence[int]) -> Iterable[tuple]:
     """The values cut into one row per count."""
+    counts = counts[:]
     if sum(counts) != len(values):
         raise BadMessage("shape", f"found {len(values)} values for {sum(counts)} places")
-    at = 0
-    for count in counts:
-        yield values[at : at + count]
-        at += count
+    if not values:
+        return repeat((), len(counts))
+    ends = list(accumulate(counts))
+    return [values[end - count : end] for end, count in zip(ends, counts, strict=True)]
 
 
 def _same_length(name: str, count: int, column: Sequence[object]) -> None:

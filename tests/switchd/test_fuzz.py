@@ -145,7 +145,7 @@ async def test_what_switches_might_send() -> None:
         for number, data in enumerate(messages(draws, 8_000, whole, lambda draws: letters_of(draws, slot))):
             neighbour = draws.choice(("tor1", "tor1", "agg"))
             try:
-                streams.take_letters(neighbour, _parse(data, pb.Frame))
+                streams.take_letters(neighbour, _parse(data, pb.Frame).envelope)
             except BadMessage as error:
                 streams.count(error, neighbour)
             if not number % 500:

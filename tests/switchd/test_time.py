@@ -2,10 +2,11 @@
 
 import asyncio
 import time
+from itertools import pairwise
 
 from flowcore.clocksync import ClockEstimate
 from flowcore.messages import Report
-from flowcore.topology import star, tree
+from flowcore.topology import clos, star, tree
 from service.shared_clock import SharedClock
 from switchd import switch as switch_module
 from switchd.clock_watch import ENOUGH, ClockWatch
@@ -15,6 +16,7 @@ from wire.host_stream import HostStream, Terms
 
 STAR = star(4, 1.0)
 TREE = tree(1, 2, 2, (1.0, 1.0, 1.0))
+CLOS = clos(12, 2, 1, (1.0, 1.0))
 SLOT_NS = 60_000_000
 A = flow("a", "h0", "h1")
 
@@ -26,6 +28,23 @@ async def test_phases_are_spread_over_the_slot(fabric) -> None:
     one = welcomes[0]
     assert (one.name, one.protocol, one.slot_length_ns, one.horizon) == ("sw", 1, SLOT_NS, 10)
     assert (one.epoch_ns, one.policy) == (0, "mlcc")
+
+
+async def test_racks_take_turns(fabric) -> None:
+    net: Fabric = await fabric(TREE)
+    welcomes = [await net.host(name).hello() for name in TREE.hosts]
+    assert sorted(welcome.phase_ns for welcome in welcomes) == [
+        SLOT_NS * step // len(welcomes) for step in range(len(welcomes))
+    ]
+
+
+def test_a_large_rack_comes_in_bunches() -> None:
+    racks = [set(switch_module._phases(CLOS, tor, SLOT_NS).values()) for tor in ("tor0", "tor1")]
+    assert len(racks[0]) == len(racks[1]) == switch_module.BUNCHES
+    assert not racks[0] & racks[1]
+    everybody = sorted(racks[0] | racks[1])
+    gaps_ns = {later - earlier for earlier, later in pairwise(everybody)}
+    assert gaps_ns == {SLOT_NS // (2 * switch_module.BUNCHES)}
 
 
 async def test_a_host_whose_clock_is_off_is_told_and_counted_once(fabric) -> None:
