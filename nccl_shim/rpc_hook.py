@@ -82,7 +82,8 @@ class RpcCounter:
             if reply_bytes:
                 channel.pull(peer, reply_bytes).done()
             with self._lock:
-                self._cycle.finished(reply_bytes)
+                if self._cycle.finished(reply_bytes):
+                    channel.turn_done()
 
         future.add_done_callback(done)
 

@@ -50,33 +50,34 @@ def test_a_wrong_role_is_the_callers_error() -> None:
 
 
 def turns(calls: str) -> list[int]:
-    """Where new turns begin. A capital letter starts that call; a small one ends a call with a payload in its
+    """Where turns are over. A capital letter starts that call; a small one ends a call with a payload in its
     reply, a dot ends one without."""
-    cycle, begins = CallCycle(), []
+    cycle, over = CallCycle(), []
     for position, letter in enumerate(calls):
-        if letter.isupper():
-            if cycle.started(letter):
-                begins.append(position)
-        else:
-            cycle.finished(0 if letter == "." else 1)
-    return begins
+        if cycle.started(letter) if letter.isupper() else cycle.finished(0 if letter == "." else 1):
+            over.append(position)
+    return over
 
 
 def test_push_then_pull() -> None:
-    assert turns("A.Bb" * 3) == [4, 8]
+    assert turns("A.Bb" * 4) == [4, 7, 11, 15], "the first when the next begins, then each with its last answer"
 
 
 def test_two_servers_one_after_the_other() -> None:
-    assert turns("A.B.CcDd" * 3) == [8, 16]
+    assert turns("A.B.CcDd" * 3) == [8, 15, 23]
 
 
 def test_chunks_that_overlap_are_one_turn() -> None:
     once = "AAA.B.A.BB.bbb"
-    assert turns(once * 2) == [len(once)]
+    assert turns(once * 3) == [len(once), 2 * len(once) - 1, 3 * len(once) - 1]
 
 
 def test_an_exchange_in_one_call() -> None:
-    assert turns("Aa" * 4) == [2, 4, 6]
+    assert turns("Aa" * 4) == [2, 3, 5, 7]
+
+
+def test_a_turn_with_fewer_calls_is_over_when_the_next_begins_and_one_with_more_is_over_once() -> None:
+    assert turns("A.B.CcDd" * 2 + "A.Cc" + "A.B.CcDd" * 2) == [8, 15, 20, 23, 35]
 
 
 def test_pushes_alone_make_no_turn() -> None:
@@ -95,6 +96,5 @@ def test_torch_rpc(library_path: Path, tmp_path: Path) -> None:
     assert flows[Kind.PUSH].peer == flows[Kind.PULL].peer == 0
     assert flows[Kind.PUSH].tx_bytes == flows[Kind.PULL].rx_bytes == phase["bytes"] * phase["iterations"]
     assert {f.kind: f.tx_bytes for f in server.flows} == {Kind.PUSH: phase["bytes"] * phase["iterations"]}
-    # Turns end when the next begins, so the last is open.
-    assert max(run.marks[1]) == phase["iterations"] - 1
+    assert max(run.marks[1]) == phase["iterations"]
     assert {mark.last_enqueued_bytes for i, mark in run.marks[1].items() if i >= 3} == {phase["bytes"]}
