@@ -42,8 +42,6 @@ SAME = 0.005
 # of one that rests, and where no mark will tell.
 ALL, NEARLY = 0.999, 0.98
 
-# In the first iteration connections are opened and found, so only a part of it is counted.
-WARM_UP = 1
 AGREEING = 2  # iterations alike before another size is believed than the first
 MOST_SAMPLES = 5  # of iterations that never agree, the median counts
 
@@ -74,7 +72,8 @@ class JobWatch:
     live: set[Ends] = field(default_factory=set)
     ending: bool = False  # marked as ended, and not all is sent
     _iteration: int = -1
-    _seen: int = 0  # iterations seen to end
+    _began_with: frozenset[Ends] = frozenset()  # to whom it had connections when this iteration began
+    _before_first: bool = True  # no end of an iteration was seen yet
     _base: dict[Ends, float] = field(default_factory=dict)  # sent when this iteration began
     _late_base: dict[Ends, float] = field(default_factory=dict)  # the same for flows that outlast its mark
     _rested: dict[Ends, float] = field(default_factory=dict)  # sent when it last rested
@@ -84,8 +83,11 @@ class JobWatch:
 
     def observe(self, facts: JobFacts) -> list[HostEvent]:
         events: list[HostEvent] = []
-        if self._iteration < 0:  # in the middle of one: it counts from the next
+        if self._iteration < 0:  # in the middle of one, perhaps: then it counts from the next
             self._iteration, self._base = facts.iteration, dict(facts.sent_bytes)
+        if self._before_first and facts.iteration == self._iteration and not facts.announced:
+            # What was sent so far prepared the first.
+            self._base, self._began_with = dict(facts.sent_bytes), frozenset(facts.sent_bytes)
         self._sources = dict(facts.received_bytes)
         if facts.resting:
             self._rested = dict(facts.sent_bytes)
@@ -147,16 +149,16 @@ class JobWatch:
         ended = {ends: self._ended_at(ends, sent, facts) for ends, sent in facts.sent_bytes.items()}
         passed = facts.iteration - self._iteration
         learned: list[HostEvent] = []
-        if passed == 1:  # a poll that missed some knows only their sum
-            self._seen += 1
-            if self._seen > WARM_UP:
-                learned = self._learn(facts, ended)
+        # A poll that missed some knows only their sum; of what connections sent before they were found, nothing is known.
+        if passed == 1 and self._began_with == facts.sent_bytes.keys():
+            learned = self._learn(facts, ended)
         late = set(self.live) if facts.marks_early and not learned else set()
         self._late_base = {ends: self._base.get(ends, 0.0) for ends in late}
         self._base = {
             ends: self._late_base[ends] + self.sizes[ends] if ends in late else sent for ends, sent in ended.items()
         }
         self._iteration, self._fed = facts.iteration, False
+        self._began_with, self._before_first = frozenset(facts.sent_bytes), False
         if not late:
             events += self._end_for_sure()
         return events + learned
