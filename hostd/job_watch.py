@@ -149,7 +149,7 @@ class JobWatch:
         ended = {ends: self._ended_at(ends, sent, facts) for ends, sent in facts.sent_bytes.items()}
         passed = facts.iteration - self._iteration
         learned: list[HostEvent] = []
-        # A poll that missed some knows only their sum; of what connections sent before they were found, nothing is known.
+        # A poll that missed some knows only their sum, and of what connections sent before they were found, nothing.
         if passed == 1 and self._began_with == facts.sent_bytes.keys():
             learned = self._learn(facts, ended)
         late = set(self.live) if facts.marks_early and not learned else set()
