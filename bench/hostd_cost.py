@@ -4,7 +4,8 @@ Two hosts, one ring job per flow. Jobs hardly compute, so that nearly every flow
 time. The link is slow, so that the jobs themselves leave the machine alone: hostd's work depends on flows, slots and
 iterations, not on bytes.
 
-CPU is what the kernel booked on hostd and its guardian, as a share of one core, mean of the two hosts.
+CPU is what the kernel booked on hostd and its guardian, as a share of one core, mean of the two hosts. Beside it, what
+the machine itself did wrong (stalls.py): a slot in which a core stands still is missed by whoever runs there.
 """
 
 import shutil
@@ -21,6 +22,7 @@ from bench.jobs_crew import Crew, RunFailed
 from bench.jobs_daemons import DaemonControl, Daemons
 from bench.jobs_launch import modules_for, nursery_environment, parts_of
 from bench.jobs_nursery import Nursery
+from bench.stalls import watching_stalls
 from bench.testbed.leftovers import new_directory
 from bench.testbed.network import Testbed
 from flowcore.scenario import JobSpec, Pattern, Scenario, SlotsSpec
@@ -68,7 +70,8 @@ def measure(setup: Setup, progress: Progress = lambda done_s, all_s: None) -> di
             raise RunFailed(f"not all {setup.flows} jobs were known after {JOIN_S:g} s")
         ended = sum(len(member.numbers) for member in crew.members) / 2
         before, cpu_s, began_s = daemons.statuses(), _cpu_s(daemons), time.monotonic()
-        _listen(crew, setup.duration_s, lambda done_s: progress(done_s, setup.duration_s))
+        with watching_stalls() as stalls:
+            _listen(crew, setup.duration_s, lambda done_s: progress(done_s, setup.duration_s))
         wall_s, after = time.monotonic() - began_s, daemons.statuses()
         iterations = sum(len(member.numbers) for member in crew.members) / 2 - ended
         spent = [100 * (now - then) / wall_s for now, then in zip(_cpu_s(daemons), cpu_s, strict=True)]
@@ -90,6 +93,9 @@ def measure(setup: Setup, progress: Progress = lambda done_s, all_s: None) -> di
         "decision_ms": {
             part: round(max(status["decision_ms"][part] for status in after), 3) for part in ("p50", "p90", "p99")
         },
+        "machine_stalls": len(stalls.spans_s),
+        "machine_stalls_of_a_slot": sum(end_s - begin_s >= setup.slot_ms / 1e3 for begin_s, end_s in stalls.spans_s),
+        "machine_stalled_percent": round(stalls.percent, 2),
         "resident_mb": round(max(resident), 1),  # with the guardian
         "troubles": {reason: count for status in after for reason, count in status["troubles"].items()},
     }
