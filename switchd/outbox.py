@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 # Frames to one neighbour in a slot. A frame costs both ends some 0.2 ms however little is in it: a rack of three
 # hosts never needs more, a rack of thirty fills its frames instead of sending more of them.
-FRAMES_PER_SLOT = 12
+FRAMES_PER_SLOT = 10
 
 
 class FramePace:
