@@ -197,10 +197,11 @@ class LoadTable:
         past, ahead = max(0, -ahead), max(0, ahead)
         length = len(plans[0])
         if all(len(rates_bps) == length for rates_bps in plans):
-            placed[:, ahead : ahead + max(0, length - past)] = np.array(plans)[:, past:]
+            rates_bps = np.array(list(chain.from_iterable(plans))).reshape(len(plans), length)
+            placed[:, ahead : ahead + max(0, length - past)] = rates_bps[:, past:]
         else:
-            for row, rates_bps in zip(placed, plans, strict=True):
-                row[ahead : ahead + max(0, len(rates_bps) - past)] = rates_bps[past:]
+            for row, plan_bps in zip(placed, plans, strict=True):
+                row[ahead : ahead + max(0, len(plan_bps) - past)] = plan_bps[past:]
         return placed
 
     def _group(self, flows: tuple[FlowId, ...]) -> _Group:

@@ -280,8 +280,8 @@ def _flows(texts: Sequence[str]) -> tuple[FlowId, ...]:
 def _check(most: float = LARGEST, least: float = 0.0, **columns: Sequence[float]) -> None:
     """All from `least` to `most`, which NaN is not."""
     numbers = list(chain.from_iterable(columns.values()))
-    # min and max may overlook a NaN, a sum does not.
-    if numbers and not (min(numbers) >= least and max(numbers) <= most and not math.isnan(sum(numbers))):
+    # Where none is negative, none is above the sum; min may overlook a NaN, a sum does not.
+    if numbers and not (min(numbers) >= 0.0 and sum(numbers) <= most):
         for name, column in columns.items():
             for number in column:
                 if not least <= number <= most:
