@@ -19,17 +19,17 @@ def shifted(grant: Grant, slots: int) -> Grant:
 
 def merged(own: Grant, others: Iterable[Grant]) -> Grant:
     """The path's grant. Shares are not merged: they come from one place, the arena that settled the group."""
-    for other in others:
-        own = Grant(
-            flow=own.flow,
-            accepted=own.accepted and other.accepted,
-            share_bps=own.share_bps,
-            ceiling_bps=own.ceiling_bps,
-            available_bps=tuple(map(min, own.available_bps, other.available_bps)),
-            load=tuple(a + b for a, b in zip(own.load, other.load, strict=True)),
-            alone_ns=max(own.alone_ns, other.alone_ns),
-            # A switch knows F of the flows that cross it: whoever knows all preds has the largest minimum.
-            pred_bytes=max(own.pred_bytes, other.pred_bytes),
-            follower_bytes=max(own.follower_bytes, other.follower_bytes),
-        )
-    return own
+    grants = [own, *others]
+    _, accepted, _, _, available_bps, load, alone_ns, pred_bytes, follower_bytes = zip(*grants, strict=True)
+    return Grant(
+        flow=own.flow,
+        accepted=all(accepted),
+        share_bps=own.share_bps,
+        ceiling_bps=own.ceiling_bps,
+        available_bps=tuple(map(min, *available_bps)),
+        load=tuple(map(sum, zip(*load, strict=True))),
+        alone_ns=max(alone_ns),
+        # A switch knows F of the flows that cross it: whoever knows all preds has the largest minimum.
+        pred_bytes=max(pred_bytes),
+        follower_bytes=max(follower_bytes),
+    )

@@ -164,8 +164,9 @@ class SwitchAgent:
             if withdrawal.flow.job in self._jobs:
                 self._volume[withdrawal.flow] = withdrawal.volume_bytes
         answer = OpenReport(report.number, self._letters, slot, [], {})
+        # What this report names is answered with it: only the rest of an older one is still to be answered.
+        effects += self._complete(self._waiting.stop_all(claim.flow for claim in report.claims), slot)
         for claim in report.claims:
-            effects += self._complete(self._waiting.stop(claim.flow), slot)
             others = self._note(claim, report.sender, slot).others
             answer.flows.append(claim.flow)
             if own_host and others:

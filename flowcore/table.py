@@ -13,6 +13,8 @@ interest: loads are asked for from a slot on, and a plan ends where it ends.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +35,19 @@ DUST = 1e-12
 
 Rates = tuple[float, ...]
 _FEW_FLOWS = 16
+_KNOWN_GROUPS = 1024
+
+
+class _Group(NamedTuple):
+    """Where flows that are named together are in the arrays: the same ones come again in every slot."""
+
+    rows: NDArray[np.intp]  # n: their own rates
+    path: NDArray[np.intp]  # longest path × n: their links' loads, ...
+    u_bps: NDArray[np.float64]  # longest path × n × 1: ... what those can carry, ...
+    dust_bps: NDArray[np.float64]  # ... and what of it is nothing
+    links: NDArray[np.intp]  # m: each of these links once
+    links_bps: NDArray[np.float64]  # m × 1
+    places: NDArray[np.intp]  # longest path × n: where among those each flow's are
 
 
 class LoadTable:
@@ -60,6 +75,7 @@ class LoadTable:
         self._free_rows: list[int] = []
         self._own_bps = np.zeros((0, width))
         self._path = np.zeros((1, 0), dtype=np.intp)  # a column each: the first link, the second, ...
+        self._groups: dict[tuple[FlowId, ...], _Group] = {}
 
     def __contains__(self, flow: FlowId) -> bool:
         return flow in self._heard
@@ -98,35 +114,38 @@ class LoadTable:
 
         A plan that makes no sense, from a peer that does not know better, is refused like one that does not fit.
         """
-        sensible = {flow: rates for flow, rates in plans.items() if self._plausible(rates, first_slot, now_slot)}
         self._move_on(now_slot)
-        if self._replace(sensible, first_slot):
-            fit = set(sensible)
-        else:
-            fit = {flow for flow, rates in sensible.items() if self._replace({flow: rates}, first_slot)}
-        return {flow: flow in fit for flow in plans}
+        sensible = plans
+        if not self._plausible(plans.values(), first_slot, now_slot):
+            sensible = {flow: bps for flow, bps in plans.items() if self._plausible((bps,), first_slot, now_slot)}
+        together = self._replace(sensible, first_slot)
+        return {
+            flow: flow in sensible and (together or self._replace({flow: rates_bps}, first_slot))
+            for flow, rates_bps in plans.items()
+        }
 
     def _replace(self, plans: Mapping[FlowId, Rates], first_slot: int) -> bool:
         """All of these plans, or none."""
         if not plans:
             return True
-        rows = np.array([self._row[flow] for flow in plans])
-        path = self._path.take(rows, axis=1)
+        group = self._group(tuple(plans))
         new_bps = self._placed(list(plans.values()), first_slot)
-        load_bps = self._load_bps.copy()
-        np.add.at(load_bps, path, new_bps - self._own_bps.take(rows, axis=0))
-        highest = float((load_bps.take(path, axis=0) / self._u_bps.take(path)[:, :, None]).max())
+        change_bps = new_bps - self._own_bps.take(group.rows, axis=0)
+        load_bps = self._load_bps.take(group.links, axis=0)
+        np.add.at(load_bps, group.places, change_bps)
+        highest = float(np.maximum.reduce(load_bps / group.links_bps, axis=None))
         if highest > SLACK:
             return False
         self.peak_ratio = max(self.peak_ratio, highest)
-        self._load_bps = load_bps
-        self._own_bps[rows] = new_bps
+        self._load_bps[group.links] = load_bps
+        self._own_bps[group.rows] = new_bps
         return True
 
-    def _plausible(self, rates_bps: Rates, first_slot: int, now_slot: int) -> bool:
+    def _plausible(self, plans_bps: Iterable[Rates], first_slot: int, now_slot: int) -> bool:
         """No negative, infinite or undefined rate, and no slot further from now than a horizon and a late message."""
-        if abs(first_slot - now_slot) > self.horizon or len(rates_bps) > self.horizon:
+        if abs(first_slot - now_slot) > self.horizon or max(map(len, plans_bps), default=0) > self.horizon:
             return False
+        rates_bps = tuple(chain.from_iterable(plans_bps))
         return not rates_bps or (min(rates_bps) >= 0.0 and sum(rates_bps) < UNLIMITED)  # the sum is NaN if one is
 
     def view(self, flows: Sequence[FlowId], first_slot: int) -> list[tuple[Rates, Rates]]:
@@ -134,19 +153,18 @@ class LoadTable:
         if not flows:
             return []
         self._move_on(first_slot)
-        rows = np.array([self._row[flow] for flow in flows])
-        path = self._path.take(rows, axis=1)
-        u_bps = self._u_bps.take(path)[:, :, None]
-        load_bps = self._load_bps.take(path, axis=0)[:, :, : self.horizon]
-        load_bps -= self._own_bps.take(rows, axis=0)[:, : self.horizon]
-        load_bps *= load_bps >= DUST * u_bps
-        room_bps = np.minimum.reduce(u_bps - load_bps)
+        group = self._group(tuple(flows))
+        load_bps = self._load_bps.take(group.path, axis=0)[:, :, : self.horizon]
+        load_bps -= self._own_bps.take(group.rows, axis=0)[:, : self.horizon]
+        load_bps *= load_bps >= group.dust_bps
+        room_bps = np.minimum.reduce(group.u_bps - load_bps)
         np.maximum(room_bps, 0.0, out=room_bps)  # rounding may leave a hair less than nothing
-        price = np.add.reduce(load_bps / u_bps)
+        price = np.add.reduce(load_bps / group.u_bps)
         return list(zip(map(tuple, room_bps.tolist()), map(tuple, price.tolist()), strict=True))
 
     def drop(self, flow: FlowId) -> None:
         if self._heard.pop(flow, None) is not None:
+            self._groups.clear()
             del self._links[flow]
             row = self._row.pop(flow)
             self._load_bps[self._path[:, row]] -= self._own_bps[row]
@@ -179,15 +197,31 @@ class LoadTable:
         past, ahead = max(0, -ahead), max(0, ahead)
         length = len(plans[0])
         if all(len(rates_bps) == length for rates_bps in plans):
-            placed[:, ahead : ahead + max(0, length - past)] = np.array(plans)[:, past:]
+            rates_bps = np.array(list(chain.from_iterable(plans))).reshape(len(plans), length)
+            placed[:, ahead : ahead + max(0, length - past)] = rates_bps[:, past:]
         else:
-            for row, rates_bps in zip(placed, plans, strict=True):
-                row[ahead : ahead + max(0, len(rates_bps) - past)] = rates_bps[past:]
+            for row, plan_bps in zip(placed, plans, strict=True):
+                row[ahead : ahead + max(0, len(plan_bps) - past)] = plan_bps[past:]
         return placed
+
+    def _group(self, flows: tuple[FlowId, ...]) -> _Group:
+        group = self._groups.get(flows)
+        if group is None:
+            if len(self._groups) >= _KNOWN_GROUPS:
+                self._groups.clear()
+            rows = np.array([self._row[flow] for flow in flows])
+            path = self._path.take(rows, axis=1)
+            u_bps = self._u_bps.take(path)[:, :, None]
+            links, places = np.unique(path, return_inverse=True)
+            links_bps = self._u_bps.take(links)[:, None]
+            places = places.reshape(path.shape)
+            group = self._groups[flows] = _Group(rows, path, u_bps, DUST * u_bps, links, links_bps, places)
+        return group
 
     def _new_row(self, path: list[int]) -> int:
         longest = len(self._path)
         if len(path) > longest:
+            self._groups.clear()
             beyond = ((0, len(path) - longest), (0, 0))
             self._path = np.pad(self._path, beyond, constant_values=self._nowhere)
         if not self._free_rows:

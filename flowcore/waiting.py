@@ -6,6 +6,7 @@ belongs to the last report that named it.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import chain
 
 from flowcore.patterns import FlowId
 
@@ -48,6 +49,10 @@ class Waiting:
             return []
         report.flows.remove(flow)
         return [report] if report.missing.pop(flow, None) and not report.missing else []
+
+    def stop_all(self, flows: Iterable[FlowId]) -> list[OpenReport]:
+        """Before any is answered: what is left of an older report is then what no newer one names."""
+        return list(chain.from_iterable(map(self.stop, flows)))
 
     def heard_from(self, whom: str, flow: FlowId, number: int | None = None) -> list[OpenReport]:
         """Somebody has spoken about the flow, in answer to the letter of this number or to one before it."""

@@ -33,6 +33,7 @@ class Admission:
         """`remembered`: whether the agent still knows a job."""
         self._name = name
         self._domain = domain
+        self._own_links = domain.table_bps.keys()
         self._horizon = horizon
         self._max_flows = max_flows
         self._parents = topology.parents.get(name, ())
@@ -65,7 +66,7 @@ class Admission:
                     if self._topology.switch_of.get(flow.source) != sender:
                         raise BadMessage("identity", f"{sender} speaks for {flow}, which begins elsewhere")
                 for claim in message.claims:
-                    if not any(self._domain.keeper[link] == self._name for link in claim.path):
+                    if self._own_links.isdisjoint(claim.path):
                         raise BadMessage("flow", f"{claim.flow} crosses no link of {self._name}")
                 self._enrol_all(message.claims, message.withdrawn)
             case Contest():
@@ -80,9 +81,8 @@ class Admission:
                 if any(len(grant.load) != self._horizon for grant in message.grants):
                     raise BadMessage("horizon", f"grants of another horizon than {self._horizon} slots")
 
-    def _named(self, report: Report) -> Iterable[FlowId]:
-        yield from (claim.flow for claim in report.claims)
-        yield from (flow for flow, _ in report.withdrawn)
+    def _named(self, report: Report) -> list[FlowId]:
+        return [claim.flow for claim in report.claims] + [gone.flow for gone in report.withdrawn]
 
     def _check_slots(self, report: Report, slot: int) -> None:
         if abs(report.first_slot - slot) > self._horizon:
@@ -98,17 +98,18 @@ class Admission:
                     raise BadMessage("flow", f"{claim.flow} depends on a flow of another job")
 
     def _enrol_all(self, claims: tuple[Claim, ...], withdrawn: tuple[Withdrawal, ...]) -> None:
-        for host in {claim.flow.source for claim in claims} | {gone.flow.source for gone in withdrawn}:
-            self._enrol(
-                host,
-                [claim for claim in claims if claim.flow.source == host],
-                [gone for gone in withdrawn if gone.flow.source == host],
-            )
+        by_host: dict[str, tuple[list[Claim], list[Withdrawal]]] = {}
+        for claim in claims:
+            by_host.setdefault(claim.flow.source, ([], []))[0].append(claim)
+        for gone in withdrawn:
+            by_host.setdefault(gone.flow.source, ([], []))[1].append(gone)
+        for host, (claimed, through) in by_host.items():
+            self._enrol(host, claimed, through)
 
     def _enrol(self, host: str, claims: Iterable[Claim], withdrawn: Iterable[Withdrawal]) -> None:
         old = self._rosters.get(host, {})
         named = dict.fromkeys([gone.flow for gone in withdrawn], 0)
-        named |= {claim.flow: len(claim.preds) + len(claim.followers) for claim in claims}
+        named.update({claim.flow: len(claim.preds) + len(claim.followers) for claim in claims})
         if named.items() <= old.items():  # as in the slot before
             return
         roster = old | named

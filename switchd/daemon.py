@@ -13,11 +13,12 @@ from switchd.config import SwitchConfig
 from switchd.streams import Streams
 from switchd.switch import Switch
 from switchd.uplink import Uplink
-from wire.calls import MAX_MESSAGE_BYTES, SERVICE
+from wire.calls import MAX_MESSAGE_BYTES, SERVICE, UNREAD_OPTIONS
 
 _log = logging.getLogger(__name__)
 
 SERVER_OPTIONS = [
+    *UNREAD_OPTIONS,
     # Up to this a message that is too large is ours to refuse and to count; beyond it gRPC does not read it.
     ("grpc.max_receive_message_length", 4 * MAX_MESSAGE_BYTES),
     ("grpc.so_reuseport", 0),  # a second switch on our port must fail, not take every other connection

@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 # Frames to one neighbour in a slot. A frame costs both ends some 0.2 ms however little is in it: a rack of three
 # hosts never needs more, a rack of thirty fills its frames instead of sending more of them.
-FRAMES_PER_SLOT = 12
+FRAMES_PER_SLOT = 10
 
 
 class FramePace:
@@ -31,7 +31,7 @@ class Outbox(Generic[T]):
         self.closed = False
         self._items: deque[T] = deque()
         self._most = most
-        self._wake = asyncio.Event()
+        self._writer: asyncio.Future[None] | None = None  # who waits for something to write
 
     def __len__(self) -> int:
         return len(self._items)
@@ -41,19 +41,23 @@ class Outbox(Generic[T]):
             self.closed = True
         elif not self.closed:
             self._items.append(item)
-        self._wake.set()
+        self._wake()
 
     def close(self) -> None:
         self.closed = True
-        self._wake.set()
+        self._wake()
 
     async def take(self, pace: FramePace | None = None) -> list[T]:
         """Everything that waits, at least one; nothing any more once it was closed or too full."""
         while not self._items and not self.closed:
-            self._wake.clear()
-            await self._wake.wait()
+            self._writer = asyncio.get_running_loop().create_future()
+            await self._writer
         if pace is not None:
             await pace.turn()
         items = list(self._items) if not self.closed else []
         self._items.clear()
         return items
+
+    def _wake(self) -> None:
+        if self._writer is not None and not self._writer.done():
+            self._writer.set_result(None)

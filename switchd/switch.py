@@ -19,6 +19,7 @@ from flowcore.messages import NO_ANSWER, Feedback, Message, PeersFound, PeersLos
 from flowcore.policy import POLICIES
 from flowcore.switch import SwitchAgent
 from flowcore.topology import Topology
+from service.alarm import Alarm
 from service.instruments import SwitchInstruments
 from service.metrics import new_registry
 from service.repeats import RepeatLimit
@@ -41,9 +42,10 @@ HOST_OUTBOX = 64
 # A report later than its own plan, up to so many horizons, was held up somewhere, perhaps by us. Nothing in it
 # is of use any more: to leave it is how a switch with too much to do catches up. What is older has another clock.
 LATE_HORIZONS = 10
-# Groups in which a rack's hosts report. Each has frames to other switches and back, which cost what they cost however
-# many hosts they are about.
-BUNCHES = 3
+# Groups in which the hosts of a rack report, if they are more than a few. Each has frames to other switches and back,
+# which cost what they cost however many hosts they are about.
+FEW_HOSTS = 3
+BUNCHES = 2
 # A ToR's hosts may all ask in the same instant.
 SWITCH_OUTBOX = 4096
 
@@ -91,8 +93,8 @@ class Switch:
         )
         self._repeats = RepeatLimit()
         self._lost: set[str] = set()
-        self._timer: asyncio.TimerHandle | None = None
-        self._armed_ns = 0
+        self._alarm: Alarm | None = None  # once there is something to ring for, and an event loop
+        self._armed_ns: int | None = None
         for link in self.agent.table.capacity_bps:
             self.instruments.link_load.labels(link).set_function(lambda link=link: self._load_ratio(link))
         self.instruments.hosts.set_function(lambda: len(self.hosts))
@@ -236,26 +238,25 @@ class Switch:
 
     def _arm(self, now_ns: int) -> None:
         deadline_ns = self.agent.next_deadline()
-        if self._timer is not None and deadline_ns == self._armed_ns:
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if deadline_ns is not None:
-            self._armed_ns = deadline_ns
-            delay_s = max(0.0, (deadline_ns - now_ns) / 1e9)
-            self._timer = asyncio.get_running_loop().call_later(delay_s, self._ring)
+        if deadline_ns is not None and deadline_ns != self._armed_ns:
+            self._alarm = self._alarm or Alarm(self._ring)
+            self._alarm.set(deadline_ns - now_ns)
+        self._armed_ns = deadline_ns
 
     def _ring(self) -> None:
-        self._timer = None
-        if self.clock.now_ns() < self._armed_ns:
-            self._arm(self.clock.now_ns())  # the loop's clock is coarser than ours
+        armed_ns, self._armed_ns = self._armed_ns, None
+        now_ns = self.clock.now_ns()
+        if armed_ns is None:
+            return  # nothing is left to ring for
+        if now_ns < armed_ns:
+            self._arm(now_ns)  # our clock was set back meanwhile
         else:
             self.take(Tick())
 
     def close(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        if self._alarm is not None:
+            self._alarm.close()
+            self._alarm = None
 
     def count_bad(self, reason: str) -> None:
         self.refused[reason] += 1
@@ -294,7 +295,7 @@ def _phases(topology: Topology, switch: str, length_ns: int) -> dict[str, int]:
     what they have to say to other switches then goes together."""
     racks = list(dict.fromkeys(topology.switch_of[host] for host in topology.hosts))
     own = [host for host in topology.hosts if topology.switch_of[host] == switch]
-    bunches = min(len(own), BUNCHES) if switch in topology.parents else len(own)
+    bunches = BUNCHES if len(own) > FEW_HOSTS and switch in topology.parents else len(own)
     steps = len(racks) * bunches
     return {
         host: (number % bunches * len(racks) + racks.index(switch)) * length_ns // steps

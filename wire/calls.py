@@ -9,9 +9,18 @@ PROTOCOL = 1
 # 500 flows of 10 slots are 120 kB.
 MAX_MESSAGE_BYTES = 1 << 20
 
+# Letters that wait for their writer are joined, and newer ones replace older ones; those that were sent and wait to be
+# read are neither. gRPC would let 64 kB and more of them wait there, frames of many slots.
+UNREAD_BYTES = 8192
+UNREAD_OPTIONS = [
+    ("grpc.http2.lookahead_bytes", UNREAD_BYTES),
+    ("grpc.http2.bdp_probe", 0),  # it would raise the limit while messages come quickly
+]
+
 # A peer that is gone without a word (power, cable) is noticed within about two seconds; one that was killed at
 # once. Reconnecting is tried about once a slot: a switch that returns has its hosts back within two.
 CHANNEL_OPTIONS = [
+    *UNREAD_OPTIONS,
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.keepalive_time_ms", 1000),

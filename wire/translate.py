@@ -8,8 +8,8 @@ Paths are not on the wire. `Routes` finds them, and remembers: the same flows co
 
 import math
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
-from itertools import accumulate, chain, repeat
+from functools import lru_cache, partial
+from itertools import accumulate, chain
 
 from flowcore.messages import (
     NO_ANSWER,
@@ -163,8 +163,9 @@ def envelope(source: str, to: str, message: Message) -> pb.Envelope:
 
 
 def report_from_wire(wire: pb.Report, routes: Routes) -> Report:
-    gone = _flows(wire.withdrawn)
-    _same_length("withdrawn", len(gone), wire.withdrawn_bytes)
+    gone, gone_bytes = _flows(wire.withdrawn), wire.withdrawn_bytes[:]
+    _same_length("withdrawn", len(gone), gone_bytes)
+    _check(withdrawn_bytes=gone_bytes)
     if wire.number > MAX_NUMBER:
         raise BadMessage("numbers", f"found report number {wire.number}, expected at most {MAX_NUMBER}")
     return Report(
@@ -172,32 +173,27 @@ def report_from_wire(wire: pb.Report, routes: Routes) -> Report:
         wire.number,
         _slot(wire.first_slot),
         _claims(wire.claims, routes),
-        tuple(map(Withdrawal, gone, _numbers("withdrawn_bytes", wire.withdrawn_bytes))),
+        tuple(map(Withdrawal, gone, gone_bytes)),
     )
 
 
 def feedback_from_wire(wire: pb.Feedback) -> Feedback:
     flows = _flows(wire.flow)
     count = len(flows)
-    columns = (wire.accepted, wire.share_bps, wire.ceiling_bps, wire.alone_ns, wire.pred_bytes, wire.follower_bytes)
-    for column in columns:
-        _same_length("grants", count, column)
-    horizon = len(wire.load) // max(count, 1)
-    if count and (not horizon or len(wire.load) != horizon * count or len(wire.available_bps) != horizon * count):
+    accepted, share_bps, ceiling_bps, alone_ns, pred_bytes, follower_bytes = _columns(wire, _GRANT_COLUMNS, count)
+    available_bps, load = wire.available_bps[:], wire.load[:]
+    horizon = len(load) // max(count, 1)
+    if count and (not horizon or len(load) != horizon * count or len(available_bps) != horizon * count):
         raise BadMessage("shape", "available_bps and load are not K numbers per flow")
     if wire.answers < NO_ANSWER:
         raise BadMessage("numbers", f"found answers {wire.answers}, expected {NO_ANSWER} or more")
+    _check(share_bps=share_bps, load=load, alone_ns=alone_ns)
+    _check(math.inf, ceiling_bps=ceiling_bps, available_bps=available_bps)
+    _check(math.inf, pred_bytes=pred_bytes, follower_bytes=follower_bytes)
+    rooms, loads = (_rows(column, [horizon] * count) for column in (available_bps, load))
     grants = map(
-        Grant,
-        flows,
-        wire.accepted,
-        _numbers("share_bps", wire.share_bps),
-        _numbers("ceiling_bps", wire.ceiling_bps, math.inf),
-        _rows(_numbers("available_bps", wire.available_bps, math.inf), [horizon] * count),
-        _rows(_numbers("load", wire.load), [horizon] * count),
-        _numbers("alone_ns", wire.alone_ns),
-        _numbers("pred_bytes", wire.pred_bytes, math.inf),
-        _numbers("follower_bytes", wire.follower_bytes, math.inf),
+        _grant,
+        zip(flows, accepted, share_bps, ceiling_bps, rooms, loads, alone_ns, pred_bytes, follower_bytes, strict=True),
     )
     return Feedback(wire.sender, wire.answers, _slot(wire.first_slot), tuple(grants), tuple(wire.silent))
 
@@ -214,10 +210,9 @@ def message_from(letter: pb.Envelope, routes: Routes) -> Message:
         case "verdict":
             verdict = letter.verdict
             flows = _flows(verdict.flow)
-            _same_length("share_bps", len(flows), verdict.share_bps)
-            _same_length("ceiling_bps", len(flows), verdict.ceiling_bps)
-            share_bps = _numbers("share_bps", verdict.share_bps)
-            ceiling_bps = _numbers("ceiling_bps", verdict.ceiling_bps, math.inf)
+            share_bps, ceiling_bps = _columns(verdict, ("share_bps", "ceiling_bps"), len(flows))
+            _check(share_bps=share_bps)
+            _check(math.inf, ceiling_bps=ceiling_bps)
             return Verdict(verdict.sender, tuple(map(Share, flows, share_bps, ceiling_bps)))
         case other:
             raise BadMessage("shape", f"found {other or 'nothing'} in an envelope, expected a message")
@@ -227,27 +222,31 @@ def _claims(wire: pb.Claims, routes: Routes) -> tuple[Claim, ...]:
     flows = _flows(wire.flow)
     if len(set(flows)) != len(flows):
         raise BadMessage("flow", "a flow is claimed twice")
-    for name in _CLAIM_COLUMNS:
-        _same_length(name, len(flows), getattr(wire, name))
-    bids = map(
-        Bid,
-        _numbers("urgency", wire.urgency, MOST_URGENT, -MOST_URGENT),
-        _numbers("compute_ns", wire.compute_ns),
-        _numbers("remaining_ns", wire.remaining_ns),
+    size_bytes, urgency, compute_ns, remaining_ns, sent_bytes, planned_bytes, preds, followers, slots = _columns(
+        wire, _CLAIM_COLUMNS, len(flows)
     )
-    claims = map(
-        Claim,
+    plan_bps = wire.plan_bps[:]
+    _check(MOST_URGENT, -MOST_URGENT, urgency=urgency)
+    _check(
+        size_bytes=size_bytes,
+        compute_ns=compute_ns,
+        remaining_ns=remaining_ns,
+        sent_bytes=sent_bytes,
+        planned_bytes=planned_bytes,
+        plan_bps=plan_bps,
+    )
+    columns = (
         flows,
         map(routes.path, flows),
-        _numbers("size_bytes", wire.size_bytes),
-        bids,
-        _numbers("sent_bytes", wire.sent_bytes),
-        _numbers("planned_bytes", wire.planned_bytes),
-        _rows(_flows(wire.pred), wire.pred_count),
-        _rows(_flows(wire.follower), wire.follower_count),
-        _rows(_numbers("plan_bps", wire.plan_bps), wire.plan_slots),
+        size_bytes,
+        map(_bid, zip(urgency, compute_ns, remaining_ns, strict=True)),
+        sent_bytes,
+        planned_bytes,
+        _rows(_flows(wire.pred), preds),
+        _rows(_flows(wire.follower), followers),
+        _rows(plan_bps, slots),
     )
-    return tuple(claims)
+    return tuple(map(_claim, zip(*columns, strict=True)))
 
 
 _CLAIM_COLUMNS = (
@@ -261,30 +260,41 @@ _CLAIM_COLUMNS = (
     "follower_count",
     "plan_slots",
 )
+_GRANT_COLUMNS = ("accepted", "share_bps", "ceiling_bps", "alone_ns", "pred_bytes", "follower_bytes")
+
+# As Claim(*row), without a call of Python's for each of a message's many.
+_bid, _claim, _grant = (partial(tuple.__new__, kind) for kind in (Bid, Claim, Grant))
+
+
+def _columns(wire: pb.Claims | pb.Feedback | pb.Verdict, names: Sequence[str], count: int) -> list[list]:
+    columns = [getattr(wire, name)[:] for name in names]  # a slice is copied at once, an iterator asked for each number
+    for name, column in zip(names, columns, strict=True):
+        _same_length(name, count, column)
+    return columns
 
 
 def _flows(texts: Sequence[str]) -> tuple[FlowId, ...]:
     return tuple(map(flow_of, texts[:]))
 
 
-def _numbers(name: str, column: Sequence[float], most: float = LARGEST, least: float = 0.0) -> tuple[float, ...]:
+def _check(most: float = LARGEST, least: float = 0.0, **columns: Sequence[float]) -> None:
     """All from `least` to `most`, which NaN is not."""
-    numbers = tuple(column[:])  # a slice is copied at once, an iterator asked for each number
-    # min and max may overlook a NaN, a sum does not.
-    if numbers and not (min(numbers) >= least and max(numbers) <= most and not math.isnan(sum(numbers))):
-        bad = next(number for number in numbers if not least <= number <= most)
-        raise BadMessage("numbers", f"found {bad} in {name}, expected {least:g} to {most:g}")
-    return numbers
+    numbers = list(chain.from_iterable(columns.values()))
+    # Where none is negative, none is above the sum; min may overlook a NaN, a sum does not.
+    if numbers and not (min(numbers) >= 0.0 and sum(numbers) <= most):
+        for name, column in columns.items():
+            for number in column:
+                if not least <= number <= most:
+                    raise BadMessage("numbers", f"found {number} in {name}, expected {least:g} to {most:g}")
 
 
-def _rows(values: tuple, counts: Sequence[int]) -> Iterable[tuple]:
+def _rows(values: Sequence, counts: Sequence[int]) -> Iterable[tuple]:
     """The values cut into one row per count."""
-    counts = counts[:]
     if sum(counts) != len(values):
         raise BadMessage("shape", f"found {len(values)} values for {sum(counts)} places")
     if not values:
-        return repeat((), len(counts))
-    ends = list(accumulate(counts))
+        return [()] * len(counts)
+    values, ends = tuple(values), accumulate(counts)
     return [values[end - count : end] for end, count in zip(ends, counts, strict=True)]
 
 

@@ -96,6 +96,17 @@ class Fabric:
         self.tell("tor0", PeersLost(switches))
 
 
+@pytest.mark.parametrize("named", [(FAR, NEAR), (NEAR, FAR), (FAR,)])
+def test_what_a_newer_report_names_is_answered_with_it_alone(named: tuple[FlowId, ...]) -> None:
+    """A switch that is late would otherwise be later for having answered everything twice."""
+    agent = SwitchAgent("tor0", domains(TREE)["tor0"], CLOCK, None)
+    agent.handle(Report("h0", 1, 0, (claim(FAR), claim(NEAR))), 0)
+    effects = agent.handle(Report("h0", 2, 0, tuple(map(claim, named))), 1)
+    to_host = [effect.message for effect in effects if isinstance(effect, Send) and effect.to == "h0"]
+    answered = [(one.answers, [grant.flow for grant in one.grants]) for one in to_host if isinstance(one, Feedback)]
+    assert answered == ([] if NEAR in named else [(1, [NEAR])])
+
+
 @pytest.mark.parametrize("policy", ["mlcc", "paceline", "fifo"])
 def test_every_report_gets_one_answer(policy: str) -> None:
     fabric = Fabric(policy)
