@@ -28,6 +28,8 @@ FAILED = 1
 BAD_INPUT = 2
 INTERRUPTED = 128 + signal.SIGINT
 
+WIND_UP_S = 0.2
+
 _log = logging.getLogger(__name__)
 
 
@@ -90,6 +92,9 @@ async def _serve_with_signals(make: Callable[[], Daemon]) -> int:
     requests = Requests()
     with signals(requests):
         await serve(daemon, requests)
+        # gRPC's own tasks are winding up; cancelled, they print a traceback past all logs.
+        if winding_up := asyncio.all_tasks() - {asyncio.current_task()}:
+            await asyncio.wait(winding_up, timeout=WIND_UP_S)
     return INTERRUPTED if requests.interrupted else STOPPED
 
 
