@@ -88,8 +88,11 @@ class ArbitratedControl:
 
     def _claim(self, unit: Unit, numbers: list[int], now_ns: int) -> None:
         network, claims, delay_ns = self._network, self._claims, unit.team.delay_ns
-        sent, remaining = self._sum(network.sent, unit), self._sum(network.remaining, unit)
-        unit.renew(sent, remaining, self._policy, now_ns)
+        # A host learns of its flows one after the other: it bids for each with what is ready by then.
+        sent, left = self._sum(network.sent, unit), self._sum(network.remaining, unit)
+        for number in reversed(numbers):
+            unit.bid([number], sent, left, self._policy, now_ns)
+            left -= float(network.size[number])
         stamps = claims.stamp[numbers].tolist()
 
         def arrive() -> None:
@@ -205,7 +208,8 @@ class ArbitratedControl:
                 counters = next((slot for slot in self._slots if slot.taken_ns <= until_ns), None)
                 if counters is not None and unit.bid_ns < counters.taken_ns:
                     index = unit.index
-                    unit.renew(counters.sent[index], counters.remaining[index], self._policy, counters.taken_ns)
+                    sent, left = counters.sent[index], counters.remaining[index]
+                    unit.bid(unit.bids, sent, left, self._policy, counters.taken_ns)
 
     # ---- Settlement ----
 

@@ -4,6 +4,7 @@ A unit is a job's part on one host: what a HostAgent keeps books of and bids for
 one contender: all units of a job, or under a host-only policy each unit for itself.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -17,8 +18,6 @@ from flowcore.progress import JobProgress
 from flowcore.units import transfer_ns
 from sim.fast.control import Member
 from sim.fast.network import ArrayNetwork
-
-NO_BID = Bid(0.0)
 
 
 @dataclass(slots=True, eq=False)
@@ -43,13 +42,14 @@ class Unit:
     ready_ns: int = 0
     counted_bytes: float = 0.0
     claimed: int = 0  # how many of its flows
-    bid: Bid = NO_BID
-    bid_ns: int = 0  # when it was made
+    bids: dict[int, Bid] = field(default_factory=dict)  # by flow
+    bid_ns: int = 0  # when the last of them was made
 
-    def renew(self, sent_bytes: float, remaining_bytes: float, policy: Policy, now_ns: int) -> None:
-        """What the host reported then."""
+    def bid(self, numbers: Iterable[int], sent_bytes: float, left_bytes: float, policy: Policy, now_ns: int) -> None:
+        """What the host said of these flows then."""
         self.credit(sent_bytes, now_ns)
-        self.bid = policy.bid(Standing(self.progress, remaining_bytes / self.size_bytes, self.ready_ns))
+        bid = policy.bid(Standing(self.progress, left_bytes / self.size_bytes, self.ready_ns))
+        self.bids.update(dict.fromkeys(numbers, bid))
         self.bid_ns = now_ns
 
     def credit(self, sent_bytes: float, now_ns: int) -> None:
@@ -181,4 +181,5 @@ class Claims:
                     if hop < len(links):
                         team.flows_on[links[hop]] = team.flows_on.get(links[hop], 0) + 1
         # Hosts of a job agree but for what each noticed last: the most urgent of them speaks for the job.
-        return Contender(team.name, max(unit.bid for unit in team.units if unit.claimed), team.flows_on)
+        bids = (bid for unit in team.units for number, bid in unit.bids.items() if self.claimed[number])
+        return Contender(team.name, max(bids), team.flows_on)
