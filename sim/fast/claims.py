@@ -12,6 +12,7 @@ import numpy as np
 
 from flowcore.arbitrate import Contender
 from flowcore.borrowing import Ints
+from flowcore.domain import keepers
 from flowcore.messages import Bid
 from flowcore.policy.base import Policy, Standing
 from flowcore.progress import JobProgress
@@ -72,6 +73,8 @@ class Claims:
         self.units: dict[int, Unit] = {}
         self.of_member: dict[int, list[Unit]] = {}
         self.teams: dict[str, Team] = {}  # those with a claim
+        self._passes: dict[int, tuple[str, ...]] = {}
+        self._keeper = keepers(network.topology)
         self._free: list[int] = []
         self._hosts = {host: number for number, host in enumerate(network.topology.hosts)}
         self._resize()
@@ -112,6 +115,7 @@ class Claims:
                 self.seen[number] = len(network.links)
                 self.seen[number, : len(seen)] = [network.link_index[link] for link in seen]
                 self.host[number] = self._hosts[flow.source]
+                self._passes[number] = self._others_on(seen, flow.source)
         numbers = np.array([n for n, flow in flows if not flow.local], int)
         self.claimed[numbers] = False
         self.share[numbers] = self.released_ns[numbers] = 0
@@ -121,6 +125,14 @@ class Claims:
         for host, sent_by in by_host.items():
             team = Team(f"{whole.name}@{host}", np.array(sent_by), 0, 0) if policy.host_only else whole
             self._add_unit(host, team, sent_by, member, now_ns)
+
+    def _others_on(self, path: tuple[str, ...], source: str) -> tuple[str, ...]:
+        own = self.network.topology.switch_of[source]
+        return tuple(dict.fromkeys(self._keeper[link] for link in path if self._keeper[link] != own))
+
+    def passes(self, numbers: Iterable[int]) -> Iterable[str]:
+        """The switches that are told of these flows because they cross their links."""
+        return dict.fromkeys(switch for number in numbers for switch in self._passes[number])
 
     def _add_unit(self, host: str, team: Team, numbers: list[int], member: Member, now_ns: int) -> None:
         index = self._free.pop() if self._free else len(self.units)
