@@ -85,11 +85,12 @@ class ArbitratedControl:
 
     def _claim(self, unit: Unit, numbers: list[int], now_ns: int) -> None:
         network, claims, delay_ns = self._network, self._claims, unit.team.delay_ns
-        # A host learns of its flows one after the other: it bids for each with what is ready by then.
+        # A host learns of its flows one after the other: it bids for each with what is ready by then. Only before the
+        # first iteration none of them is through.
         sent, left = self._sum(network.sent, unit), self._sum(network.remaining, unit)
         for number in reversed(numbers):
             unit.bid([number], sent, left, self._policy, now_ns)
-            left -= float(network.size[number])
+            left -= float(network.size[number]) if network.sent[number] else 0.0
         stamps = claims.stamp[numbers].tolist()
         self._renewals.changed(unit.tor, delay_ns, claims.passes(numbers), now_ns)
 
@@ -252,4 +253,5 @@ class ArbitratedControl:
         nic_bps = network.capacity_bps[network.path[flows, 0]]
         short = too_short(claims.alone_ns[flows], claims.rtt_ns[flows])
         claims.share[flows] = share
+        claims.tell(flows)
         network.limit(flows, *enforced(share, ceiling, nic_bps, short))

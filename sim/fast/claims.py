@@ -4,7 +4,7 @@ A unit is a job's part on one host: what a HostAgent keeps books of and bids for
 one contender: all units of a job, or under a host-only policy each unit for itself.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -90,7 +90,8 @@ class Claims:
             ("stamp", 0, np.int64),  # counts iterations: a grant for the last one is void
             ("unit", -1, np.int64),
             ("host", 0, np.int64),
-            ("alone_ns", 0.0, float),
+            ("alone_ns", 0.0, float),  # of the job's whole exchange ...
+            ("told", False, bool),  # ... and whether its host has heard that from a switch
         ):
             fresh = np.full(flows, fill, kind)
             old = getattr(self, name, fresh[:0])
@@ -139,19 +140,28 @@ class Claims:
         size_bytes = float(self.network.size[numbers].sum())
         tor = self.network.topology.switch_of[host]
         unit = Unit(index, host, tor, team, numbers, size_bytes, JobProgress(now_ns), bid_ns=now_ns)
-        unit.progress.alone_comm_ns = float(self._alone_comm_ns(team.numbers))
+        # Until a switch knows better, the host's own NIC is the bottleneck.
+        unit.progress.alone_comm_ns = float(self._alone_comm_ns(numbers, hops=1))
         team.units.append(unit)
         self.units[index] = unit
         self.of_member[member.index].append(unit)
         self.unit[numbers] = index
         self.rtt_ns[numbers] = 2 * team.delay_ns
-        self.alone_ns[numbers] = unit.progress.alone_comm_ns
+        self.alone_ns[numbers] = self._alone_comm_ns(team.numbers)
+        self.told[numbers] = False
 
-    def _alone_comm_ns(self, numbers: Ints) -> int:
-        """How long the exchange takes with nobody else on the links that are seen."""
-        hops, capacity_bps = self.seen[numbers], self.network.capacity_bps
-        sizes = np.repeat(self.network.size[numbers], hops.shape[1])
-        volume = np.bincount(hops.ravel(), sizes, len(capacity_bps))[:-1]
+    def tell(self, numbers: Ints) -> None:
+        """Their hosts have a grant."""
+        for number in numbers[~self.told[numbers]].tolist():
+            unit = self.unit_of(number)
+            unit.progress.alone_comm_ns = float(self.alone_ns[number])
+            self.told[unit.numbers] = True
+
+    def _alone_comm_ns(self, numbers: Sequence[int] | Ints, hops: int | None = None) -> int:
+        """How long these take with nobody else on the links that are seen, or on the first of them."""
+        paths, capacity_bps = self.seen[numbers, :hops], self.network.capacity_bps
+        sizes = np.repeat(self.network.size[numbers], paths.shape[1])
+        volume = np.bincount(paths.ravel(), sizes, len(capacity_bps))[:-1]
         busiest = int(np.argmax(volume / capacity_bps[:-1]))
         return transfer_ns(float(volume[busiest]), float(capacity_bps[busiest]))
 
