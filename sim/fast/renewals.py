@@ -40,20 +40,24 @@ class Renewals:
     def changed(self, tor: str, delay_ns: int, passes: Iterable[str], now_ns: int) -> None:
         """A host below the ToR claims or withdraws; `passes`: the other switches that are told."""
         if delay_ns:
-            for switch in self._settles(tor, delay_ns):
-                now_ns += self._latency_ns
-                self._pass_on_at(now_ns, switch)
-                if switch == tor:
-                    for other in passes:
-                        self._pass_on_at(now_ns + self._latency_ns, other)
+            self._pass_on_at(now_ns + self._latency_ns, *self._settles(tor, delay_ns))
+            for switch in passes:
+                self._pass_on_at(now_ns + 2 * self._latency_ns, switch)
 
     def half_slot(self, now_ns: int) -> None:
         if self._latency_ns:
             self._pass_on(self._parent, now_ns)
 
-    def _pass_on_at(self, when_ns: int, switch: str) -> None:
+    def _pass_on_at(self, when_ns: int, switch: str, *higher: str) -> None:
+        """The first of these settles then, and each of the others when it hears of it."""
+
+        def settle() -> None:
+            self._pass_on([switch], when_ns)
+            if higher:
+                self._pass_on_at(when_ns + self._latency_ns, *higher)
+
         if switch in self._parent:
-            self._at(when_ns, lambda: self._pass_on([switch], when_ns))
+            self._at(when_ns, settle)
 
     def _pass_on(self, switches: Iterable[str], now_ns: int) -> None:
         news = [(self._parent[switch], self._all_heard_ns(switch, now_ns)) for switch in switches]
