@@ -7,7 +7,7 @@ differ by more than their mean (under `srpt` on mixed and `mcs` on the tree by 3
 mlcc across racks is chaos, not a rule that differs: plans are made to end with their slot and equal slots are filled in
 order, so the last digit of a sum decides whether a flow reports once more, and which slot it takes. A test here shows
 it in the agents alone. So mlcc is held there to the first meetings of many seeds: on the clos, three iterations of each
-are the same to a millionth; on the tree ties come with the first. After that only the mean over many says anything:
+are the same to 0.01 %; on the tree ties come with the first. After that only the mean over many says anything:
 `ratio(name, "mlcc", 20, tuple(range(1, 17)))` was 0.989 on the clos and 0.996 on the tree, single runs 0.87 to 1.05.
 """
 
