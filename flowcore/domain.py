@@ -30,7 +30,7 @@ class Domain:
 
 def domains(topology: Topology) -> dict[str, Domain]:
     """Every switch's responsibility; one pass over the links."""
-    keeper = {link.name: topology.switch_of.get(link.source, link.source) for link in topology.links.values()}
+    keeper = keepers(topology)
     tables: dict[str, dict[str, float]] = {switch: {} for switch in topology.switches}
     scopes: dict[str, dict[str, float]] = {switch: {} for switch in topology.switches}
     hosts: dict[str, set[str]] = {switch: set() for switch in topology.switches}
@@ -38,8 +38,8 @@ def domains(topology: Topology) -> dict[str, Domain]:
     for link in topology.links.values():
         tables[keeper[link.name]][link.name] = link.capacity_bps
         # With several tops (spines) the first one arbitrates, and has the others' links in scope too.
-        above = set(_above(link.source, topology))
-        both = [node for node in _above(link.target, topology) if node in above]
+        over_source = set(above(link.source, topology))
+        both = [node for node in above(link.target, topology) if node in over_source]
         for switch in dict.fromkeys([*both, *tops]):
             scopes[switch][link.name] = link.capacity_bps
     for host, tor in topology.switch_of.items():
@@ -56,7 +56,12 @@ def domains(topology: Topology) -> dict[str, Domain]:
     }
 
 
-def _above(node: str, topology: Topology) -> Iterator[str]:
+def keepers(topology: Topology) -> dict[str, str]:
+    """Who keeps each link's table."""
+    return {link.name: topology.switch_of.get(link.source, link.source) for link in topology.links.values()}
+
+
+def above(node: str, topology: Topology) -> Iterator[str]:
     """The switches at and above a node, by each one's first parent."""
     while True:
         if node not in topology.switch_of:

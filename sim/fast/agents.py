@@ -1,6 +1,7 @@
 """Any other policy: the host and switch agents of flowcore themselves, driven as sim.engine drives them.
 
-Exact, and as slow as the agents are: per flow and slot, not per step.
+Exact, and as slow as the agents are: per flow and slot, not per step. Messages and timers of the same time come in the
+order in which they were sent and armed: all hosts report at the start of a slot, and who comes first gets the slots.
 """
 
 import heapq
@@ -33,7 +34,7 @@ from sim.fast.control import NEVER_NS, Member, Surroundings
 class AgentControl:
     def __init__(self, around: Surroundings) -> None:
         self._around, self._network = around, around.network
-        self._messages: list[tuple[int, int, str, Message]] = []  # on their way: due, sequence, to whom
+        self._due: list[tuple[int, int, str, Message | Tick]] = []  # when, sequence, to whom
         self._sequence = count()
         self.decisions_ns = array("q")
         self._switches = {
@@ -42,7 +43,7 @@ class AgentControl:
         }
         self._hosts: dict[str, HostAgent] = {}
         self._live_on: dict[str, dict[int, None]] = {}
-        self._deadlines: dict[str, int] = {}
+        self._armed: dict[str, int] = {}
 
     # ---- What happens ----
 
@@ -80,20 +81,19 @@ class AgentControl:
 
     def next_ns(self) -> int:
         """Rates change when a message arrives, so a step ends there: plans are made to end with their slot."""
-        return min(self._messages[0][0] if self._messages else NEVER_NS, *self._deadlines.values(), NEVER_NS)
+        return self._due[0][0] if self._due else NEVER_NS
 
     def run(self, now_ns: int) -> None:
-        while self._messages and self._messages[0][0] <= now_ns:
-            _, _, to, message = heapq.heappop(self._messages)
+        while self._due and self._due[0][0] <= now_ns:
+            due_ns, _, to, event = heapq.heappop(self._due)
+            if isinstance(event, Tick):
+                if self._armed.get(to) != due_ns:
+                    continue  # re-armed since
+                del self._armed[to]
             if to in self._switches:
-                self._tell_switch(to, message, now_ns)
-            elif isinstance(message, Feedback):
-                self._tell(to, message, now_ns)
-        for name in [name for name, due_ns in self._deadlines.items() if due_ns <= now_ns]:
-            if name in self._switches:
-                self._tell_switch(name, Tick(), now_ns)
-            else:
-                self._tell(name, Tick(), now_ns)
+                self._tell_switch(to, event, now_ns)
+            elif isinstance(event, Feedback | Tick):  # nothing else is addressed to a host
+                self._tell(to, event, now_ns)
 
     # ---- Agents ----
 
@@ -124,12 +124,17 @@ class AgentControl:
                     if flow in self._network.numbers:
                         self._network.limit(self._network.numbers[flow], rate_bps, ceiling_bps)
                 case Send(to, message):
-                    due_ns = now_ns + self._around.latency_ns
-                    heapq.heappush(self._messages, (due_ns, next(self._sequence), to, message))
+                    self._at(now_ns + self._around.latency_ns, to, message)
 
     def _arm(self, name: str, agent: HostAgent | SwitchAgent, now_ns: int) -> None:
         due_ns = agent.next_deadline()
         if due_ns is None:
-            self._deadlines.pop(name, None)
-        else:
-            self._deadlines[name] = max(due_ns, now_ns)
+            self._armed.pop(name, None)
+            return
+        due_ns = max(due_ns, now_ns)
+        if self._armed.get(name) != due_ns:
+            self._armed[name] = due_ns
+            self._at(due_ns, name, Tick())
+
+    def _at(self, due_ns: int, to: str, event: Message | Tick) -> None:
+        heapq.heappush(self._due, (due_ns, next(self._sequence), to, event))

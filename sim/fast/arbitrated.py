@@ -6,13 +6,9 @@ control latency and h the tier of the lowest switch above all jobs of a group,
 
     a claim or withdrawal made at t takes part from t + h·d on; what is decided then is in force h·d later
 
-and bids are renewed once per slot, at its start. A switch on the way up passes renewed bids on at its next half slot,
-
-    a bid renewed at t is known above from t + h·d + (h − 1)·(half a slot) on,
-
-or sooner, with the next claim or withdrawal from the same ToR: that makes it settle at once and send up all it has. A
-host-only policy has no latency. A renewed bid is worked out only when a settlement reads it, from the counters as they
-were at the start of the slot: progress does not depend on how often it is looked at (tests/flowcore/test_progress.py).
+Bids are renewed once per slot, at its start; renewals.py says when which of them are known where. A host-only policy
+has no latency. A renewed bid is worked out only when a settlement reads it, from the counters as they were at the start
+of the slot: progress does not depend on how often it is looked at (tests/flowcore/test_progress.py).
 """
 
 from array import array
@@ -28,6 +24,7 @@ from flowcore.switch import SETTLES_PER_SLOT
 from sim.fast.claims import Claims, Counters, Team, Unit
 from sim.fast.control import NEVER_NS, Member, Surroundings
 from sim.fast.network import CROWD
+from sim.fast.renewals import Renewals
 
 # Where many jobs meet, a settlement takes a switch this long per job; while it is at it, news wait.
 SETTLE_NS_PER_JOB = 200_000
@@ -49,7 +46,7 @@ class ArbitratedControl:
         self._busy_until_ns = 0
         self._half_slot_ns = around.clock.length_ns // SETTLES_PER_SLOT
         self._slots: deque[Counters] = deque(maxlen=SLOTS_ON_THE_WAY)  # newest first
-        self._sent_up_ns: dict[str, int] = {}  # by ToR: of what the arbiter has from it with a claim or withdrawal
+        self._renewals = Renewals(around.network.topology, around.latency_ns, around.at)
 
     # ---- What happens ----
 
@@ -88,16 +85,20 @@ class ArbitratedControl:
 
     def _claim(self, unit: Unit, numbers: list[int], now_ns: int) -> None:
         network, claims, delay_ns = self._network, self._claims, unit.team.delay_ns
-        sent, remaining = self._sum(network.sent, unit), self._sum(network.remaining, unit)
-        unit.renew(sent, remaining, self._policy, now_ns)
+        # A host learns of its flows one after the other: it bids for each with what is ready by then. Only before the
+        # first iteration none of them is through.
+        sent, left = self._sum(network.sent, unit), self._sum(network.remaining, unit)
+        for number in reversed(numbers):
+            unit.bid([number], sent, left, self._policy, now_ns)
+            left -= float(network.size[number]) if network.sent[number] else 0.0
         stamps = claims.stamp[numbers].tolist()
+        self._renewals.changed(unit.tor, delay_ns, claims.passes(numbers), now_ns)
 
         def arrive() -> None:
             pairs = zip(numbers, stamps, strict=True)
             fresh = [n for n, stamp in pairs if claims.stamp[n] == stamp and network.live[n]]
             if fresh:
                 claims.enter(fresh)
-                self._sent_up_ns[unit.tor] = now_ns
                 self._settle_soon(now_ns + delay_ns)
 
         self._after(delay_ns, now_ns, arrive)
@@ -107,13 +108,13 @@ class ArbitratedControl:
         unit = claims.unit_of(numbers[0])
         delay_ns = unit.team.delay_ns
         stamps = claims.stamp[numbers].tolist()
+        self._renewals.changed(unit.tor, delay_ns, claims.passes(numbers), now_ns)
 
         def arrive() -> None:
             pairs = zip(numbers, stamps, strict=True)
             gone = [n for n, stamp in pairs if claims.stamp[n] == stamp and claims.claimed[n]]
             if gone:
                 claims.withdraw(gone)
-                self._sent_up_ns[unit.tor] = now_ns
                 self._settle_soon(now_ns + delay_ns)
 
         self._after(delay_ns, now_ns, arrive)
@@ -181,6 +182,7 @@ class ArbitratedControl:
                 claims.released_ns[number] = claims.share[number] = 0
                 self._claim(claims.unit_of(number), [number], now_ns)
             self._renew(now_ns)
+        self._renewals.half_slot(now_ns)
         if claims.teams:
             self._settle_soon(now_ns)
         if claims.teams or network.live.any():
@@ -197,15 +199,14 @@ class ArbitratedControl:
 
     def _read_bids(self, team: Team, now_ns: int) -> None:
         """As the arbiter knows them by now."""
-        tiers = team.delay_ns // self._latency_ns if self._latency_ns else 0
-        known_ns = now_ns - team.delay_ns - max(0, tiers - 1) * self._half_slot_ns
         for unit in team.units:
             if unit.claimed:
-                until_ns = max(known_ns, self._sent_up_ns.get(unit.tor, 0))
+                until_ns = self._renewals.heard_ns(unit.tor, team.delay_ns, now_ns)
                 counters = next((slot for slot in self._slots if slot.taken_ns <= until_ns), None)
                 if counters is not None and unit.bid_ns < counters.taken_ns:
                     index = unit.index
-                    unit.renew(counters.sent[index], counters.remaining[index], self._policy, counters.taken_ns)
+                    sent, left = counters.sent[index], counters.remaining[index]
+                    unit.bid(unit.bids, sent, left, self._policy, counters.taken_ns)
 
     # ---- Settlement ----
 
@@ -252,4 +253,5 @@ class ArbitratedControl:
         nic_bps = network.capacity_bps[network.path[flows, 0]]
         short = too_short(claims.alone_ns[flows], claims.rtt_ns[flows])
         claims.share[flows] = share
+        claims.tell(flows)
         network.limit(flows, *enforced(share, ceiling, nic_bps, short))

@@ -4,6 +4,7 @@ A unit is a job's part on one host: what a HostAgent keeps books of and bids for
 one contender: all units of a job, or under a host-only policy each unit for itself.
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -11,14 +12,13 @@ import numpy as np
 
 from flowcore.arbitrate import Contender
 from flowcore.borrowing import Ints
+from flowcore.domain import keepers
 from flowcore.messages import Bid
 from flowcore.policy.base import Policy, Standing
 from flowcore.progress import JobProgress
 from flowcore.units import transfer_ns
 from sim.fast.control import Member
 from sim.fast.network import ArrayNetwork
-
-NO_BID = Bid(0.0)
 
 
 @dataclass(slots=True, eq=False)
@@ -43,13 +43,14 @@ class Unit:
     ready_ns: int = 0
     counted_bytes: float = 0.0
     claimed: int = 0  # how many of its flows
-    bid: Bid = NO_BID
-    bid_ns: int = 0  # when it was made
+    bids: dict[int, Bid] = field(default_factory=dict)  # by flow
+    bid_ns: int = 0  # when the last of them was made
 
-    def renew(self, sent_bytes: float, remaining_bytes: float, policy: Policy, now_ns: int) -> None:
-        """What the host reported then."""
+    def bid(self, numbers: Iterable[int], sent_bytes: float, left_bytes: float, policy: Policy, now_ns: int) -> None:
+        """What the host said of these flows then."""
         self.credit(sent_bytes, now_ns)
-        self.bid = policy.bid(Standing(self.progress, remaining_bytes / self.size_bytes, self.ready_ns))
+        bid = policy.bid(Standing(self.progress, left_bytes / self.size_bytes, self.ready_ns))
+        self.bids.update(dict.fromkeys(numbers, bid))
         self.bid_ns = now_ns
 
     def credit(self, sent_bytes: float, now_ns: int) -> None:
@@ -72,6 +73,8 @@ class Claims:
         self.units: dict[int, Unit] = {}
         self.of_member: dict[int, list[Unit]] = {}
         self.teams: dict[str, Team] = {}  # those with a claim
+        self._passes: dict[int, tuple[str, ...]] = {}
+        self._keeper = keepers(network.topology)
         self._free: list[int] = []
         self._hosts = {host: number for number, host in enumerate(network.topology.hosts)}
         self._resize()
@@ -87,7 +90,8 @@ class Claims:
             ("stamp", 0, np.int64),  # counts iterations: a grant for the last one is void
             ("unit", -1, np.int64),
             ("host", 0, np.int64),
-            ("alone_ns", 0.0, float),
+            ("alone_ns", 0.0, float),  # of the job's whole exchange ...
+            ("told", False, bool),  # ... and whether its host has heard that from a switch
         ):
             fresh = np.full(flows, fill, kind)
             old = getattr(self, name, fresh[:0])
@@ -112,6 +116,7 @@ class Claims:
                 self.seen[number] = len(network.links)
                 self.seen[number, : len(seen)] = [network.link_index[link] for link in seen]
                 self.host[number] = self._hosts[flow.source]
+                self._passes[number] = self._others_on(seen, flow.source)
         numbers = np.array([n for n, flow in flows if not flow.local], int)
         self.claimed[numbers] = False
         self.share[numbers] = self.released_ns[numbers] = 0
@@ -122,24 +127,41 @@ class Claims:
             team = Team(f"{whole.name}@{host}", np.array(sent_by), 0, 0) if policy.host_only else whole
             self._add_unit(host, team, sent_by, member, now_ns)
 
+    def _others_on(self, path: tuple[str, ...], source: str) -> tuple[str, ...]:
+        own = self.network.topology.switch_of[source]
+        return tuple(dict.fromkeys(self._keeper[link] for link in path if self._keeper[link] != own))
+
+    def passes(self, numbers: Iterable[int]) -> Iterable[str]:
+        """The switches that are told of these flows because they cross their links."""
+        return dict.fromkeys(switch for number in numbers for switch in self._passes[number])
+
     def _add_unit(self, host: str, team: Team, numbers: list[int], member: Member, now_ns: int) -> None:
         index = self._free.pop() if self._free else len(self.units)
         size_bytes = float(self.network.size[numbers].sum())
         tor = self.network.topology.switch_of[host]
         unit = Unit(index, host, tor, team, numbers, size_bytes, JobProgress(now_ns), bid_ns=now_ns)
-        unit.progress.alone_comm_ns = float(self._alone_comm_ns(team.numbers))
+        # Until a switch knows better, the host's own NIC is the bottleneck.
+        unit.progress.alone_comm_ns = float(self._alone_comm_ns(numbers, hops=1))
         team.units.append(unit)
         self.units[index] = unit
         self.of_member[member.index].append(unit)
         self.unit[numbers] = index
         self.rtt_ns[numbers] = 2 * team.delay_ns
-        self.alone_ns[numbers] = unit.progress.alone_comm_ns
+        self.alone_ns[numbers] = self._alone_comm_ns(team.numbers)
+        self.told[numbers] = False
 
-    def _alone_comm_ns(self, numbers: Ints) -> int:
-        """How long the exchange takes with nobody else on the links that are seen."""
-        hops, capacity_bps = self.seen[numbers], self.network.capacity_bps
-        sizes = np.repeat(self.network.size[numbers], hops.shape[1])
-        volume = np.bincount(hops.ravel(), sizes, len(capacity_bps))[:-1]
+    def tell(self, numbers: Ints) -> None:
+        """Their hosts have a grant."""
+        for number in numbers[~self.told[numbers]].tolist():
+            unit = self.unit_of(number)
+            unit.progress.alone_comm_ns = float(self.alone_ns[number])
+            self.told[unit.numbers] = True
+
+    def _alone_comm_ns(self, numbers: Sequence[int] | Ints, hops: int | None = None) -> int:
+        """How long these take with nobody else on the links that are seen, or on the first of them."""
+        paths, capacity_bps = self.seen[numbers, :hops], self.network.capacity_bps
+        sizes = np.repeat(self.network.size[numbers], paths.shape[1])
+        volume = np.bincount(paths.ravel(), sizes, len(capacity_bps))[:-1]
         busiest = int(np.argmax(volume / capacity_bps[:-1]))
         return transfer_ns(float(volume[busiest]), float(capacity_bps[busiest]))
 
@@ -181,4 +203,5 @@ class Claims:
                     if hop < len(links):
                         team.flows_on[links[hop]] = team.flows_on.get(links[hop], 0) + 1
         # Hosts of a job agree but for what each noticed last: the most urgent of them speaks for the job.
-        return Contender(team.name, max(unit.bid for unit in team.units if unit.claimed), team.flows_on)
+        bids = (bid for unit in team.units for number, bid in unit.bids.items() if self.claimed[number])
+        return Contender(team.name, max(bids), team.flows_on)

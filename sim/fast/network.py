@@ -259,7 +259,7 @@ class ArrayNetwork:
             left = np.where(to_boundary > CAUGHT_UP_BYTES, np.minimum(left, to_boundary), left)
         sending = rate > 0.0
         wait_ns = left[sending] * _BIT_NS_PER_BYTE_S / rate[sending]
-        self._change_ns = max(soonest_ns, self.now_ns + int(wait_ns.min(initial=LONGEST_STEP_NS)))
+        self._change_ns = max(soonest_ns, self.now_ns + math.ceil(wait_ns.min(initial=LONGEST_STEP_NS)))
         return self._change_ns
 
     def advance(self, to_ns: int) -> list[tuple[int, int]]:
@@ -275,17 +275,18 @@ class ArrayNetwork:
         self.sent[live] = np.minimum(sent + rate * (elapsed_ns / _BIT_NS_PER_BYTE_S), goal)
         self._hold_back(before)
         through = np.flatnonzero(self.sent[live] >= goal - ROUNDING_BYTES)
+        # To the nanosecond, rounded up: a plan made to end with its slot ends just before or just after the next one
+        # begins, as in sim.network, and the host reports it once more or does not.
+        end_ns = before_ns + _transfer_ns(goal[through] - sent[through], rate[through])
+        through, end_ns = through[end_ns <= to_ns], end_ns[end_ns <= to_ns]
         if not len(through):
             return []
-        with np.errstate(divide="ignore", invalid="ignore"):
-            end_ns = before_ns + (goal[through] - sent[through]) * _BIT_NS_PER_BYTE_S / rate[through]
         ended = live[through]
         self.sent[ended] = self.goal[ended]
         self.live[ended] = False
         self.rate[ended] = 0.0
         self._stale = True
-        times = np.minimum(np.nan_to_num(np.ceil(end_ns), nan=to_ns, posinf=to_ns), to_ns).astype(np.int64)
-        return sorted(zip(times.tolist(), ended.tolist(), strict=True))
+        return sorted(zip(end_ns.astype(np.int64).tolist(), ended.tolist(), strict=True))
 
     # ---- Rates ----
 
@@ -376,6 +377,15 @@ class ArrayNetwork:
         pairs = np.unique(self.path[sending] * (int(self.job.max()) + 2) + self.job[sending, None] + 1)
         jobs = np.bincount(pairs // (int(self.job.max()) + 2), minlength=len(self.capacity_bps))
         return contended_bps(self.capacity_bps, np.maximum(jobs, 1), self._contention)
+
+
+def _transfer_ns(size_bytes: Floats, rate_bps: Floats) -> Floats:
+    """As flowcore.units.transfer_ns; 0 for what stands still with nothing but rounding left to send."""
+    moving = rate_bps > 0.0
+    duration_ns = np.zeros(len(size_bytes))
+    np.divide(size_bytes * _BIT_NS_PER_BYTE_S, rate_bps, out=duration_ns, where=moving)
+    duration_ns = np.ceil(duration_ns)
+    return duration_ns + (moving & (rate_bps * duration_ns / _BIT_NS_PER_BYTE_S < size_bytes))
 
 
 def _differ(rates: Floats, before: Floats) -> bool:

@@ -1,16 +1,17 @@
 """The fast engine against the agents: how long the same jobs take, under every policy.
 
-Compared is the mean JCT over jobs, at 40 iterations. Of 20, 40 and 80 that were tried, 20 is too short for mlcc: the
-agents' own mean moves by 3 % there when the control latency moves by 1 %. Single jobs differ by more than the mean:
-on stars by up to 5 % (srpt, the long ring of three-hosts).
+Compared is the mean JCT over jobs and seeds, of several short runs rather than a long one: what the engines do
+differently shows from the first meetings on, and one seed may fall into another rhythm than the next. Single runs
+differ by more than their mean (under `srpt` on mixed and `mcs` on the tree by 3 %).
 
-On one switch every policy agrees within 2 %. Across racks not all do, and KNOWN_GAPS says which and by how much. For
-srpt and mcs the agents' results are steady (within 0.9 % for 1 % of latency), so the gap is the fast engine's. For mlcc
-the agents' own mean moves by 4 to 7 %, so nothing can be said either way.
+mlcc across racks is chaos, not a rule that differs: plans are made to end with their slot and equal slots are filled in
+order, so the last digit of a sum decides whether a flow reports once more, and which slot it takes. A test here shows
+it in the agents alone. So mlcc is held there to the first meetings of many seeds: on the clos, three iterations of each
+are the same to 0.01 %; on the tree ties come with the first. After that only the mean over many says anything:
+`ratio(name, "mlcc", 20, tuple(range(1, 17)))` was 0.989 on the clos and 0.996 on the tree, single runs 0.87 to 1.05.
 """
 
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from statistics import fmean
 
@@ -23,63 +24,45 @@ from sim.fast.engine import run_scenario
 from sim.jobs import TrainingJob
 
 SCENARIOS = Path(__file__).parents[3] / "scenarios"
-ITERATIONS = 40
 AGREE = 0.02
+ITERATIONS, SEEDS = 6, (1, 2, 3, 4)
+CHAOTIC = {("clos", "mlcc"): 3, ("tree", "mlcc"): 1}  # for how many iterations to look
+MANY_SEEDS = tuple(range(1, 9))
 
 
-@cache
-def shortened(name: str) -> Scenario:
+def shortened(name: str, iterations: int, larger: float = 0.0) -> Scenario:
     path = SCENARIOS / f"{name}.toml"
     scenario = parse_scenario(path.read_text(), path.name)
-    jobs = tuple(replace(job, iterations=ITERATIONS) for job in scenario.jobs)
-    return replace(scenario, jobs=jobs, duration_s=None)
+    jobs = (replace(job, iterations=iterations, model_mb=job.model_mb * (1.0 + larger)) for job in scenario.jobs)
+    return replace(scenario, jobs=tuple(jobs), duration_s=None)
 
 
-def jcts_s(jobs: "list[TrainingJob]") -> list[float]:
-    return [job.iteration_ends_ns[-1] / 1e9 - job.spec.start_s for job in jobs]
+def mean_jct_s(jobs: list[TrainingJob]) -> float:
+    return fmean(job.iteration_ends_ns[-1] / 1e9 - job.spec.start_s for job in jobs)
 
 
-@cache
-def ratio(name: str, policy: str) -> float:
+def with_agents(scenario: Scenario, policy: str, seed: int) -> list[TrainingJob]:
+    simulation = Simulation(scenario, policy, seed)
+    simulation.run()
+    return list(simulation.jobs.values())
+
+
+def ratio(name: str, policy: str, iterations: int, seeds: tuple[int, ...]) -> float:
     """Mean JCT in the fast engine, relative to the agents'."""
-    scenario = shortened(name)
-    reference = Simulation(scenario, policy, scenario.seed)
-    reference.run()
-    expected_s = fmean(jcts_s(list(reference.jobs.values())))
-    return fmean(jcts_s(run_scenario(scenario, policy, scenario.seed))) / expected_s
+    scenario = shortened(name, iterations)
+    expected_s = fmean(mean_jct_s(with_agents(scenario, policy, seed)) for seed in seeds)
+    return fmean(mean_jct_s(run_scenario(scenario, policy, seed)) for seed in seeds) / expected_s
 
 
 @pytest.mark.parametrize("policy", sorted(POLICIES))
-@pytest.mark.parametrize("name", ["two-jobs", "three-hosts", "mixed"])
+@pytest.mark.parametrize("name", ["two-jobs", "three-hosts", "mixed", "clos", "tree"])
 def test_jobs_take_as_long_in_both_engines(name: str, policy: str) -> None:
-    assert ratio(name, policy) == pytest.approx(1.0, abs=AGREE)
+    chaotic_after = CHAOTIC.get((name, policy))
+    found = ratio(name, policy, chaotic_after or ITERATIONS, MANY_SEEDS if chaotic_after else SEEDS)
+    assert found == pytest.approx(1.0, abs=AGREE)
 
 
-AGREE_ACROSS_RACKS = [
-    (name, policy)
-    for name in ("clos", "tree")
-    for policy in ("fair", "fair-penalty", "fifo", "ccml", "paceline")
-] + [("clos", "mcs"), ("tree", "srpt")]
-
-# Mean JCT, fast ÷ agents − 1, as measured; the test holds them to no worse than this and a margin.
-KNOWN_GAPS = {
-    ("clos", "srpt"): 0.028,
-    ("tree", "mcs"): -0.043,
-    ("clos", "mlcc"): 0.067,
-    ("tree", "mlcc"): -0.035,
-}
-MARGIN = 0.05
-
-
-def test_every_policy_is_accounted_for() -> None:
-    assert {*AGREE_ACROSS_RACKS, *KNOWN_GAPS} == {(name, policy) for name in ("clos", "tree") for policy in POLICIES}
-
-
-@pytest.mark.parametrize(("name", "policy"), AGREE_ACROSS_RACKS)
-def test_jobs_across_racks_take_as_long_in_both_engines(name: str, policy: str) -> None:
-    assert ratio(name, policy) == pytest.approx(1.0, abs=AGREE)
-
-
-@pytest.mark.parametrize(("name", "policy"), KNOWN_GAPS)
-def test_known_gaps_do_not_grow(name: str, policy: str) -> None:
-    assert abs(ratio(name, policy) - 1.0) <= abs(KNOWN_GAPS[name, policy]) + MARGIN
+def test_mlcc_across_racks_is_chaos_in_the_agents_alone() -> None:
+    """Models larger by a few billionths. Should this ever fail, hold mlcc to what the others are held to."""
+    times_s = [mean_jct_s(with_agents(shortened("clos", 20, larger), "mlcc", 1)) for larger in (0.0, 2e-9, 3e-9)]
+    assert max(times_s) / min(times_s) - 1.0 > AGREE
