@@ -1,6 +1,7 @@
 """The `paceline` command: finds the subcommand, and turns every failure into one line and an exit status.
 
     0 done     2 bad input, one line on stderr     130 interrupted     141 the reader of our output went away
+    143 terminated
 
 Each group of commands is a module here, which imports what it runs only when it runs it: --help stays quick.
 """
@@ -8,8 +9,10 @@ Each group of commands is a module here, which imports what it runs only when it
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from io import TextIOWrapper
+from typing import NoReturn
 
 from flowcore.fields import printable
 from flowcore.scenario import ScenarioError
@@ -35,7 +38,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a µ must not fail on an ASCII terminal
     try:
-        status = _run(argv)
+        with exit_on_sigterm():
+            status = _run(argv)
         sys.stdout.flush()  # a closed pipe shows here, where it can be caught, and not while Python exits
         return status
     except BrokenPipeError:
@@ -48,6 +52,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _refuse(str(error))
     except OSError as error:
         return _refuse(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+
+
+@contextmanager
+def exit_on_sigterm() -> Iterator[None]:
+    """SIGTERM leaves through every `finally`, so that whatever a command has started ends with it."""
+
+    def leave(signum: int, frame: object) -> NoReturn:
+        raise SystemExit(128 + signum)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def build_parser() -> Parser:

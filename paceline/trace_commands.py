@@ -2,13 +2,10 @@
 
 import argparse
 import os
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from math import inf
 from pathlib import Path
 from time import perf_counter
-from typing import Any, NoReturn
+from typing import Any
 
 from flowcore.fields import printable
 from paceline.arguments import CommandError, add_json, integer, number, policy_name, seed
@@ -152,10 +149,9 @@ def run_sweep(args: argparse.Namespace) -> int:
     origin = provenance()
     with progress_bar() as bar:
         task = bar.add_task(f"{len(runs)} runs", total=len(runs), completed=len(runs) - len(todo))
-        with exit_on_sigterm():
-            for row in rows:
-                sweep.append(results, row | origin)
-                bar.advance(task)
+        for row in rows:
+            sweep.append(results, row | origin)
+            bar.advance(task)
     wanted = [sweep.identity(run) for run in runs]
     kept = [row for row in sweep.read_rows(results) if row.get("run") in wanted]
     if args.json:
@@ -177,20 +173,6 @@ def run_sweep(args: argparse.Namespace) -> int:
     print_table(f"{args.file.name}: {len(kept)} of {len(runs)} runs", columns, lines)
     print(f"wrote {results}")
     return 0
-
-
-@contextmanager
-def exit_on_sigterm() -> Iterator[None]:
-    """SIGTERM leaves through every `finally`, so that nobody's workers go on without it."""
-
-    def leave(signum: int, frame: object) -> NoReturn:
-        raise SystemExit(128 + signum)
-
-    before = signal.signal(signal.SIGTERM, leave)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _s(value: float | None) -> str:

@@ -1,10 +1,13 @@
 """The load generator says what a host would say, and a small run of the whole."""
 
 import json
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from bench.load_hosts import DECIDING_HOSTS, WORKERS_PER_JOB, load_hosts
@@ -87,6 +90,21 @@ def test_a_small_run() -> None:
         assert found[key] > 0
     assert found["plans_answered"] >= 2 * (found["negotiations"] - found["missed_slots"])
     assert {"version", "commit", "machine"} <= found.keys()
+
+
+def test_terminated_it_leaves_nobody_behind() -> None:
+    command = [sys.executable, "-m", "paceline", "bench", "negotiate", "--hosts", "2", "--slots", "2000", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=ROOT) as running:
+        own, started, until_s = psutil.Process(running.pid), [], time.monotonic() + 30
+        while len(started) < 3 and time.monotonic() < until_s:  # a switch, an echo, somebody who sleeps
+            time.sleep(0.1)
+            started = own.children(recursive=True)
+        running.terminate()
+        assert running.wait(60) == 128 + signal.SIGTERM
+    _, alive = psutil.wait_procs(started, timeout=10)
+    for one in alive:
+        one.kill()
+    assert len(started) >= 3 and not alive
 
 
 # ---- Larger clusters ----
