@@ -3,7 +3,6 @@
 import json
 import os
 import pty
-import select
 import signal
 import subprocess
 import sys
@@ -205,8 +204,9 @@ def test_watch_keeps_up_until_interrupted(clean_env: dict, a_job: PythonWriter) 
             a_job.mark_iteration()
             a_job = None
     child.send_signal(signal.SIGINT)
+    until = time.monotonic() + 10
     with suppress(OSError):  # the terminal hangs up with its last writer
-        while select.select([ours], [], [], 10)[0]:  # a full one would keep it from ending
+        while time.monotonic() < until:  # a full one would keep it from ending
             os.read(ours, 65536)
     assert child.wait(timeout=10) == 0
     os.close(ours)
