@@ -194,7 +194,12 @@ def test_jobs_names_files_it_does_not_believe(clean_env: dict, shm_dir: Path) ->
 
 def test_watch_keeps_up_until_interrupted(clean_env: dict, a_job: PythonWriter) -> None:
     ours, theirs = pty.openpty()
-    child = subprocess.Popen([*COMMAND, "jobs", "--watch", "--interval", "0.1"], env=clean_env, stdout=theirs)
+    child = subprocess.Popen(
+        [*COMMAND, "jobs", "--watch", "--interval", "0.1"],
+        env=clean_env,
+        stdout=theirs,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # whoever runs tests may ignore it
+    )
     os.close(theirs)
     seen = b""
     until = time.monotonic() + 20
