@@ -19,7 +19,7 @@ QUIET_NS = 20_000_000  # longer than gaps between the buckets of an exchange, sh
 LEAST_BURST_BYTES = 256 * 1024  # less is control
 ALIKE = 3
 SAME = 0.02  # control messages on the same connections come and go
-NEARLY = 0.98  # as in hostd/job_watch.py: a flow this close to its end is through
+NEARLY = 0.98  # of its like: one that sent this much and rests has ended
 
 
 class BurstRhythm:

@@ -29,6 +29,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import NamedTuple
 
+from flowcore.bursts import NEARLY
 from flowcore.messages import FlowDone, FlowReady, HostEvent, IterationEnded, JobJoined, JobLeft
 from flowcore.patterns import FlowId, FlowSpec, Role
 from flowcore.units import UNLIMITED
@@ -39,8 +40,8 @@ SAME = 0.005
 
 # A flow is through when it has sent all: what is left when it gives up its turn may wait for as long as others' bursts
 # take. But a size that was learned too large must not keep a flow live that has nothing to send: nearly all is enough
-# of one that rests, and where no mark will tell.
-ALL, NEARLY = 0.999, 0.98
+# (flowcore/bursts.py) of one that rests, and where no mark will tell.
+ALL = 0.999
 
 AGREEING = 2  # iterations alike before another size is believed than the first
 MOST_SAMPLES = 5  # of iterations that never agree, the median counts

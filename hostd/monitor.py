@@ -1,7 +1,7 @@
 """What the jobs of this host do: counters in shared memory and in the kernel, turned into events (job_watch.py).
 
-Looking must cost next to nothing, and waking up to look costs more than looking: some 50 to 100 µs of CPU a time. So
-every job has a time at which it is looked at next, on a grid that makes their times coincide:
+Looking must cost next to nothing, and waking up to look costs more than looking. So every job has a time
+at which it is looked at next, on a grid that makes their times coincide:
 
     learning     LOOK_NS from now
     computing    LOOK_NS from now once it could begin to send: at SOONEST of the shortest compute phase seen lately;

@@ -2,7 +2,7 @@
 
 Nothing is guessed. A process belongs to a job of the list when its command line or its control group fits the pattern
 there (as in a shell: * and ?), or when it is the process named; whoever has the shim is seen through it instead.
-Reading /proc takes some 20 µs a process, so it is done every few seconds, and only where there is a list.
+Reading /proc of every process takes its time, so it is done every few seconds, and only where there is a list.
 """
 
 import os

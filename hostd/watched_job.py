@@ -10,11 +10,11 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from flowcore.bursts import BurstRhythm
+from flowcore.bursts import NEARLY, BurstRhythm
 from flowcore.messages import FlowReady, HostEvent, IterationEnded
 from flowcore.patterns import FlowId, Role
 from flowcore.units import transfer_ns
-from hostd.job_watch import NEARLY, Ends, JobFacts, JobWatch
+from hostd.job_watch import Ends, JobFacts, JobWatch
 from hostd.sockets import DataSocket, ProcessSockets, by_host
 from hostd.tcp_info import FlowMeter
 from nccl_shim.layout import Kind, Source

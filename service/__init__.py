@@ -9,7 +9,7 @@ import os
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 # Its newer I/O hands every message from thread to thread to thread before asyncio sees it. The older has one thread
-# fewer on the way: a bare round trip takes a third less CPU at each end (`paceline bench negotiate`: echo).
+# fewer on the way, and a bare round trip takes less CPU at each end.
 os.environ.setdefault(
     "GRPC_EXPERIMENTS",
     ",".join(f"-event_engine_{part}" for part in ("listener", "client", "for_all_other_endpoints", "callback_cq")),

@@ -11,8 +11,8 @@ The priority does not survive a veth: for a job in a container with a network of
 sockets come back as trouble (use pacing).
 
 A lifted limit becomes "nothing guaranteed, all may be borrowed", because a guarantee beyond the link's rate would
-be sent without asking the link's class, and leave it in debt for as long afterwards. Hand-over has no debt either:
-a class that is held back by its guarantee alone borrows, and what it borrows is not charged to it.
+be sent without asking the link's class, and leave it in debt for as long afterwards. What a class borrows is not
+charged to it; what it sent on its guarantee is, and htb_device.py says how that debt is kept small.
 """
 
 from collections import Counter
