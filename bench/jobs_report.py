@@ -87,6 +87,7 @@ def _control(measured: Measurement, control: str, runs: Sequence[Run]) -> Docume
         "ratio_to_bound": steady.mean / measured.bound.mean,
         "host_cpu_percent": fmean(run.cpu.host_percent for run in runs),
         "switch_cpu_percent": fmean(run.cpu.switch_percent for run in runs),
+        "machine_stalled_percent": fmean(run.stalled_percent for run in runs),
         "cross_traffic_bytes": [list(run.cross_traffic_bytes) for run in runs],
         "runs": [
             {
@@ -121,7 +122,7 @@ def _job(measured: Measurement, runs: Sequence[Run], number: int) -> Document:
     }
 
 
-CONTROL_COLUMNS = ("control", "mean slowdown", "whole run", "ratio to bound", "host CPU %")
+CONTROL_COLUMNS = ("control", "mean slowdown", "whole run", "ratio to bound", "host CPU %", "machine stalled %")
 JOB_COLUMNS = ("job", "control", "iterations", "alone s", "warm-up s", "mean s", "p99 s", "slowdown")
 
 
@@ -131,8 +132,9 @@ def control_rows(measured: Measurement) -> list[tuple[str, ...]]:
         steady = steady_slowdown(measured, control)
         whole = whole_slowdown(measured, control)
         cpu_percent = fmean(run.cpu.host_percent for run in runs)
+        stalled_percent = fmean(run.stalled_percent for run in runs)
         ratio = steady.mean / measured.bound.mean
-        rows.append((control, str(steady), str(whole), f"{ratio:.3f}", f"{cpu_percent:.1f}"))
+        rows.append((control, str(steady), str(whole), f"{ratio:.3f}", f"{cpu_percent:.1f}", f"{stalled_percent:.1f}"))
     return rows
 
 

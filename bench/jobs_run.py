@@ -14,6 +14,7 @@ from bench.jobs_control import Control, DaemonCpu
 from bench.jobs_crew import Crew, Member, RunFailed
 from bench.jobs_launch import parts_of
 from bench.jobs_nursery import Nursery
+from bench.stalls import watching_stalls
 from bench.testbed.impair import UNIMPAIRED, Impairment
 from bench.testbed.leftovers import new_directory
 from bench.testbed.network import Testbed
@@ -45,6 +46,7 @@ class Run:
     link_bytes: Mapping[str, int]
     cross_traffic_bytes: tuple[int, ...]  # acknowledged, by burst source
     cpu: DaemonCpu
+    stalled_percent: float = 0.0  # of the cores' time, by the machine itself
 
 
 def run_once(
@@ -64,7 +66,7 @@ def run_once(
                 (directory / host).mkdir()
             parts = parts_of(scenario, seed, conditions.workload, testbed.addresses, directory)
             crew = Crew(nursery, testbed, parts, directory)
-            with control.running(testbed, scenario, directory) as running, crew:
+            with control.running(testbed, scenario, directory) as running, crew, watching_stalls() as stalls:
                 crew.await_ready()
                 before = testbed.link_bytes()
                 begin_ns = crew.go()
@@ -88,7 +90,7 @@ def run_once(
         shutil.rmtree(directory, ignore_errors=True)
     carried = {link: after[link] - before[link] for link in after}
     check_bytes(jobs, paths, carried)
-    return Run(control.name, tuple(jobs), lasted_ns, carried, cross, cpu)
+    return Run(control.name, tuple(jobs), lasted_ns, carried, cross, cpu, stalls.percent)
 
 
 def ends_of(job: str, members: Sequence[Member], begin_ns: int) -> list[int]:

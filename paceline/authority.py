@@ -63,9 +63,7 @@ def init(directory: Path, days: int, force: bool, now: datetime) -> Issued:
     return _write(directory, CA, builder.sign(key, SHA256()), key)
 
 
-def issue(
-    directory: Path, name: str, addresses: Iterable[str], days: int, force: bool, now: datetime
-) -> Issued:
+def issue(directory: Path, name: str, addresses: Iterable[str], days: int, force: bool, now: datetime) -> Issued:
     """A certificate for a host or switch."""
     if not _NAME.fullmatch(name) or len(name) > MAX_NAME_CHARS or name == CA:
         raise CommandError(f"found name {name!r}, expected a host's or switch's: letters, digits, dots and dashes")
@@ -169,9 +167,7 @@ def _refuse_existing(directory: Path, name: str, force: bool) -> None:
             raise CommandError(f"{path} is there already; --force replaces it")
 
 
-def _write(
-    directory: Path, name: str, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey
-) -> Issued:
+def _write(directory: Path, name: str, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> Issued:
     """The key first: a certificate without its key is no use, and says so when it is read."""
     pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     _write_file(directory / f"{name}.key", pem, 0o600)

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from time import perf_counter
@@ -34,6 +35,11 @@ def _add_paper(commands: Any) -> None:
     parser.add_argument("--list", action="store_true", help="say what there is, and run nothing")
     parser.add_argument("--quick", action="store_true", help="seconds each, without torch: to see that it works")
     parser.add_argument("--repeat", metavar="N", type=integer(1, 1000), help="runs of a kind (default: 1 to 5)")
+    parser.add_argument(
+        "--control",
+        metavar="A,B",
+        help="reno, cubic, bbr, paceline, and whom else to compare (default: mlcc); not for slots and overhead",
+    )
     parser.add_argument("--seed", metavar="N", type=seed, default=1, help="of arrivals, places and computing times")
     parser.add_argument(
         "--out", metavar="DIR", type=Path, help=f"for results (default: {RESULTS}, with --quick {QUICK_RESULTS})"
@@ -80,15 +86,18 @@ def run_paper(args: argparse.Namespace) -> int:
         else:
             print_table("Experiments", ("name", "the paper's", "repeats", "shows"), rows)
         return 0
+    controls = _controls(args.control)
     ensure_networks()
     directory = args.out or (QUICK_RESULTS if args.quick else RESULTS)
     directory.mkdir(parents=True, exist_ok=True)
     documents = []
     for number, experiment in enumerate(chosen, start=1):
         repeats = args.repeat or (1 if args.quick else experiment.repeats)
-        document = None if args.force else _kept(directory, experiment.name, args.quick, repeats, args.seed)
+        document = None if args.force else _kept(directory, experiment.name, args, repeats, controls)
         if document is None:
-            document = _measure(experiment, directory, args, repeats, f"{number}/{len(chosen)} {experiment.name}")
+            document = _measure(
+                experiment, directory, args, repeats, controls, f"{number}/{len(chosen)} {experiment.name}"
+            )
         documents.append(document)
         if not args.json:
             _print(experiment, document)
@@ -99,17 +108,38 @@ def run_paper(args: argparse.Namespace) -> int:
     return 0
 
 
-def _kept(directory: Path, name: str, quick: bool, repeats: int, seed: int) -> dict[str, Any] | None:
+def _controls(text: str | None) -> tuple[str, ...]:
+    from bench.experiments.shape import COMPARED, CONTROLS
+    from bench.jobs_control import ControlError, control_named
+
+    if text is None:
+        return CONTROLS
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
+    try:
+        for name in names:
+            control_named(name)
+    except ControlError as error:
+        raise CommandError(f"--control: {error}") from None
+    if missing := [name for name in COMPARED if name not in names]:
+        raise CommandError(f"--control: without {', '.join(missing)} the experiments compare nothing; add it")
+    return names
+
+
+def _kept(
+    directory: Path, name: str, args: argparse.Namespace, repeats: int, controls: Sequence[str]
+) -> dict[str, Any] | None:
     """The result that is there, if it serves."""
     path = directory / f"{name}.json"
     if not path.exists():
         return None
     document = json.loads(path.read_text(encoding="utf-8"))
-    as_asked = document["repeats"] >= repeats and document["seed"] == seed
-    return document if as_asked and (quick or not document["quick"]) else None
+    as_asked = document["repeats"] >= repeats and document["seed"] == args.seed and document["controls"] == [*controls]
+    return document if as_asked and (args.quick or not document["quick"]) else None
 
 
-def _measure(experiment: Any, directory: Path, args: argparse.Namespace, repeats: int, title: str) -> dict[str, Any]:
+def _measure(
+    experiment: Any, directory: Path, args: argparse.Namespace, repeats: int, controls: tuple[str, ...], title: str
+) -> dict[str, Any]:
     from bench.experiments.notebook import Notebook
     from bench.experiments.shape import Options
     from bench.jobs_control import ControlError
@@ -131,7 +161,7 @@ def _measure(experiment: Any, directory: Path, args: argparse.Namespace, repeats
             bar.update(task, description=f"{title}, {doing}", completed=part)
 
         try:
-            result = experiment.run(Options(args.quick, repeats, args.seed, notebook, progress))
+            result = experiment.run(Options(args.quick, repeats, args.seed, controls, notebook, progress))
         except (RunFailed, NurseryError, ControlError) as error:
             raise CommandError(f"{experiment.name}: {error}") from None
     document = {
@@ -143,6 +173,7 @@ def _measure(experiment: Any, directory: Path, args: argparse.Namespace, repeats
         "quick": args.quick,
         "repeats": repeats,
         "seed": args.seed,
+        "controls": controls,
         "wall_s": perf_counter() - started_s,
         "commits": notebook.commits(),
         "failed_runs": notebook.failures,

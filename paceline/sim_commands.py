@@ -53,9 +53,7 @@ def _add_run(commands: Any) -> None:
         epilog="example: paceline sim run scenarios/mixed.toml --policy paceline --seed 7 --figure links.png",
     )
     parser.add_argument("file", metavar="FILE", type=Path, help="scenario (TOML, version 1)")
-    parser.add_argument(
-        "--policy", metavar="P", type=policy_name, required=True, help=f"such as {DEFAULT_POLICIES}"
-    )
+    parser.add_argument("--policy", metavar="P", type=policy_name, required=True, help=f"such as {DEFAULT_POLICIES}")
     parser.add_argument("--seed", metavar="N", type=seed, help="instead of the scenario's")
     parser.add_argument(
         "--latency-ms",
@@ -64,13 +62,9 @@ def _add_run(commands: Any) -> None:
         default=2.0,
         help="one-way delay of control messages (default: %(default)s)",
     )
-    parser.add_argument(
-        "--local", action="store_true", help="hosts without switches, each knowing only its NIC"
-    )
+    parser.add_argument("--local", action="store_true", help="hosts without switches, each knowing only its NIC")
     parser.add_argument("--figure", metavar="OUT.png", type=Path, help="draw the busiest links over time")
-    parser.add_argument(
-        "--journal", metavar="FILE", type=Path, help="write every event and effect, one JSON line each"
-    )
+    parser.add_argument("--journal", metavar="FILE", type=Path, help="write every event and effect, one JSON line each")
     add_json(parser)
     parser.set_defaults(run=run_scenario)
 
@@ -85,15 +79,9 @@ def _add_mixes(commands: Any) -> None:
         ),
         epilog="example: paceline sim mixes --count 40 --seed 1 --policies mlcc,paceline",
     )
-    parser.add_argument(
-        "--count", metavar="N", type=integer(1, MOST_MIXES), required=True, help="how many mixes"
-    )
-    parser.add_argument(
-        "--seed", metavar="S", type=seed, default=1, help="of the series (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--kind", choices=("star", "tree"), default="star", help="topology (default: %(default)s)"
-    )
+    parser.add_argument("--count", metavar="N", type=integer(1, MOST_MIXES), required=True, help="how many mixes")
+    parser.add_argument("--seed", metavar="S", type=seed, default=1, help="of the series (default: %(default)s)")
+    parser.add_argument("--kind", choices=("star", "tree"), default="star", help="topology (default: %(default)s)")
     parser.add_argument(
         "--policies",
         metavar="A,B",

@@ -7,7 +7,7 @@ from statistics import fmean
 
 from bench.experiments.cases import Case, iteration_s, make_runs
 from bench.experiments.paper_jobs import cluster, gbps_here, host_names, hurried, job
-from bench.experiments.shape import CONTROLS, Check, Experiment, Options, Result, as_json, percent
+from bench.experiments.shape import Check, Experiment, Options, Result, as_json, percent
 from bench.experiments.turns import Filmed, films
 from bench.jobs_control import Control
 from bench.jobs_report import Estimate
@@ -33,7 +33,7 @@ def run(options: Options) -> Result:
     scenario = cluster("friendly", PAPER_GBPS, [spec], hosts=2, duration_s=DURATION_S, cross_traffic=[flow])
     scenario = hurried(scenario, DURATION_S / faster) if options.quick else scenario
     conditions = Conditions("synthetic" if options.quick else "auto", options.seed)
-    case = Case("friendly", scenario, CONTROLS, conditions, alone=False, observer=_film)
+    case = Case("friendly", scenario, options.controls, conditions, alone=False, observer=_film)
     runs = make_runs([case], options)["friendly"]
     rows = []
     for control, own in runs.together.items():

@@ -11,7 +11,7 @@ from statistics import fmean
 
 from bench.experiments.cases import Case, make_runs
 from bench.experiments.paper_jobs import MODELS, cluster, host_names, hurried, iperf, job, placed
-from bench.experiments.shape import CONTROLS, Check, Experiment, Options, Result, as_json, percent
+from bench.experiments.shape import Check, Experiment, Options, Result, as_json, percent
 from bench.jobs_control import TCP
 from bench.jobs_report import Estimate
 from bench.jobs_run import Conditions, Run
@@ -56,7 +56,8 @@ def run(options: Options) -> Result:
     bandwidths = PAPER_GBPS[-1:] if options.quick else PAPER_GBPS
     conditions = Conditions("synthetic" if options.quick else "auto", options.seed)
     cases = [
-        Case(f"{gbps:g} Gbit/s", arrivals(gbps, options), CONTROLS, conditions, alone=False) for gbps in bandwidths
+        Case(f"{gbps:g} Gbit/s", arrivals(gbps, options), options.controls, conditions, alone=False)
+        for gbps in bandwidths
     ]
     made = make_runs(cases, options)
     rows = [_row(case.name, control, runs) for case in cases for control, runs in made[case.name].together.items()]

@@ -10,7 +10,7 @@ from statistics import fmean
 from bench.experiments.cases import Case, Runs, make_runs
 from bench.experiments.must_show import CRUDE, MEASURES, best_tcp, must_show
 from bench.experiments.paper_jobs import hurried
-from bench.experiments.shape import CONTROLS, Experiment, Options, Result, as_json, percent
+from bench.experiments.shape import Experiment, Options, Result, as_json, percent
 from bench.jobs_report import document
 from bench.jobs_run import Conditions
 from bench.report.parts import Bars, Part, Table
@@ -33,7 +33,7 @@ def run(options: Options) -> Result:
     if options.quick:
         scenarios = [hurried(scenario, 2.0) for scenario in scenarios]
     conditions = Conditions("synthetic" if options.quick else "auto", options.seed)
-    cases = [Case(scenario.name, scenario, CONTROLS, conditions) for scenario in scenarios]
+    cases = [Case(scenario.name, scenario, options.controls, conditions) for scenario in scenarios]
     made = make_runs(cases, options)
     measured = {name: document(runs.measurement(), 0.0) for name, runs in made.items()}
     in_step = in_step_s(made["identical"])
@@ -59,16 +59,20 @@ def _in_step_s(times_s: Sequence[float], alone_s: float) -> float | None:
 
 def present(result: Result) -> list[Part]:
     measured = result["measured"]
-    groups, bars = list(measured), {}
-    for control in CONTROLS:
+    groups, bars, controls = list(measured), {}, _controls(result)
+    for control in controls:
         rows = [next(one for one in of["controls"] if one["control"] == control) for of in measured.values()]
         bars[control] = [(row["mean_slowdown"], _half_width(row["mean_slowdown_95"])) for row in rows]
-    columns = ("", *CONTROLS, "crude", "bound", "below the best TCP")
+    columns = ("", *controls, "crude", "bound", "below the best TCP")
     return [
         Bars("Mean slowdown, steady state", "× alone", groups, bars, floor=1.0),
         *(Table(f"Mean slowdown, {period}", columns, _rows(result, key)) for period, key in MEASURES.items()),
         Table("identical: in step after", ("", "seconds, median", "never"), _in_step_rows(result["in_step_s"])),
     ]
+
+
+def _controls(result: Result) -> list[str]:
+    return list(result["in_step_s"])
 
 
 def _half_width(interval: Sequence[float] | None) -> float | None:
@@ -81,7 +85,9 @@ def _rows(result: Result, key: str) -> list[tuple[str, ...]]:
         of = {control["control"]: control[key] for control in measured["controls"]}
         crude = f"{result['crude'][name]:.3f}" if name in result["crude"] else "–"
         saved = percent(1 - of["paceline"] / best_tcp(of))
-        rows.append((name, *(f"{of[c]:.3f}" for c in CONTROLS), crude, f"{measured['capacity_bound']:.3f}", saved))
+        rows.append(
+            (name, *(f"{of[c]:.3f}" for c in _controls(result)), crude, f"{measured['capacity_bound']:.3f}", saved)
+        )
     return rows
 
 

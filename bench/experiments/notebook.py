@@ -56,6 +56,7 @@ class Notebook:
                 "link_bytes": dict(run.link_bytes),
                 "cross_traffic_bytes": list(run.cross_traffic_bytes),
                 "cpu": asdict(run.cpu),
+                "stalled_percent": run.stalled_percent,
                 "seen": seen,
             }
         )
@@ -89,4 +90,12 @@ def _restored(entry: dict[str, Any], scenario: Scenario, seed: int) -> Run:
     for job in jobs:
         job.iteration_ends_ns = entry["iteration_ends_ns"][job.spec.name]
     cross = tuple(entry["cross_traffic_bytes"])
-    return Run(entry["control"], jobs, entry["lasted_ns"], entry["link_bytes"], cross, DaemonCpu(**entry["cpu"]))
+    return Run(
+        entry["control"],
+        jobs,
+        entry["lasted_ns"],
+        entry["link_bytes"],
+        cross,
+        DaemonCpu(**entry["cpu"]),
+        entry["stalled_percent"],
+    )

@@ -14,7 +14,8 @@ from bench.report.parts import Part
 Result = dict[str, Any]  # JSON
 Progress = Callable[[str, float], None]  # what is being done, and which part of the experiment is done, 0 to 1
 
-CONTROLS = ("reno", "cubic", "bbr", "mlcc", "paceline")
+CONTROLS = ("reno", "cubic", "bbr", "mlcc", "paceline")  # unless told otherwise
+COMPARED = ("reno", "cubic", "bbr", "paceline")  # always
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,7 @@ class Options:
     quick: bool = False  # seconds instead of minutes, without torch: shows that it works, and nothing else
     repeats: int = 1
     seed: int = 1
+    controls: tuple[str, ...] = CONTROLS  # those COMPARED among them
     notebook: Notebook = field(default_factory=Notebook)
     progress: Progress = lambda doing, part: None
 

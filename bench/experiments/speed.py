@@ -5,7 +5,7 @@ from statistics import fmean
 
 from bench.experiments.cases import Case, iteration_s, make_runs
 from bench.experiments.paper_jobs import BATCH, MODELS, cluster, host_names, hurried, iperf, job, placed
-from bench.experiments.shape import CONTROLS, Experiment, Options, Result, change
+from bench.experiments.shape import Experiment, Options, Result, change
 from bench.jobs_report import Estimate
 from bench.jobs_run import Conditions, Run
 from bench.report.parts import Bars, Part, Table
@@ -31,7 +31,9 @@ def samples_per_s(run: Run, name: str) -> float:
 def run(options: Options) -> Result:
     bandwidths = PAPER_GBPS[:1] if options.quick else PAPER_GBPS
     conditions = Conditions("synthetic" if options.quick else "auto", options.seed)
-    cases = [Case(_name(gbps), one_of_each(gbps, options), CONTROLS, conditions, alone=False) for gbps in bandwidths]
+    cases = [
+        Case(_name(gbps), one_of_each(gbps, options), options.controls, conditions, alone=False) for gbps in bandwidths
+    ]
     made = make_runs(cases, options)
     rows = []
     for case in cases:

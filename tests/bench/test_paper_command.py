@@ -8,7 +8,7 @@ import pytest
 
 from bench.experiments import cases
 from bench.experiments.all import EXPERIMENTS
-from bench.experiments.shape import CONTROLS
+from bench.experiments.shape import COMPARED, CONTROLS
 from paceline import cli
 
 
@@ -50,6 +50,11 @@ def test_quick_experiments_are_measured_kept_and_resumed(
     paper(capsys, *asked)
     assert made == [json.loads(kept[-1])["control"]]
 
+    # Fewer controls: another result, and no run that is not there already.
+    made.clear()
+    [few] = paper(capsys, "alone", *asked[2:], "--control", "reno,cubic,bbr,paceline")["experiments"]
+    assert made == [] and {row["control"] for row in few["result"]["rows"]} == {*COMPARED}
+
 
 def test_experiments_can_be_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert [one["name"] for one in paper(capsys, "--list")["experiments"]] == list(EXPERIMENTS)
@@ -61,3 +66,16 @@ def test_a_name_that_is_none_gets_one_line(capsys: pytest.CaptureFixture[str]) -
     assert cli.main(["bench", "paper", "mixs"]) == 2
     out, err = capsys.readouterr()
     assert (out, err) == ("", "paceline: no experiment 'mixs'; did you mean 'mixes'?\n")
+
+
+@pytest.mark.parametrize(
+    ("controls", "line"),
+    [
+        ("reno,cubic,paceline", "without bbr the experiments compare nothing; add it"),
+        ("reno,cubic,bbr,pacelin", "no control 'pacelin'; expected one of reno, cubic"),
+    ],
+)
+def test_no_experiment_without_the_baselines(capsys: pytest.CaptureFixture[str], controls: str, line: str) -> None:
+    assert cli.main(["bench", "paper", "alone", "--control", controls]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith(f"paceline: --control: {line}") and err.count("\n") == 1
