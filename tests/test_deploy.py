@@ -60,8 +60,9 @@ def test_hostd_has_two_capabilities_and_lets_go_when_it_ends() -> None:
     assert "pidfd_getfd" in found["SystemCallFilter"][0].split()
 
 
-def test_hostd_runs_as_promptly_as_where_it_was_measured() -> None:
-    assert directives("hostd.service")["Nice"] == [str(NICE)]
+def test_hostd_runs_at_least_as_promptly_as_where_it_was_measured() -> None:
+    [nice] = directives("hostd.service")["Nice"]
+    assert int(nice) <= NICE
 
 
 def test_switchd_has_no_privilege_at_all() -> None:

@@ -97,5 +97,5 @@ def _restored(entry: dict[str, Any], scenario: Scenario, seed: int) -> Run:
         entry["link_bytes"],
         cross,
         DaemonCpu(**entry["cpu"]),
-        entry["stalled_percent"],
+        entry.get("stalled_percent", 0.0),
     )
