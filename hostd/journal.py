@@ -35,12 +35,15 @@ class BadJournal(Exception):
 
 
 class Journal:
-    """Entries of one lease; opening it takes back what a predecessor left behind."""
+    """Entries of one lease; opening it takes back what a predecessor left behind.
+
+    What cannot be taken back now stays among the entries, to be tried again at the end: it is still the original.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.leftovers = self._take_over(path)  # problems by key; {} when there was nothing or all went well
-        self._entries: dict[str, Undo] = {}
+        self.leftovers: dict[str, str] = {}  # problems by key; {} when there was nothing or all went well
+        self._entries = self._take_over(path)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._rewrite()
 
@@ -79,13 +82,17 @@ class Journal:
             self.path.unlink(missing_ok=True)
         return problems
 
-    def _take_over(self, path: Path) -> dict[str, str]:
+    def _take_over(self, path: Path) -> dict[str, Undo]:
+        """What is left of a predecessor's entries."""
         try:
-            return release(path)
+            found = _read(path)
         except BadJournal as error:
             aside = path.with_suffix(".bad")
             path.replace(aside)
-            return {aside.name: str(error)}
+            self.leftovers = {aside.name: str(error)}
+            return {}
+        self.leftovers = _perform(found)
+        return {key: undo for key, undo in found.items() if key in self.leftovers}
 
     def _append(self, line: Mapping[str, object]) -> None:
         with self.path.open("a") as out:
@@ -107,14 +114,18 @@ def release(path: Path) -> dict[str, str]:
 
     Nothing to do when there is no file. Raises BadJournal, having touched nothing.
     """
-    try:
-        text = path.read_bytes().decode(errors="replace")
-    except FileNotFoundError:
-        return {}
-    problems = _perform(_parse(path, text))
+    problems = _perform(_read(path))
     if not problems:
         path.unlink(missing_ok=True)
     return problems
+
+
+def _read(path: Path) -> dict[str, Undo]:
+    """No entries where there is no file."""
+    try:
+        return _parse(path, path.read_bytes().decode(errors="replace"))
+    except FileNotFoundError:
+        return {}
 
 
 def _perform(entries: Mapping[str, Undo]) -> dict[str, str]:

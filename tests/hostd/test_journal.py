@@ -60,6 +60,16 @@ def test_what_cannot_be_taken_back_stays_on_record(path: Path) -> None:
     assert release(path) == {"bad": "no network sysctl: /etc/passwd"}
 
 
+def test_a_new_lease_keeps_what_its_predecessor_could_not_take_back(path: Path) -> None:
+    stubborn = SysctlUndo("/etc/passwd", "x")
+    Journal(path).record({"bad": stubborn, "good": NetlinkUndo(())})
+    successor = Journal(path)
+    assert set(successor.leftovers) == {"bad"}
+    successor.record({"bad": NetlinkUndo(())})  # not the original
+    assert set(release(path)) == {"bad"}
+    assert set(successor.close()) == {"bad"}
+
+
 def test_a_journal_that_is_gone_is_a_lease_revoked(path: Path) -> None:
     journal = Journal(path)
     path.unlink()
