@@ -5,7 +5,6 @@ something about us, milliseconds say as much about the machine.
 """
 
 import asyncio
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from contextlib import contextmanager
 
 import grpc
 
+from bench.owned import owned_popen
 from bench.switch_processes import free_ports
 from wire.calls import open_channel
 
@@ -23,7 +23,7 @@ _METHOD = "/bench.Echo/Echo"
 def running_echo() -> Iterator[str]:
     """Its address."""
     (port,) = free_ports(1)
-    process = subprocess.Popen([sys.executable, "-m", "bench.echo", str(port)], start_new_session=True)
+    process = owned_popen([sys.executable, "-m", "bench.echo", str(port)], start_new_session=True)
     try:
         yield f"127.0.0.1:{port}"
     finally:

@@ -19,7 +19,8 @@ import traceback
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
-from bench.testbed.namespace import CLONE_NEWNET, OWNER_VARIABLE, Namespace, die_with, owner_mark
+from bench.owned import die_with, owned_popen
+from bench.testbed.namespace import CLONE_NEWNET, Namespace
 
 _MESSAGE_BYTES = 1 << 17
 _READY = b"ready"
@@ -57,12 +58,8 @@ class Nursery:
     def __init__(self, modules: Sequence[str], env: Mapping[str, str]) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         command = [sys.executable, "-m", "bench.jobs_nursery", str(theirs.fileno()), *modules]
-        marked = {**env, OWNER_VARIABLE: owner_mark(os.getpid())}
         with theirs:
-            self._process = subprocess.Popen(
-                command, env=marked, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()],
-                preexec_fn=die_with(os.getpid()),
-            )  # fmt: skip
+            self._process = owned_popen(command, env, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
         answer = self._socket.recv(_MESSAGE_BYTES)
         if answer != _READY:
             self.close()

@@ -22,6 +22,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bench.owned import owned_popen
+
 SLEEP_S = 0.004
 COUNT = 2000
 STALL_S = 0.010
@@ -86,9 +88,7 @@ def watching_stalls() -> Iterator[Stalls]:
     """From here to the end of the block."""
     found = Stalls()
     commands = [[sys.executable, "-m", "bench.stalls", str(cpu)] for cpu in _cores()]
-    sleepers = [
-        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) for command in commands
-    ]
+    sleepers = [owned_popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) for command in commands]
     try:
         for sleeper in sleepers:
             assert sleeper.stdout is not None

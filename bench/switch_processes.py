@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from bench.owned import owned_popen
 from flowcore.topology import Topology
 
 
@@ -22,7 +23,7 @@ def running_switches(
             config = place / f"{switch}.toml"
             config.write_text(configs[switch])
             command = [sys.executable, "-m", "switchd", "--config", str(config), "--log-level", "ERROR"]
-            processes[switch] = subprocess.Popen(command, start_new_session=True)
+            processes[switch] = owned_popen(command, start_new_session=True)
         yield processes
     finally:
         for process in processes.values():

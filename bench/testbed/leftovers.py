@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.testbed.namespace import OWNER_VARIABLE, owner_mark
+from bench.owned import OWNER_VARIABLE, owner_mark
 
 _DIRECTORY_PREFIX = "paceline-testbed-"
 

@@ -1,7 +1,7 @@
 """Network namespaces without a name.
 
 Law: a namespace lives as long as somebody holds it: an open descriptor, a process in it. We hold the only descriptor,
-and every process we start in it dies with us (PR_SET_PDEATHSIG), so that whatever way we end, SIGKILL included, the
+and every process we start in it dies with us (owned.py), so that whatever way we end, SIGKILL included, the
 kernel takes the namespace down, and with it its devices, routes, qdiscs and classes. Nothing is written to /run.
 
 A namespace belongs to a thread: `enter` moves the calling thread in and back, a process started meanwhile is born in
@@ -10,21 +10,18 @@ it, and a socket stays where it was made. Python 3.11 has no os.setns, hence cty
 
 import ctypes
 import os
-import signal
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from ipaddress import IPv4Interface
 from typing import Any
 
 from pyroute2 import IPRoute
 
-CLONE_NEWNET = 0x4000_0000
-PR_SET_PDEATHSIG = 1
-_OWN = "/proc/thread-self/ns/net"
+from bench.owned import owned_popen
 
-# A process we started carries this variable, with the owner's mark: how `paceline bench clean` knows what is ours.
-OWNER_VARIABLE = "PACELINE_TESTBED"
+CLONE_NEWNET = 0x4000_0000
+_OWN = "/proc/thread-self/ns/net"
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -69,9 +66,8 @@ class Namespace:
         self, argv: Sequence[str], env: Mapping[str, str] | None = None, **options: Any
     ) -> "subprocess.Popen[Any]":
         """A process in the namespace that is killed when the calling thread ends: call it from the main thread."""
-        marked = {**(os.environ if env is None else env), OWNER_VARIABLE: owner_mark(os.getpid())}
         with self.enter():
-            return subprocess.Popen(argv, env=marked, preexec_fn=die_with(os.getpid()), **options)
+            return owned_popen(argv, env, **options)
 
     def index_of(self, ifname: str) -> int:
         """The interface's number, by which netlink knows it."""
@@ -99,24 +95,6 @@ def connect(
             namespace.netlink.addr("add", index=index, address=str(address.ip), prefixlen=address.network.prefixlen)
         namespace.netlink.link("set", index=index, state="up")
     return ends[0][1], ends[1][1]
-
-
-def owner_mark(pid: int) -> str:
-    """A process for certain: numbers are used again, but not with the same start time."""
-    with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as stat:  # noqa: PTH123
-        fields_after_name = stat.read().rpartition(")")[2].split()
-    return f"{pid}-{fields_after_name[19]}"
-
-
-def die_with(parent_pid: int) -> Callable[[], None]:
-    """A preexec_fn: the process is killed when its parent ends."""
-
-    def before_exec() -> None:
-        _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent_pid:  # it ended before we asked
-            os._exit(1)
-
-    return before_exec
 
 
 @contextmanager

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -15,8 +16,8 @@ from bench.jobs_control import TCP, ControlError, DaemonCpu, TcpControl, control
 from bench.jobs_measure import ALONE_ITERATIONS, Measurement, plan
 from bench.jobs_report import Estimate, document
 from bench.jobs_run import Conditions, Run
+from bench.owned import owner_mark
 from bench.testbed.leftovers import marked_processes, remove_leftovers
-from bench.testbed.namespace import owner_mark
 from flowcore.bound import capacity_bound
 from flowcore.policy import POLICIES
 from paceline import cli
@@ -155,14 +156,25 @@ def test_the_command_prints_the_keys_of_the_contract(small: Path, capsys: pytest
 def test_a_kill_in_the_middle_leaves_nothing(small: Path) -> None:
     endless = small.with_name("endless.toml")
     endless.write_text(SMALL.replace("iterations = 6", "iterations = 100000"))
-    command = [sys.executable, "-m", "paceline", "bench", "jobs", str(endless), "--workload", "synthetic"]
+    command = [sys.executable, "-m", "paceline", "bench", "jobs", str(endless)]
+    command += ["--workload", "synthetic", "--control", "paceline"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as owner:
         mark = owner_mark(owner.pid)
 
-        def ours() -> list[int]:
-            return [pid for pid, of in marked_processes() if of == mark]
+        def ours() -> dict[int, str]:
+            """A guardian inherits no environment, but is told where the journal is."""
+            said: dict[int, str] = {}
+            for path in Path("/proc").glob("[0-9]*/cmdline"):
+                with suppress(OSError):  # ended while we looked
+                    said[int(path.parent.name)] = path.read_text()
+            marked = {pid for pid, of in marked_processes() if of == mark}
+            return {pid: words for pid, words in said.items() if pid in marked or mark in words}
 
-        started = wait_until(lambda: len(ours()) >= 3)  # the nursery and two ranks
+        def all_started() -> bool:
+            words = " ".join(ours().values())
+            return all(name in words for name in ("bench.jobs_nursery", "bench.stalls", "switchd", "guardian"))
+
+        started = wait_until(all_started)
         pids = ours()
         owner.send_signal(signal.SIGKILL)
     assert started

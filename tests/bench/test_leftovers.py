@@ -7,8 +7,8 @@ import sys
 import time
 from pathlib import Path
 
+from bench.owned import owner_mark
 from bench.testbed.leftovers import marked_processes, new_directory, remove_leftovers
-from bench.testbed.namespace import owner_mark
 
 OWNER = """
 import json, os, sys, time

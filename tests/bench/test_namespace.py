@@ -10,7 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from ipaddress import IPv4Interface
 from pathlib import Path
 
-from bench.testbed.namespace import OWNER_VARIABLE, Namespace, connect, owner_mark
+from bench.owned import OWNER_VARIABLE, owner_mark
+from bench.testbed.namespace import Namespace, connect
 
 A, B = IPv4Interface("10.0.0.1/24"), IPv4Interface("10.0.0.2/24")
 

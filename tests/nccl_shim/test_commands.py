@@ -21,9 +21,7 @@ COMMAND = [sys.executable, "-m", "nccl_shim"]
 
 
 def call(env: dict, *arguments: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [*COMMAND, *arguments], env=env, capture_output=True, text=True, check=False, timeout=60
-    )
+    return subprocess.run([*COMMAND, *arguments], env=env, capture_output=True, text=True, check=False, timeout=60)
 
 
 @pytest.mark.parametrize(
@@ -42,9 +40,7 @@ def call(env: dict, *arguments: str) -> subprocess.CompletedProcess:
         ({}, ["/usr/bin/mpirun"], "h", f"mpirun-{os.getpid()}"),
     ],
 )
-def test_the_job_is_named_by_whoever_runs_the_cluster(
-    env: dict, command: list, hostname: str, name: str
-) -> None:
+def test_the_job_is_named_by_whoever_runs_the_cluster(env: dict, command: list, hostname: str, name: str) -> None:
     assert job_name(env, command, hostname) == name
 
 
@@ -120,22 +116,16 @@ def test_help_has_an_example(clean_env: dict, name: str) -> None:
 def test_the_users_own_sitecustomize_still_runs(clean_env: dict, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("print('theirs')\n")
     env = clean_env | {"PYTHONPATH": f"{tmp_path}:{clean_env['PYTHONPATH']}"}
-    done = call(
-        env, "run", "--", sys.executable, "-c", "import sys; print('nccl_shim.torch_hook' in sys.modules)"
-    )
+    done = call(env, "run", "--", sys.executable, "-c", "import sys; print('nccl_shim.torch_hook' in sys.modules)")
     assert (done.returncode, done.stdout, done.stderr) == (0, "theirs\ntheirs\nFalse\n", "")
 
 
 def test_a_job_in_another_environment_finds_the_package(clean_env: dict) -> None:
     # -P and no PYTHONPATH but ours: as in a virtual environment without Paceline.
-    added = json.loads(
-        call(clean_env | {"PYTHONPATH": clean_env["PYTHONPATH"]}, "run", "--json", "--", "t").stdout
-    )
+    added = json.loads(call(clean_env | {"PYTHONPATH": clean_env["PYTHONPATH"]}, "run", "--json", "--", "t").stdout)
     env = clean_env | added["environment"] | {"PYTHONPATH": str(INJECT)}
     show = "import nccl_shim, sys; print(nccl_shim.__file__, 'AfterImport' in repr(sys.meta_path))"
-    done = subprocess.run(
-        [sys.executable, "-c", show], env=env, cwd="/", capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", show], env=env, cwd="/", capture_output=True, text=True, check=True)
     assert done.stdout.split() == [str(INJECT.parent / "__init__.py"), "True"]
 
 

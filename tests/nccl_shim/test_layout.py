@@ -38,8 +38,7 @@ def probed(tmp_path_factory: pytest.TempPathFactory) -> dict:
         lines.append(f'P("{name}", sizeof(struct {name}), 0ul);')
         for field, *_ in mirror._fields_:
             lines.append(
-                f'P("{name}.{field}", offsetof(struct {name}, {field}), '
-                f"sizeof(((struct {name} *)0)->{field}));"
+                f'P("{name}.{field}", offsetof(struct {name}, {field}), sizeof(((struct {name} *)0)->{field}));'
             )
     lines += [f'P("{name}", (unsigned long){name}, 0ul);' for name in ENUMS]
     source = f"""

@@ -6,9 +6,7 @@ from nccl_shim.snapshot import IterationMark
 MS = 1_000_000
 
 
-def marks(
-    sizes: list[int], durations_ms: list[int] | None = None, tx_ratio: float = 1.0
-) -> list[IterationMark]:
+def marks(sizes: list[int], durations_ms: list[int] | None = None, tx_ratio: float = 1.0) -> list[IterationMark]:
     total, now_ns, made = 0, 0, []
     for index, size in enumerate(sizes):
         duration_ns = (durations_ms[index] if durations_ms else 50) * MS

@@ -53,9 +53,7 @@ def compile_driver(place: Path, flags: list[str]) -> Path:
 
 
 def replay(command: list[str], env: dict[str, str], *scenario: str) -> str:
-    done = subprocess.run(
-        [*command, *scenario], env=env, capture_output=True, text=True, check=False, timeout=120
-    )
+    done = subprocess.run([*command, *scenario], env=env, capture_output=True, text=True, check=False, timeout=120)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     return done.stdout
 
@@ -102,15 +100,11 @@ def test_a_foreign_context_is_never_touched(sanitized: list[str], clean_env: dic
     assert total(snapshot, Kind.PROXY, "tx_bytes") == 0
 
 
-def test_eight_threads_and_more_peers_than_slots(
-    sanitized: list[str], clean_env: dict, shm_dir: Path
-) -> None:
+def test_eight_threads_and_more_peers_than_slots(sanitized: list[str], clean_env: dict, shm_dir: Path) -> None:
     replay(sanitized, clean_env, "threads")
     snapshot = snapshot_in(shm_dir)
     assert total(snapshot, Kind.COLLECTIVE, "enqueued_bytes") == 8 * 5000 * 400
-    assert (
-        total(snapshot, Kind.PROXY, "tx_bytes") == total(snapshot, Kind.PROXY, "rx_bytes") == 8 * 5000 * 400
-    )
+    assert total(snapshot, Kind.PROXY, "tx_bytes") == total(snapshot, Kind.PROXY, "rx_bytes") == 8 * 5000 * 400
     assert total(snapshot, Kind.SEND, "enqueued_bytes") == 8 * 5000 * 4
     assert len([flow for flow in snapshot.flows if flow.kind is Kind.PROXY]) == 100, "one record per peer"
 
@@ -131,18 +125,14 @@ def test_reinit_and_late_events(sanitized: list[str], clean_env: dict, shm_dir: 
 
 
 def test_communicators_without_end_are_survived(sanitized: list[str], clean_env: dict, shm_dir: Path) -> None:
-    done = subprocess.run(
-        [*sanitized, "reinit", "2000"], env=clean_env, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([*sanitized, "reinit", "2000"], env=clean_env, capture_output=True, text=True, check=False)
     assert done.returncode == 0
     assert done.stderr.count("\n") == 1 and "512 communicators" in done.stderr
 
 
 def test_a_missing_directory_costs_one_line(sanitized: list[str], clean_env: dict, shm_dir: Path) -> None:
     env = clean_env | {"PACELINE_SHM_DIR": "/nonexistent/deep"}
-    done = subprocess.run(
-        [*sanitized, "threads"], env=env, capture_output=True, text=True, check=False, timeout=60
-    )
+    done = subprocess.run([*sanitized, "threads"], env=env, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0
     assert done.stderr.count("\n") == 1 and "training goes on unobserved" in done.stderr
 
@@ -232,9 +222,7 @@ def test_cost_per_event(plain: list[str], clean_env: dict) -> None:
 
 
 def test_only_what_is_meant_is_exported(library_path: Path) -> None:
-    symbols = subprocess.run(
-        ["nm", "-D", "--defined-only", library_path], check=True, capture_output=True, text=True
-    )
+    symbols = subprocess.run(["nm", "-D", "--defined-only", library_path], check=True, capture_output=True, text=True)
     names = {line.split()[-1] for line in symbols.stdout.splitlines()}
     assert names & {"ncclProfiler_v4", "ncclProfiler_v5"} == {"ncclProfiler_v4", "ncclProfiler_v5"}
     assert all(name.startswith(("pls_", "ncclProfiler_v")) for name in names)

@@ -162,9 +162,7 @@ def test_in_another_pid_namespace_the_lock_tells_life(shm_dir: Path) -> None:
 
 def test_a_container_is_seen_and_named_from_outside(clean_env: dict, shm_dir: Path) -> None:
     command = ["unshare", "-Urpf", "--mount-proc", sys.executable, "-c", COUNT_AND_WAIT]
-    if subprocess.run(
-        ["unshare", "-Urpf", "--mount-proc", "true"], capture_output=True, check=False
-    ).returncode:
+    if subprocess.run(["unshare", "-Urpf", "--mount-proc", "true"], capture_output=True, check=False).returncode:
         pytest.skip("no pid namespaces here")
     child = subprocess.Popen(command, env=clean_env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     with child, Reader(shm_dir) as reader:

@@ -89,9 +89,7 @@ def test_torchrun_and_a_python_without_the_c_library(library_path: Path, tmp_pat
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--rdzv-id=night-run"]
     torchrun += [f"--master-port={free_port()}", str(SCRIPTS / "fsdp_train.py")]
     launch = [sys.executable, "-m", "nccl_shim", "run", "--"]
-    done = subprocess.run(
-        [*launch, *torchrun], env=env, capture_output=True, text=True, check=False, timeout=120
-    )
+    done = subprocess.run([*launch, *torchrun], env=env, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("pure Python") == 2, "one line a rank, none from torchrun itself"
     with Reader(tmp_path) as reader:

@@ -77,9 +77,7 @@ def test_when_records_run_out_bytes_are_still_counted(new_writer, shm_dir: Path)
     writer = new_writer(Identity("j", shm_dir))
     for peer in range(layout.RECORD_COUNT + 10):
         writer.enqueue(writer.find(Kind.PUSH, Source.PS, 0, 0, 2, peer), 1, 1)
-    assert writer.find(Kind.PULL, Source.PS, 0, 0, 2, 5) is None, (
-        "inbound bytes must not enter the outbound sum"
-    )
+    assert writer.find(Kind.PULL, Source.PS, 0, 0, 2, 5) is None, "inbound bytes must not enter the outbound sum"
     snapshot = read_one(shm_dir).snapshot
     assert snapshot.enqueued_bytes == layout.RECORD_COUNT + 10
     assert snapshot.dropped_records == 12
@@ -113,9 +111,7 @@ def test_files_are_private_and_named_by_process(new_writer, shm_dir: Path) -> No
     for file in files:
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         assert file.name.startswith(f"{os.getpid()}-")
-        assert file.stat().st_blocks * 512 >= layout.FILE_BYTES, (
-            "blocks are reserved: no SIGBUS on a full disk later"
-        )
+        assert file.stat().st_blocks * 512 >= layout.FILE_BYTES, "blocks are reserved: no SIGBUS on a full disk later"
 
 
 def test_a_missing_directory_is_made_for_everyone(new_writer, shm_dir: Path) -> None:
@@ -197,11 +193,7 @@ def test_trouble_is_one_line_and_no_harm(clean_env: dict, shm_dir: Path, library
 
 
 def test_a_forked_child_gets_its_own_file(clean_env: dict, shm_dir: Path) -> None:
-    fork = (
-        COUNT
-        + "import os\nif os.fork() == 0:\n"
-        + "".join(f"    {line}\n" for line in COUNT.strip().splitlines())
-    )
+    fork = COUNT + "import os\nif os.fork() == 0:\n" + "".join(f"    {line}\n" for line in COUNT.strip().splitlines())
     fork += "else: os.wait()\n"
     subprocess.run([sys.executable, "-c", fork], env=clean_env, check=True, capture_output=True, timeout=30)
     with Reader(shm_dir) as reader:

@@ -20,7 +20,9 @@ def test_parts_and_back(text: str, parts: tuple[str, int]) -> None:
     assert str(HostPort(*parts)) == text
 
 
-@pytest.mark.parametrize("text", ["", "h0", ":80", "h0:", "h0:65536", "::1:80", "h0:80 ", "h0:８０", "a,b:80", "http://h0:80"])
+@pytest.mark.parametrize(
+    "text", ["", "h0", ":80", "h0:", "h0:65536", "::1:80", "h0:80 ", "h0:８０", "a,b:80", "http://h0:80"]
+)
 def test_what_is_no_address(text: str) -> None:
     with pytest.raises(ValueError, match="expected HOST:PORT"):
         host_port(text)

@@ -39,9 +39,7 @@ def finished(scenario: Scenario, policy: str, **options: object) -> Simulation:
 def test_the_same_seed_gives_the_same_run(number: int, policy: str, kind: str) -> None:
     scenario = random_mix(number, 1, kind, duration_s=3.0)
     one, two = (finished(scenario, policy) for _ in range(2))
-    assert [job.iteration_ends_ns for job in one.jobs.values()] == [
-        job.iteration_ends_ns for job in two.jobs.values()
-    ]
+    assert [job.iteration_ends_ns for job in one.jobs.values()] == [job.iteration_ends_ns for job in two.jobs.values()]
     assert one.now_ns == two.now_ns
 
 
@@ -57,9 +55,7 @@ def test_watching_changes_nothing() -> None:
     scenario = random_mix(2, 1, duration_s=5.0)
     entries: list[object] = []
     recording = Recording()
-    seen = finished(
-        scenario, "paceline", recording=recording, journal=lambda *entry: entries.append(entry)
-    )
+    seen = finished(scenario, "paceline", recording=recording, journal=lambda *entry: entries.append(entry))
     alone = finished(scenario, "paceline")
     assert [job.iteration_ends_ns for job in seen.jobs.values()] == [
         job.iteration_ends_ns for job in alone.jobs.values()
@@ -195,9 +191,7 @@ def test_ten_times_longer_leaves_nothing_more(policy: str) -> None:
         tables = [switch.table for switch in simulation.switches.values()]
         arenas = [switch.arena for switch in simulation.switches.values() if switch.arena is not None]
         held.append(
-            entries([*agents, *tables, *arenas, simulation.network])
-            + len(simulation._heap)
-            + len(simulation._armed)
+            entries([*agents, *tables, *arenas, simulation.network]) + len(simulation._heap) + len(simulation._armed)
         )
     assert held[1] <= 2 * held[0]  # at its end a run may have more or fewer flows under way
 

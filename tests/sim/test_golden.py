@@ -35,10 +35,7 @@ def summary(name: str, policy: str) -> dict[str, object]:
     result = run(scenario, policy, alone_s=alone_s)
     return {
         "mean_slowdown": round(result.mean_slowdown, 4),
-        "jobs": {
-            job.name: {"iterations": job.iterations, "slowdown": round(job.slowdown, 4)}
-            for job in result.jobs
-        },
+        "jobs": {job.name: {"iterations": job.iterations, "slowdown": round(job.slowdown, 4)} for job in result.jobs},
     }
 
 

@@ -97,7 +97,7 @@ def test_impossible_jobs_are_refused_and_the_rest_goes_on() -> None:
     assert run.refused == [
         Refused("huge", "it asks for 7 GPUs of 6"),
         Refused("none", "it has 0 iterations"),
-        Refused("odd", "Table I of Dally has no model \"nobody's\""),
+        Refused("odd", 'Table I of Dally has no model "nobody\'s"'),
     ]
     assert [name for name, one in run.runs.items() if one.end_s < inf] == ["fine"]
 

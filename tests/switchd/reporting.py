@@ -1,6 +1,6 @@
 """Hosts that report every slot, as hostd does, and note what comes of it; also as a process of their own:
 
-    python -m tests.switchd.reporting ADDRESS SLOT_MS FLOW…        each flow is reported by its source, until killed
+python -m tests.switchd.reporting ADDRESS SLOT_MS FLOW…        each flow is reported by its source, until killed
 """
 
 import asyncio

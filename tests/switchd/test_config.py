@@ -113,7 +113,7 @@ def test_an_operator_may_insist_on_plaintext() -> None:
 
 
 def test_files_that_are_none(tmp_path: Path, capsys) -> None:
-    (tmp_path / "latin1.toml").write_bytes(b"name = \"\xe9\"")
+    (tmp_path / "latin1.toml").write_bytes(b'name = "\xe9"')
     for name in ("missing.toml", "latin1.toml"):
         assert main(["--config", str(tmp_path / name)]) == 2
         assert capsys.readouterr().err.count("\n") == 1

@@ -48,9 +48,7 @@ class Model(nn.Module):
             loss = checkpoint(lambda y: self.b(self.a(y)), x, use_reentrant=True).sum()
         else:
             loss = self.b(self.a(x)).sum()
-        return {"dict": {"loss": [loss]}, "object": Output("t", loss), "fails": Fails.apply(loss)}.get(
-            self.style, loss
-        )
+        return {"dict": {"loss": [loss]}, "object": Output("t", loss), "fails": Fails.apply(loss)}.get(self.style, loss)
 
 
 class Fails(torch.autograd.Function):
