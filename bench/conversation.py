@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import grpc
 
+from bench.failure import Failure
 from bench.load_hosts import LoadHost
 from bench.raw_stream import RawStream, StreamEnded
 from flowcore.slots import SlotClock
@@ -26,7 +27,7 @@ class Tally:
     answered: int = 0
 
 
-class StreamLost(Exception):
+class StreamLost(Failure):
     """A switch hung up on a host; str() is the line people get."""
 
 

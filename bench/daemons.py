@@ -15,6 +15,7 @@ from typing import Any, Self
 
 import psutil
 
+from bench.failure import Failure
 from bench.testbed.network import Testbed
 from bench.testbed.toml_text import topology_text
 from flowcore.scenario import SlotsSpec
@@ -29,7 +30,7 @@ STOP_S = 10.0
 NICE = 10
 
 
-class DaemonFailed(Exception):
+class DaemonFailed(Failure):
     """It did not come up; str() has the last line of its log."""
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from bench.failure import Failure
 from bench.testbed.network import Testbed
 from flowcore.policy import POLICIES
 from flowcore.scenario import Scenario
@@ -19,7 +20,7 @@ WATCHING = ("observe", "advise")  # the daemons in a mode that sets nothing: wha
 ALONE_CONTROL = "cubic"  # under which a job alone is measured, for all to be compared with
 
 
-class ControlError(Exception):
+class ControlError(Failure):
     """The control cannot be used here; str() says why in one line."""
 
 

@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from bench.failure import Failure
 from bench.jobs_launch import Part
 from bench.jobs_nursery import Nursery
 from bench.testbed.network import Testbed
@@ -21,7 +22,7 @@ _POLL_S = 0.2
 _LEAD_S = 0.05  # from the word to the start, so that everyone has heard it
 
 
-class RunFailed(Exception):
+class RunFailed(Failure):
     """A process of the run failed; str() says which and how in one line."""
 
 

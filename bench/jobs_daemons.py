@@ -9,8 +9,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from bench.daemons import DaemonFailed, DaemonProcess, hostd, switchd
-from bench.jobs_control import ControlError, DaemonCpu
+from bench.daemons import DaemonProcess, hostd, switchd
+from bench.jobs_control import DaemonCpu
 from bench.testbed.network import Testbed
 from flowcore.scenario import Scenario
 
@@ -31,11 +31,8 @@ class DaemonControl:
                 for switch in reversed(topology.switches)
             ]
             hosts = [stack.enter_context(self._hostd(testbed, scenario, host, directory)) for host in topology.hosts]
-            try:
-                for host in hosts:
-                    host.await_hostd(connected=True)
-            except DaemonFailed as error:
-                raise ControlError(str(error)) from None
+            for host in hosts:
+                host.await_hostd(connected=True)
             yield Daemons(hosts, switches)
 
     def _hostd(self, testbed: Testbed, scenario: Scenario, host: str, directory: Path) -> DaemonProcess:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.failure import Failure
 from bench.testbed.addresses import Addresses
 from bench.testbed.network import DATA_IFNAME
 from bench.workload.assignment import FIRST_PORT, PORTS_PER_JOB, Assignment
@@ -20,7 +21,7 @@ _RENDEZVOUS_PORT = 9  # the last of a job's ports
 _FOREIGN = ("PACELINE_", "NCCL_", "SLURM_", "OMPI_", "PMI_", "TORCHELASTIC_", "RANK", "WORLD_SIZE", "LOCAL_RANK")
 
 
-class WorkloadError(Exception):
+class WorkloadError(Failure):
     """The workload does not fit the scenario; str() says why in one line."""
 
 

@@ -19,6 +19,7 @@ import traceback
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
+from bench.failure import Failure
 from bench.owned import die_with, owned_popen
 from bench.testbed.namespace import CLONE_NEWNET, Namespace
 
@@ -26,7 +27,7 @@ _MESSAGE_BYTES = 1 << 17
 _READY = b"ready"
 
 
-class NurseryError(Exception):
+class NurseryError(Failure):
     """What a workload needs cannot be imported; str() is one line."""
 
 

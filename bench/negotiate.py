@@ -27,6 +27,7 @@ import uvloop
 
 from bench.conversation import Conversation, Tally, until
 from bench.echo import measure_echo, running_echo
+from bench.failure import Failure
 from bench.load_hosts import load_hosts
 from bench.stalls import Stalls, watching_stalls
 from bench.switch_processes import loopback_addresses, running_switches
@@ -131,9 +132,12 @@ async def _drive(
     conversations = [Conversation(host, slots, clock, tally, together=setup.together) for host in hosts]
     tasks: list[asyncio.Task[None]] = []
     try:
-        async with asyncio.timeout(START_TIMEOUT_S):
-            homes = [addresses[topology.switch_of[host.name]] for host in hosts]
-            await asyncio.gather(*map(Conversation.open, conversations, homes))
+        homes = [addresses[topology.switch_of[host.name]] for host in hosts]
+        try:
+            async with asyncio.timeout(START_TIMEOUT_S):
+                await asyncio.gather(*map(Conversation.open, conversations, homes))
+        except TimeoutError:
+            raise Failure(f"the switches did not take all hosts in within {START_TIMEOUT_S:g} s") from None
         begin = slots.index(clock.own_ns()) + 2
         tasks = [asyncio.create_task(one.run(begin, begin + WARM_UP_SLOTS, setup.slots)) for one in conversations]
         await until(slots.start_ns(begin + WARM_UP_SLOTS), clock)

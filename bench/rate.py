@@ -27,6 +27,7 @@ from statistics import median
 from typing import NamedTuple
 
 from bench import rate_peer
+from bench.failure import Failure
 from bench.testbed.namespace import Namespace, connect
 from flowcore.patterns import FlowId, Role
 from flowcore.units import NS_PER_MS, NS_PER_S, transfer_bytes
@@ -88,7 +89,7 @@ def measure_rate(
     walked = [(step, curve) for own, curve in zip(steps, curves, strict=True) for step in own]
     judged = [(step, curve) for step, curve in walked if abs(step.end_ns - step.start_ns - SLOT_NS) < LATE_NS]
     if not judged:
-        raise RuntimeError("this machine is too busy: no change came in time")
+        raise Failure("this machine is too busy: no change came in time")
     errors = [error(step, curve) for step, curve in judged]
     settled = [settle_ms(step, curve) for step, curve in judged]
     return {
@@ -161,7 +162,7 @@ def _climb(backend: Backend, pid: int, flows: int, rounds: int) -> list[list[Ste
         rates = [STAIRCASE_BPS[(slot + first) % len(STAIRCASE_BPS)] * height for first in range(flows)]
         limits = [Limit(flow, rate, rate) for flow, rate in zip(names, rates, strict=True)]
         if troubles := backend.apply(limits):
-            raise RuntimeError(f"{backend.name}: {troubles[0].reason}")
+            raise Failure(f"{backend.name}: {troubles[0].reason}")
         # In force when the call returns; what it takes is the daemon's time, not the kernel's error.
         before_ns, changed_ns = changed_ns, time.time_ns()
         if slot > len(STAIRCASE_BPS):  # a round to warm up
@@ -176,13 +177,13 @@ def _attach(backend: Backend, pid: int, flows: int) -> list[FlowId]:
     deadline_ns = time.monotonic_ns() + 5 * NS_PER_S
     while len(process.sockets) < flows:
         if time.monotonic_ns() > deadline_ns:
-            raise RuntimeError(f"only {len(process.sockets)} of {flows} connections carry data")
+            raise Failure(f"only {len(process.sockets)} of {flows} connections carry data")
         process.look()
         time.sleep(0.01)
     names = [FlowId(f"job{index}", "sender", "receiver", Role.RING) for index in range(flows)]
     for name, one in zip(names, sorted(process.sockets, key=lambda one: one.fd), strict=True):
         if troubles := backend.attach(name, [one]):
-            raise RuntimeError(f"{backend.name}: {troubles[0].reason}")
+            raise Failure(f"{backend.name}: {troubles[0].reason}")
     return names
 
 

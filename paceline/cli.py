@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from io import TextIOWrapper
 from typing import NoReturn
 
+from bench.failure import Failure
 from flowcore.fields import printable
 from flowcore.scenario import ScenarioError
 from nccl_shim import commands as shim_commands
@@ -48,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return READER_GONE
     except KeyboardInterrupt:
         return INTERRUPTED
-    except (CommandError, ScenarioError) as error:
+    except (CommandError, ScenarioError, Failure) as error:
         return _refuse(str(error))
     except OSError as error:
         return _refuse(f"{error.filename}: {error.strerror}" if error.filename else str(error))

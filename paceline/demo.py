@@ -1,6 +1,7 @@
 """`paceline demo`: two jobs on one link, under TCP and under Paceline, for real, and a picture of the difference."""
 
 import argparse
+import sys
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -64,39 +65,35 @@ def run_demo(args: argparse.Namespace) -> int:
 
 
 def real(scenario: Any, figure: Path, torch: bool) -> list[dict[str, Any]]:
-    from bench.jobs_control import ControlError, control_named
-    from bench.jobs_crew import RunFailed
-    from bench.jobs_launch import WorkloadError, module_for
+    from bench.jobs_control import TCP, control_named
+    from bench.jobs_launch import module_for
     from bench.jobs_measure import measure, plan
-    from bench.jobs_nursery import NurseryError
     from bench.jobs_report import document
     from bench.jobs_run import Conditions
     from bench.link_picture import Pictured
+    from bench.testbed.network import has_congestion_control
     from bench.testbed.rootless import ensure_networks
     from paceline.console import progress_bar
     from sim.figure import Panel, draw_panels
 
     workload = "ddp" if torch else "synthetic"
-    try:
-        for job in scenario.jobs:
-            module_for(job, workload)
-    except WorkloadError as error:
-        raise CommandError(str(error)) from None
+    for job in scenario.jobs:
+        module_for(job, workload)
     ensure_networks()
-    pictured = [Pictured(control_named(name), CAMERA) for name in CONTROLS]
+    missing = [name for name in CONTROLS if name in TCP and not has_congestion_control(name)]
+    for name in missing:
+        print(f"without {name}: this kernel has not loaded it (sudo modprobe tcp_{name})", file=sys.stderr)
+    pictured = [Pictured(control_named(name), CAMERA) for name in CONTROLS if name not in missing]
     with progress_bar() as bar:
         total_s = sum(planned.estimate_s for planned in plan(scenario, pictured, 1))
         task = bar.add_task("starting", total=total_s)
-        try:
-            measured = measure(
-                scenario,
-                pictured,
-                1,
-                Conditions(workload, scenario.seed),
-                lambda doing, done_s: bar.update(task, description=doing, completed=done_s),
-            )
-        except (RunFailed, NurseryError, ControlError) as error:
-            raise CommandError(str(error)) from None
+        measured = measure(
+            scenario,
+            pictured,
+            1,
+            Conditions(workload, scenario.seed),
+            lambda doing, done_s: bar.update(task, description=doing, completed=done_s),
+        )
     rows = [
         {
             "control": control["control"],

@@ -34,8 +34,6 @@ def add_parsers(commands: Any) -> None:
 def run_hostd(args: argparse.Namespace) -> int:
     from bench.hostd_cost import Setup, measure
     from bench.hostd_soak import soak
-    from bench.jobs_control import ControlError
-    from bench.jobs_crew import RunFailed
     from bench.testbed.rootless import ensure_networks
     from paceline.console import print_json, print_table, progress_bar
     from paceline.provenance import provenance
@@ -50,10 +48,7 @@ def run_hostd(args: argparse.Namespace) -> int:
         def progress(done_s: float, all_s: float) -> None:
             shown.update(task, completed=done_s, total=all_s)
 
-        try:
-            found = soak(60 * args.soak, progress) if args.soak else measure(setup, progress)
-        except (RunFailed, ControlError) as error:
-            raise CommandError(str(error)) from None
+        found = soak(60 * args.soak, progress) if args.soak else measure(setup, progress)
     if args.json:
         print_json(found | provenance())
         return 0

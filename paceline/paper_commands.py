@@ -110,16 +110,13 @@ def run_paper(args: argparse.Namespace) -> int:
 
 def _controls(text: str | None) -> tuple[str, ...]:
     from bench.experiments.shape import COMPARED, CONTROLS
-    from bench.jobs_control import ControlError, control_named
+    from bench.jobs_control import control_named
 
     if text is None:
         return CONTROLS
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
-    try:
-        for name in names:
-            control_named(name)
-    except ControlError as error:
-        raise CommandError(f"--control: {error}") from None
+    for name in names:
+        control_named(name)
     if missing := [name for name in COMPARED if name not in names]:
         raise CommandError(f"--control: without {', '.join(missing)} the experiments compare nothing; add it")
     return names
@@ -142,9 +139,7 @@ def _measure(
 ) -> dict[str, Any]:
     from bench.experiments.notebook import Notebook
     from bench.experiments.shape import Options
-    from bench.jobs_control import ControlError
-    from bench.jobs_crew import RunFailed
-    from bench.jobs_nursery import NurseryError
+    from bench.failure import Failure
     from paceline.console import progress_bar
     from paceline.provenance import provenance
 
@@ -162,7 +157,7 @@ def _measure(
 
         try:
             result = experiment.run(Options(args.quick, repeats, args.seed, controls, notebook, progress))
-        except (RunFailed, NurseryError, ControlError) as error:
+        except Failure as error:
             raise CommandError(f"{experiment.name}: {error}") from None
     document = {
         "experiment": experiment.name,

@@ -5,7 +5,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from paceline.arguments import CommandError, add_json, integer, number, seed
+from paceline.arguments import add_json, integer, number, seed
 
 DEFAULT_CONTROLS = "reno,cubic,bbr"
 WORKLOADS = ("auto", "synthetic", "ddp", "ps")
@@ -66,11 +66,9 @@ def _add_clean(commands: Any) -> None:
 
 
 def run_jobs(args: argparse.Namespace) -> int:
-    from bench.jobs_control import ControlError, control_named
-    from bench.jobs_crew import RunFailed
-    from bench.jobs_launch import WorkloadError, module_for
+    from bench.jobs_control import control_named
+    from bench.jobs_launch import module_for
     from bench.jobs_measure import measure, plan
-    from bench.jobs_nursery import NurseryError
     from bench.jobs_report import CONTROL_COLUMNS, JOB_COLUMNS, control_rows, document, job_rows
     from bench.jobs_run import Conditions
     from bench.testbed.impair import Impairment
@@ -80,12 +78,9 @@ def run_jobs(args: argparse.Namespace) -> int:
     from sim.scenario_file import read_scenario
 
     scenario = read_scenario(args.file)
-    try:
-        controls = [control_named(name.strip()) for name in dict.fromkeys(args.control.split(","))]
-        for job in scenario.jobs:
-            module_for(job, args.workload)
-    except (ControlError, WorkloadError) as error:
-        raise CommandError(str(error)) from None
+    controls = [control_named(name.strip()) for name in dict.fromkeys(args.control.split(","))]
+    for job in scenario.jobs:
+        module_for(job, args.workload)
     ensure_networks()
     conditions = Conditions(
         workload=args.workload,
@@ -101,10 +96,7 @@ def run_jobs(args: argparse.Namespace) -> int:
         def progress(doing: str, done_s: float) -> None:
             bar.update(task, description=doing, completed=done_s)
 
-        try:
-            measured = measure(scenario, controls, args.repeat, conditions, progress)
-        except (RunFailed, NurseryError) as error:
-            raise CommandError(str(error)) from None
+        measured = measure(scenario, controls, args.repeat, conditions, progress)
     wall_s = perf_counter() - started_s
     if args.json:
         print_json(document(measured, wall_s) | provenance())

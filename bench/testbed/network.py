@@ -7,10 +7,14 @@ Which congestion control a job's connections use is an attribute of the host's r
 job's consent nor a setting of the machine. It holds for accepted connections, too.
 """
 
+import socket
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
+from pyroute2 import NetlinkError
+
+from bench.failure import Failure
 from bench.testbed.addresses import DATA, Addresses
 from bench.testbed.impair import UNIMPAIRED, Impairment, impair_arrivals
 from bench.testbed.namespace import Namespace, connect
@@ -49,6 +53,20 @@ class Testbed:
         self.addresses = Addresses(topology)
         self._counters: dict[str, tuple[str, int, str]] = {}  # link -> node, interface number, which counter
         self._single_packets, self._bundle_bytes = impairment.any or impairment.single_packets, bundle_bytes
+        if not has_congestion_control(congestion_control):
+            raise Failure(f"this kernel has no {congestion_control} (sudo modprobe tcp_{congestion_control})")
+        try:
+            self._build(topology, congestion_control, paths or {}, impairment)
+        except NetlinkError as error:
+            raise Failure(f"the kernel refuses to make the network: {error.args[-1]}") from error
+
+    def _build(
+        self,
+        topology: Topology,
+        congestion_control: str,
+        paths: Mapping[Pair, tuple[str, ...]],
+        impairment: Impairment,
+    ) -> None:
         with ExitStack() as undo:
             self.nodes = {node: undo.enter_context(Namespace(node)) for node in (*topology.hosts, *topology.switches)}
             self._settings(topology.hosts, _HOST_SETTINGS | (_ECN_SETTINGS if impairment.marks else {}))
@@ -57,7 +75,7 @@ class Testbed:
             for host in topology.hosts:
                 self._host_route(host, congestion_control)
                 impair_arrivals(self.nodes[host], self.nodes[host].index_of(DATA_IFNAME), impairment)
-            for switch, routes in switch_routes(topology, paths or {}).items():
+            for switch, routes in switch_routes(topology, paths).items():
                 self._switch_routes(switch, routes)
             self._control_network(undo)
             self._undo = undo.pop_all()
@@ -145,3 +163,15 @@ class Testbed:
         for node, address in self.addresses.control.items():
             _, port = connect(self.nodes[node], CONTROL_IFNAME, middle, node, (address, None))
             middle.netlink.link("set", index=port, master=bridge)
+
+
+def has_congestion_control(name: str) -> bool:
+    """Asking loads its module, where we may."""
+    with socket.socket() as one:
+        try:
+            one.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
+        except FileNotFoundError:
+            return False
+        except PermissionError:  # there, and not for everybody
+            return True
+    return True

@@ -7,13 +7,17 @@ user namespace, maps our user to root there, and execs the original command line
 
 import ctypes
 import os
+import socket
+import struct
 import sys
+from fcntl import ioctl
 from pathlib import Path
 
 CLONE_NEWUSER = 0x1000_0000
 CLONE_NEWNET = 0x4000_0000
 CAP_NET_ADMIN = 12
 CAP_SYS_ADMIN = 21
+_SIOCSIFFLAGS, _IFF_UP = 0x8914, 1
 _REQUIRED = 1 << CAP_NET_ADMIN | 1 << CAP_SYS_ADMIN
 
 
@@ -37,17 +41,25 @@ def enter_user_namespace() -> None:
     # A network of its own as well: to step out of a namespace one must be root over the one to return to.
     if libc.unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0:
         number = ctypes.get_errno()
-        raise OSError(number, f"no root, and no user namespace either: {os.strerror(number)}")
+        raise OSError(number, os.strerror(number))
     own = Path("/proc/self")
     (own / "setgroups").write_text("deny")  # the kernel's condition for mapping one's group without privilege
     (own / "gid_map").write_text(f"0 {group} 1")
     (own / "uid_map").write_text(f"0 {user} 1")
+    _loopback_up()
+
+
+def _loopback_up() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        ioctl(any_socket, _SIOCSIFFLAGS, struct.pack("16sh22x", b"lo", _IFF_UP))
 
 
 if __name__ == "__main__":
     try:
         enter_user_namespace()
     except OSError as error:
-        print(f"paceline: {error.strerror or error}; `paceline demo --simulate` needs neither", file=sys.stderr)
+        why = f"no root, and no user namespace either ({error.strerror or error})"
+        hint = "run it as root, or allow them (Ubuntu: sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0)"
+        print(f"paceline: {why}: {hint}; `paceline demo --simulate` needs neither", file=sys.stderr)
         sys.exit(2)
     os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
