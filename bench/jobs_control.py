@@ -26,15 +26,21 @@ class ControlError(Failure):
 
 @dataclass(frozen=True, slots=True)
 class DaemonCpu:
-    """Of one core, summed over all daemons of the kind."""
+    """Of one core, mean over the daemons of the kind."""
 
     host_percent: float = 0.0
     switch_percent: float = 0.0
 
 
 class Running(Protocol):
+    def begin(self) -> None:
+        """The jobs begin now: what is counted is counted from here."""
+
     def cpu(self) -> DaemonCpu:
-        """What the control's processes have taken since it started."""
+        """What the control's processes have taken since."""
+
+    def fail_opens(self) -> int:
+        """How often one of them gave up control since; raises Failure where one has ended."""
 
 
 class Control(Protocol):
@@ -46,8 +52,14 @@ class Control(Protocol):
 
 
 class NoDaemons:
+    def begin(self) -> None:
+        pass
+
     def cpu(self) -> DaemonCpu:
         return DaemonCpu()
+
+    def fail_opens(self) -> int:
+        return 0
 
 
 class TcpControl:

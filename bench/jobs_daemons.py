@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from bench.daemons import DaemonProcess, hostd, switchd
+from bench.daemons import DaemonFailed, DaemonProcess, hostd, switchd
 from bench.jobs_control import DaemonCpu
 from bench.testbed.network import Testbed
 from flowcore.scenario import Scenario
@@ -46,6 +46,9 @@ class DaemonControl:
 class Daemons:
     def __init__(self, hosts: Sequence[DaemonProcess], switches: Sequence[DaemonProcess]) -> None:
         self.hosts, self.switches = hosts, switches
+        self.begin()
+
+    def begin(self) -> None:
         self._began_s = time.monotonic()
         self._before = self._spent_s()
 
@@ -54,6 +57,13 @@ class Daemons:
         wall_s = max(1e-3, time.monotonic() - self._began_s)
         hosts_s, switches_s = (now - then for now, then in zip(self._spent_s(), self._before, strict=True))
         return DaemonCpu(100 * hosts_s / wall_s / len(self.hosts), 100 * switches_s / wall_s / len(self.switches))
+
+    def fail_opens(self) -> int:
+        for daemon in (*self.hosts, *self.switches):
+            if daemon.process.poll() is not None:
+                said = daemon.log().splitlines() or ["nothing logged"]
+                raise DaemonFailed(f"{daemon.program} on {daemon.node} ended during the run: {said[-1]}")
+        return sum(status["fail_opens"] for status in self.statuses())
 
     def statuses(self) -> list[dict[str, Any]]:
         return [host.status() for host in self.hosts]

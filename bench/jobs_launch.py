@@ -15,6 +15,7 @@ from nccl_shim.launcher import observed_environment
 
 WORKLOADS = ("auto", "synthetic", "ddp", "ps")
 CROSS_TRAFFIC = "bench.workload.cross_traffic"
+DDP = "bench.workload.ddp"
 _ROOT = Path(__file__).parents[1]
 _RENDEZVOUS_PORT = 9  # the last of a job's ports
 # Variables of whoever started us that would give a job another identity or another plugin.
@@ -82,7 +83,7 @@ def _job_parts(
         own = Assignment(job, number, seed, host, serves, data, control)
         role = "server" if serves else "worker"
         env = _environment() | {
-            "RANK": str(own.rank),
+            "RANK": str(_rank(own, module)),
             "WORLD_SIZE": str(own.world_size),
             "MASTER_ADDR": control[first],  # the store is no part of the training: off the emulated links
             "MASTER_PORT": str(own.port + _RENDEZVOUS_PORT),
@@ -93,6 +94,11 @@ def _job_parts(
         env |= observed_environment(env, (module,), host, job.name, job.pattern.value, role, directory / host)
         name = f"{job.name} {role} on {host}"
         yield Part(name, job.name, host, not serves, job.start_s, module, (own.to_json(),), env)
+
+
+def _rank(own: Assignment, module: str) -> int:
+    """Ours sends to the next worker, gloo's ring to the rank before: so it counts them backwards."""
+    return -own.rank % own.world_size if module == DDP else own.rank
 
 
 def _cross_parts(bursts: CrossTraffic, number: int, seed: int, address: str, port: str) -> Iterator[Part]:

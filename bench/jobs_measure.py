@@ -1,7 +1,7 @@
 """Several controls on one scenario, repeatedly, with each job alone for comparison.
 
 The machine drifts, so every repeat runs all controls, in an order that turns from repeat to repeat, and each job
-alone. Alone is measured without control (cubic): it is the same yardstick for all.
+alone. Alone is measured without control (cubic) and without loss: it is the same yardstick for all.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +13,7 @@ from bench.jobs_control import ALONE_CONTROL, Control, TcpControl
 from bench.jobs_launch import modules_for, nursery_environment
 from bench.jobs_nursery import Nursery
 from bench.jobs_run import Conditions, Run, run_once
+from bench.testbed.impair import UNIMPAIRED
 from flowcore.bound import CapacityBound, capacity_bound
 from flowcore.scenario import Scenario
 from sim.run import alone_iterations_s, link_shares, mean_iteration_s
@@ -78,7 +79,8 @@ def measure(
                 progress(doing, done_s + min(planned.estimate_s, monotonic() - began_s))  # noqa: B023 - called at once
 
             tick()
-            run = run_once(planned.scenario, planned.control, conditions, nursery, tick)
+            under = conditions if planned.alone is None else replace(conditions, impairment=UNIMPAIRED)
+            run = run_once(planned.scenario, planned.control, under, nursery, tick)
             done_s += planned.estimate_s
             if planned.alone is None:
                 runs[planned.control.name].append(run)

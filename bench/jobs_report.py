@@ -13,7 +13,14 @@ from statistics import fmean, stdev
 from bench.jobs_measure import Measurement
 from bench.jobs_run import Run
 from bench.testbed.routes import detours, flows_in
-from sim.run import WARM_UP_ITERATIONS, iteration_times_s, job_result, percentile
+from sim.run import (
+    WARM_UP_ITERATIONS,
+    iteration_times_s,
+    job_result,
+    mean_iteration_s,
+    percentile,
+    whole_iteration_s,
+)
 
 Document = dict[str, object]
 # Student's t for 95 %, by degrees of freedom from 1; beyond, nearly normal.
@@ -68,9 +75,8 @@ def whole_slowdown(measured: Measurement, control: str) -> Estimate:
 def _mean_slowdown(measured: Measurement, run: Run, whole: bool = False) -> float:
     means = []
     for job in run.jobs:
-        result = job_result(job, measured.alone_s[job.spec.name], run.lasted_ns)
-        times = iteration_times_s(job)
-        means.append(fmean(times) / result.alone_iteration_s if whole and times else result.slowdown)
+        mean_s = whole_iteration_s(job, run.lasted_ns) if whole else mean_iteration_s(job, run.lasted_ns)
+        means.append(mean_s / measured.alone_s[job.spec.name])
     return fmean(means)
 
 
@@ -87,6 +93,7 @@ def _control(measured: Measurement, control: str, runs: Sequence[Run]) -> Docume
         "ratio_to_bound": steady.mean / measured.bound.mean,
         "host_cpu_percent": fmean(run.cpu.host_percent for run in runs),
         "switch_cpu_percent": fmean(run.cpu.switch_percent for run in runs),
+        "fail_opens": sum(run.fail_opens for run in runs),
         "machine_stalled_percent": fmean(run.stalled_percent for run in runs),
         "cross_traffic_bytes": [list(run.cross_traffic_bytes) for run in runs],
         "runs": [
@@ -110,7 +117,8 @@ def _job(measured: Measurement, runs: Sequence[Run], number: int) -> Document:
     slowdown = Estimate.of([result.slowdown for result in results])
     return {
         "name": jobs[0].spec.name,
-        "iterations": sum(result.iterations for result in results),  # of all repeats
+        "iterations": min(result.iterations for result in results),  # of the repeat with fewest
+        "iterations_of_all_repeats": sum(result.iterations for result in results),
         "alone_iteration_s": alone_s,
         "mean_iteration_s": fmean(result.mean_iteration_s for result in results),
         "p99_iteration_s": percentile(steady, 99),
@@ -146,5 +154,5 @@ def job_rows(measured: Measurement) -> list[tuple[str, ...]]:
             times = (job["alone_iteration_s"], job["warm_up_iteration_s"], job["mean_iteration_s"],
                      job["p99_iteration_s"], job["slowdown"])  # fmt: skip
             shown = ("-" if time is None else f"{time:.3f}" for time in times)
-            rows.append((spec.name, control, str(job["iterations"]), *shown))
+            rows.append((spec.name, control, str(job["iterations_of_all_repeats"]), *shown))
     return rows

@@ -18,7 +18,7 @@ from bench.stalls import watching_stalls
 from bench.testbed.impair import UNIMPAIRED, Impairment
 from bench.testbed.leftovers import new_directory
 from bench.testbed.network import Testbed
-from bench.testbed.routes import flows_in, paths_of
+from bench.testbed.routes import Pair, flows_in, paths_of
 from flowcore.patterns import flows_of
 from flowcore.scenario import Scenario
 from flowcore.topology import link_name
@@ -46,6 +46,7 @@ class Run:
     link_bytes: Mapping[str, int]
     cross_traffic_bytes: tuple[int, ...]  # acknowledged, by burst source
     cpu: DaemonCpu
+    fail_opens: int = 0  # a daemon gave up control, and the jobs ran free for a while
     stalled_percent: float = 0.0  # of the cores' time, by the machine itself
 
 
@@ -69,6 +70,7 @@ def run_once(
             with control.running(testbed, scenario, directory) as running, crew, watching_stalls() as stalls:
                 crew.await_ready()
                 before = testbed.link_bytes()
+                running.begin()
                 begin_ns = crew.go()
                 jobs = [TrainingJob(spec, seed) for spec in scenario.jobs]
                 end_ns = None if scenario.duration_s is None else begin_ns + round(scenario.duration_s * 1e9)
@@ -83,14 +85,15 @@ def run_once(
                 lasted_ns = time.monotonic_ns() - begin_ns
                 finished()  # what was printed last
                 after = testbed.link_bytes()
-                cpu = running.cpu()
+                fail_opens, cpu = running.fail_opens(), running.cpu()
                 sources = [member for member in crew.members if member.part.job is None and member.part.counts]
                 cross = tuple(max(source.numbers, default=0) for source in sources)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
     carried = {link: after[link] - before[link] for link in after}
-    check_bytes(jobs, paths, carried)
-    return Run(control.name, tuple(jobs), lasted_ns, carried, cross, cpu, stalls.percent)
+    others = [((one.source, one.target), size) for one, size in zip(scenario.cross_traffic, cross, strict=True)]
+    check_bytes(jobs, paths, carried, others)
+    return Run(control.name, tuple(jobs), lasted_ns, carried, cross, cpu, fail_opens, stalls.percent)
 
 
 def ends_of(job: str, members: Sequence[Member], begin_ns: int) -> list[int]:
@@ -100,16 +103,22 @@ def ends_of(job: str, members: Sequence[Member], begin_ns: int) -> list[int]:
 
 
 def check_bytes(
-    jobs: Sequence[TrainingJob], paths: Mapping[tuple[str, str], tuple[str, ...]], carried: Mapping[str, int]
+    jobs: Sequence[TrainingJob],
+    paths: Mapping[Pair, tuple[str, ...]],
+    carried: Mapping[str, int],
+    others: Sequence[tuple[Pair, float]] = (),
 ) -> None:
-    """Every link must have carried what the jobs' iterations needed of it."""
-    needed: dict[str, float] = {}
+    """Every link must have carried what the jobs' iterations needed of it, beside what `others` sent."""
+    sent = [*others]
     for job in jobs:
         for spec in flows_of(job.spec):
             if not spec.flow.local:
-                for source, target in pairwise(paths[spec.flow.source, spec.flow.target]):
-                    link = link_name(source, target)
-                    needed[link] = needed.get(link, 0.0) + spec.size_bytes * len(job.iteration_ends_ns)
+                sent.append(((spec.flow.source, spec.flow.target), spec.size_bytes * len(job.iteration_ends_ns)))
+    needed: dict[str, float] = {}
+    for pair, size_bytes in sent:
+        for source, target in pairwise(paths[pair]):
+            link = link_name(source, target)
+            needed[link] = needed.get(link, 0.0) + size_bytes
     for link, size_bytes in needed.items():
         if carried[link] < LEAST_SHARE * size_bytes:
             raise RunFailed(

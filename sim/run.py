@@ -122,19 +122,32 @@ def iteration_times_s(job: TrainingJob) -> list[float]:
 
 def mean_iteration_s(job: TrainingJob, now_ns: int) -> float:
     """Over the iterations after the warm-up; for a job that did too few, elapsed ÷ (iterations + 1)."""
-    times = iteration_times_s(job)
-    if len(times) < FEWEST_ITERATIONS:
-        elapsed_s = now_ns / 1e9 - job.spec.start_s
-        return (sum(times) if job.finished else elapsed_s) / (len(times) + (not job.finished))
-    return fmean(steady_times_s(job, now_ns))
+    return _mean_s(job, now_ns, steady_times_s(job, now_ns))
+
+
+def whole_iteration_s(job: TrainingJob, now_ns: int) -> float:
+    """The same with the warm-up."""
+    return _mean_s(job, now_ns, _and_stuck(job, now_ns, iteration_times_s(job)))
 
 
 def steady_times_s(job: TrainingJob, now_ns: int) -> list[float]:
-    """After the warm-up. One that has not ended counts once it is longer than all that did: the job may be stuck."""
+    """After the warm-up."""
     times = iteration_times_s(job)
-    steady = times[WARM_UP_ITERATIONS:] or times
+    return _and_stuck(job, now_ns, times[WARM_UP_ITERATIONS:] or times)
+
+
+def _mean_s(job: TrainingJob, now_ns: int, times: list[float]) -> float:
+    ended = iteration_times_s(job)
+    if len(ended) < FEWEST_ITERATIONS:
+        elapsed_s = now_ns / 1e9 - job.spec.start_s
+        return (sum(ended) if job.finished else elapsed_s) / (len(ended) + (not job.finished))
+    return fmean(times)
+
+
+def _and_stuck(job: TrainingJob, now_ns: int, times: list[float]) -> list[float]:
+    """An iteration that has not ended counts once it is longer than all that did: the job may be stuck."""
     running_s = 0.0 if job.finished or not times else (now_ns - job.iteration_ends_ns[-1]) / 1e9
-    return [*steady, running_s] if running_s > max(steady, default=0.0) else steady
+    return [*times, running_s] if running_s > max(times, default=0.0) else times
 
 
 def percentile(values: list[float], percent: float) -> float:

@@ -13,6 +13,7 @@ from statistics import fmean
 from time import monotonic
 from typing import Protocol
 
+from bench.daemons import DaemonFailed
 from bench.experiments.notebook import Seen, run_key
 from bench.experiments.shape import Options
 from bench.jobs_control import Control, control_named
@@ -136,7 +137,7 @@ def _make(
             if clock.longest_s > STOOD_STILL_S:
                 raise RunFailed(f"the machine stood still for {clock.longest_s:.1f} s")
             return made, observer.seen() if observer else None
-        except RunFailed as failure:
+        except (RunFailed, DaemonFailed) as failure:
             options.notebook.keep_failure(what, str(failure))
             if attempt == ATTEMPTS:
                 raise

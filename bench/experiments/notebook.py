@@ -56,6 +56,7 @@ class Notebook:
                 "link_bytes": dict(run.link_bytes),
                 "cross_traffic_bytes": list(run.cross_traffic_bytes),
                 "cpu": asdict(run.cpu),
+                "fail_opens": run.fail_opens,
                 "stalled_percent": run.stalled_percent,
                 "seen": seen,
             }
@@ -97,5 +98,6 @@ def _restored(entry: dict[str, Any], scenario: Scenario, seed: int) -> Run:
         entry["link_bytes"],
         cross,
         DaemonCpu(**entry["cpu"]),
+        entry.get("fail_opens", 0),
         entry.get("stalled_percent", 0.0),
     )

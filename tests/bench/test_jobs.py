@@ -5,23 +5,31 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import pytest
 
+from bench.daemons import DaemonFailed
 from bench.jobs_control import TCP, ControlError, DaemonCpu, TcpControl, control_named
+from bench.jobs_daemons import DaemonControl, Daemons
+from bench.jobs_launch import modules_for, nursery_environment
 from bench.jobs_measure import ALONE_ITERATIONS, Measurement, plan
+from bench.jobs_nursery import Nursery
 from bench.jobs_report import Estimate, document
-from bench.jobs_run import Conditions, Run
+from bench.jobs_run import Conditions, Run, run_once
 from bench.owned import owner_mark
 from bench.testbed.leftovers import marked_processes, remove_leftovers
 from flowcore.bound import capacity_bound
 from flowcore.policy import POLICIES
+from flowcore.scenario import parse_scenario
 from paceline import cli
 from sim.jobs import TrainingJob
+from sim.run import whole_iteration_s
 from sim.scenario_file import read_scenario
 from tests.bench.test_leftovers import alive, wait_until
 
@@ -101,6 +109,42 @@ def test_the_report_compares_with_alone_and_with_the_bound(small: Path) -> None:
     assert job["warm_up_iteration_s"] == pytest.approx(3.2)
     assert job["jct_s"] == pytest.approx(fmean([13.5, 15.3]))
     json.dumps(report, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("ends_s", "whole_s"),
+    [
+        ([1.0], 20 / 2),  # one iteration, and then no more
+        ([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], (6 + 14) / 7),  # the seventh got stuck
+        ([3.0 * n for n in range(1, 7)], 3.0),
+    ],
+)
+def test_a_job_that_starves_is_slow_over_the_whole_run(ends_s: list[float], whole_s: float) -> None:
+    spec = replace(parse_scenario(SMALL, "small.toml").jobs[0], iterations=None)
+    job = TrainingJob(spec, 1)
+    job.iteration_ends_ns = [round(1e9 * end_s) for end_s in ends_s]
+    assert whole_iteration_s(job, 20_000_000_000) == pytest.approx(whole_s)
+
+
+def test_a_daemon_that_ends_spoils_the_run(small: Path) -> None:
+    class Mortal(DaemonControl):
+        @contextmanager
+        def running(self, *where: Any) -> Iterator[Daemons]:
+            with super().running(*where) as daemons:
+                self.daemons = daemons
+                yield daemons
+
+    control = Mortal("paceline")
+    scenario = replace(read_scenario(small), duration_s=2.0)
+
+    def tick() -> None:
+        control.daemons.hosts[1].process.kill()
+
+    with (
+        Nursery(modules_for(scenario, "synthetic"), nursery_environment()) as nursery,
+        pytest.raises(DaemonFailed, match=r"^hostd on h1 ended during the run"),
+    ):
+        run_once(scenario, control, Conditions("synthetic", 1), nursery, tick)
 
 
 def test_one_value_has_no_interval() -> None:

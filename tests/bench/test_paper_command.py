@@ -71,11 +71,11 @@ def test_a_name_that_is_none_gets_one_line(capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize(
     ("controls", "line"),
     [
-        ("reno,cubic,paceline", "without bbr the experiments compare nothing; add it"),
+        ("reno,cubic,paceline", "--control: without bbr the experiments compare nothing; add it"),
         ("reno,cubic,bbr,pacelin", "no control 'pacelin'; expected one of reno, cubic"),
     ],
 )
 def test_no_experiment_without_the_baselines(capsys: pytest.CaptureFixture[str], controls: str, line: str) -> None:
     assert cli.main(["bench", "paper", "alone", "--control", controls]) == 2
     out, err = capsys.readouterr()
-    assert out == "" and err.startswith(f"paceline: --control: {line}") and err.count("\n") == 1
+    assert out == "" and err.startswith(f"paceline: {line}") and err.count("\n") == 1

@@ -19,6 +19,7 @@ from bench.jobs_run import Conditions, Run, check_bytes, run_once
 from bench.testbed.network import Testbed
 from bench.testbed.ports import PAYLOAD_SHARE
 from bench.workload.assignment import Assignment, ComputeTimes
+from flowcore.patterns import flows_of
 from flowcore.scenario import JobSpec, Pattern, Scenario, parse_scenario
 from nccl_shim.reader import Reader
 from sim.jobs import TrainingJob
@@ -128,11 +129,23 @@ def test_real_jobs_train_over_the_emulated_network_and_are_seen(torch_nursery: N
     run = run_once(scenario(RING, SERVER), control, Conditions("auto", 1), torch_nursery)
     assert [len(job.iteration_ends_ns) for job in run.jobs] == [8, 8]
     assert all(steady_s(run, number) > 0.1 for number in range(2))
-    for host, job, rank in (("h0", "ring", 0), ("h1", "ring", 1), ("h2", "ring", 2), ("h1", "server", 1)):
+    for host, job, rank in (("h0", "ring", 0), ("h1", "ring", 2), ("h2", "ring", 1), ("h1", "server", 1)):
         iteration, tx_bytes = control.seen[host, job, rank]
         assert iteration >= 5
         assert tx_bytes >= 5 * 4e6
     assert control.seen["h2", "server", 2][1] >= 5 * 8e6  # what it pushed to its two workers
+
+
+def test_a_real_ring_goes_the_way_the_scenario_says(torch_nursery: Nursery) -> None:
+    """Where two spines part what goes one way round from what goes the other."""
+    head = 'version = 1\nname = "test"\n[topology]\nkind = "clos"\n'
+    head += "servers_per_tor = 1\ntors = 3\nspines = 2\nlink_gbps = [0.5, 0.5]\n"
+    ring = parse_scenario(head + RING, "test.toml")
+    paths = {flow.flow.source: ring.topology.path(flow.flow.source, flow.flow.target, str(flow.flow))
+             for flow in flows_of(ring.jobs[0])}  # fmt: skip
+    assert len({path[1].partition("->")[2] for path in paths.values()}) == 2
+    run = run_once(ring, TcpControl("cubic"), Conditions("ddp", 1), torch_nursery)  # raises where bytes are missing
+    assert len(run.jobs[0].iteration_ends_ns) == 8
 
 
 def test_cross_traffic_keeps_to_its_rate_and_is_counted(torch_nursery: Nursery) -> None:
@@ -162,6 +175,9 @@ def test_bytes_that_went_elsewhere_are_noticed() -> None:
     check_bytes([job], paths, dict.fromkeys(links, 16_000_000))
     with pytest.raises(RunFailed, match="sw->h2 carried 15000000 bytes"):
         check_bytes([job], paths, dict.fromkeys(links, 16_000_000) | {"sw->h2": 15_000_000})
+    # What others sent does not stand in for it.
+    with pytest.raises(RunFailed, match="h0->sw carried 16000000 bytes"):
+        check_bytes([job], paths, dict.fromkeys(links, 16_000_000), [(("h0", "h2"), 1_000_000)])
 
 
 def test_what_cannot_be_imported_is_said() -> None:

@@ -15,7 +15,7 @@ CONDITIONS = Conditions("synthetic", 1)
 def kept_run() -> Run:
     one = TrainingJob(SCENARIO.jobs[0], 1)
     one.iteration_ends_ns = [10, 20, 30]
-    return Run("cubic", (one,), 40, {"h0->sw": 7}, (5,), DaemonCpu(1.0, 2.0), 3.0)
+    return Run("cubic", (one,), 40, {"h0->sw": 7}, (5,), DaemonCpu(1.0, 2.0), 4, 3.0)
 
 
 def test_a_run_comes_back_as_it_was(tmp_path: Path) -> None:
@@ -27,7 +27,7 @@ def test_a_run_comes_back_as_it_was(tmp_path: Path) -> None:
     run, seen = found
     assert run.jobs[0].iteration_ends_ns == [10, 20, 30]
     assert (run.lasted_ns, run.link_bytes, run.cross_traffic_bytes) == (40, {"h0->sw": 7}, (5,))
-    assert (run.cpu, run.stalled_percent) == (DaemonCpu(1.0, 2.0), 3.0)
+    assert (run.cpu, run.fail_opens, run.stalled_percent) == (DaemonCpu(1.0, 2.0), 4, 3.0)
     assert seen == {"mbps": [1.0]}
 
 
