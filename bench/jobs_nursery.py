@@ -86,8 +86,14 @@ class Nursery:
     ) -> Child:
         """Runs `module.main(*arguments)` in a new process; `files` become its standard input, output and error."""
         message = json.dumps({"module": module, "arguments": list(arguments), "env": dict(env)}).encode()
-        socket.send_fds(self._socket, [message], [namespace.fd, *files])
-        return Child(int(self._socket.recv(_MESSAGE_BYTES)))
+        try:
+            socket.send_fds(self._socket, [message], [namespace.fd, *files])
+            answer = self._socket.recv(_MESSAGE_BYTES)
+        except OSError:
+            answer = b""
+        if not answer:
+            raise NurseryError("the process that starts the jobs' processes has ended")
+        return Child(int(answer))
 
 
 def _serve(line: socket.socket, modules: Sequence[str]) -> None:
@@ -95,7 +101,8 @@ def _serve(line: socket.socket, modules: Sequence[str]) -> None:
         for module in modules:
             importlib.import_module(module)
     except ImportError as error:
-        line.send(f"{error}".encode())
+        hint = "; real jobs need it: scripts/setup torch, or --workload synthetic" if error.name == "torch" else ""
+        line.send(f"{error}{hint}".encode())
         return
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel buries the dead
     line.send(_READY)

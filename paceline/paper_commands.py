@@ -126,11 +126,14 @@ def _kept(
     directory: Path, name: str, args: argparse.Namespace, repeats: int, controls: Sequence[str]
 ) -> dict[str, Any] | None:
     """The result that is there, if it serves."""
+    from bench.report.page import read_result
+
     path = directory / f"{name}.json"
     if not path.exists():
         return None
-    document = json.loads(path.read_text(encoding="utf-8"))
-    as_asked = document["repeats"] >= repeats and document["seed"] == args.seed and document["controls"] == [*controls]
+    document = read_result(path)
+    as_asked = document.get("repeats", 0) >= repeats and document.get("seed") == args.seed
+    as_asked = as_asked and document.get("controls") == [*controls]
     return document if as_asked and (args.quick or not document["quick"]) else None
 
 

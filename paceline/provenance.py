@@ -24,9 +24,10 @@ def provenance() -> dict[str, object]:
 
 
 def commit() -> str | None:
-    """Of the checkout this runs from; None when installed elsewhere."""
+    """Of the checkout this runs from, marked where files differ from it; None when installed elsewhere."""
     # --git-dir: inside somebody else's repository git would otherwise find that one.
-    command = ["git", f"--git-dir={CHECKOUT / '.git'}", "rev-parse", "--short", "HEAD"]
+    command = ["git", f"--git-dir={CHECKOUT / '.git'}", f"--work-tree={CHECKOUT}"]
+    command += ["describe", "--always", "--exclude=*", "--dirty"]
     try:
         found = subprocess.run(command, capture_output=True, text=True, timeout=5)
     except (OSError, subprocess.TimeoutExpired):

@@ -7,7 +7,7 @@ from typing import Any
 
 from paceline.arguments import add_json, integer, number, seed
 
-DEFAULT_CONTROLS = "reno,cubic,bbr"
+DEFAULT_CONTROLS = "reno,cubic,bbr,paceline"
 WORKLOADS = ("auto", "synthetic", "ddp", "ps")
 
 

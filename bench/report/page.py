@@ -12,6 +12,7 @@ from typing import Any
 
 from bench.experiments.all import EXPERIMENTS
 from bench.experiments.shape import Experiment
+from bench.failure import Failure
 from bench.report import svg
 from bench.report.parts import Bars, Layers, Lines, Part, Table
 
@@ -51,10 +52,20 @@ def read_results(directory: Path) -> dict[str, Document]:
     for name in EXPERIMENTS:
         path = directory / f"{name}.json"
         if path.exists():
-            document = json.loads(path.read_text(encoding="utf-8"))
+            document = read_result(path)
             if document.get("experiment") == name:
                 found[name] = document
     return found
+
+
+def read_result(path: Path) -> Document:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        document = None
+    if not isinstance(document, dict):
+        raise Failure(f"{path}: no result of `paceline bench paper`; remove it, or measure again with --force")
+    return document
 
 
 def page(documents: Mapping[str, Document]) -> str:

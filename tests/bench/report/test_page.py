@@ -99,3 +99,12 @@ def test_nothing_measured_is_a_page_too(tmp_path: Path, capsys: pytest.CaptureFi
     Structure(page({}))
     assert cli.main(["bench", "report", "--results", str(tmp_path / "none")]) == 2
     assert "paceline bench paper" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", ["", "{", "[1]"])
+def test_a_broken_result_is_one_line(tmp_path: Path, content: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mixes.json").write_text(content)
+    assert cli.main(["bench", "report", "--results", str(tmp_path), "--out", str(tmp_path / "page.html")]) == 2
+    assert cli.main(["bench", "paper", "mixes", "--out", str(tmp_path)]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2 and all("mixes.json: no result" in line for line in lines)
