@@ -196,6 +196,8 @@ def _print(experiment: Any, document: dict[str, Any]) -> None:
     if checks:
         rows = [(check["claim"], check["found"], words[check["passed"]]) for check in checks]
         print_table(f"{experiment.name}: promises", ("claim", "found", "kept"), rows)
+    if len(document["commits"]) > 1:
+        print(f"{experiment.name}: runs of several commits ({', '.join(document['commits'])}); --force makes all anew")
 
 
 def run_report(args: argparse.Namespace) -> int:
