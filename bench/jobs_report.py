@@ -94,7 +94,7 @@ def _control(measured: Measurement, control: str, runs: Sequence[Run]) -> Docume
         "host_cpu_percent": fmean(run.cpu.host_percent for run in runs),
         "switch_cpu_percent": fmean(run.cpu.switch_percent for run in runs),
         "fail_opens": sum(run.fail_opens for run in runs),
-        "machine_stalled_percent": fmean(run.stalled_percent for run in runs),
+        "machine_stalled_percent": _stalled_percent(runs),
         "cross_traffic_bytes": [list(run.cross_traffic_bytes) for run in runs],
         "runs": [
             {
@@ -104,6 +104,11 @@ def _control(measured: Measurement, control: str, runs: Sequence[Run]) -> Docume
             for run in runs
         ],
     }
+
+
+def _stalled_percent(runs: Sequence[Run]) -> float | None:
+    known = [run.stalled_percent for run in runs if run.stalled_percent is not None]
+    return fmean(known) if known else None
 
 
 def _job(measured: Measurement, runs: Sequence[Run], number: int) -> Document:
@@ -140,9 +145,10 @@ def control_rows(measured: Measurement) -> list[tuple[str, ...]]:
         steady = steady_slowdown(measured, control)
         whole = whole_slowdown(measured, control)
         cpu_percent = fmean(run.cpu.host_percent for run in runs)
-        stalled_percent = fmean(run.stalled_percent for run in runs)
+        stalled_percent = _stalled_percent(runs)
+        stalled = "-" if stalled_percent is None else f"{stalled_percent:.1f}"
         ratio = steady.mean / measured.bound.mean
-        rows.append((control, str(steady), str(whole), f"{ratio:.3f}", f"{cpu_percent:.1f}", f"{stalled_percent:.1f}"))
+        rows.append((control, str(steady), str(whole), f"{ratio:.3f}", f"{cpu_percent:.1f}", stalled))
     return rows
 
 

@@ -47,7 +47,7 @@ class Run:
     cross_traffic_bytes: tuple[int, ...]  # acknowledged, by burst source
     cpu: DaemonCpu
     fail_opens: int = 0  # a daemon gave up control, and the jobs ran free for a while
-    stalled_percent: float = 0.0  # of the cores' time, by the machine itself
+    stalled_percent: float | None = None  # of the cores' time, by the machine itself; None: cannot be told apart
 
 
 def run_once(
@@ -93,7 +93,9 @@ def run_once(
     carried = {link: after[link] - before[link] for link in after}
     others = [((one.source, one.target), size) for one, size in zip(scenario.cross_traffic, cross, strict=True)]
     check_bytes(jobs, paths, carried, others)
-    return Run(control.name, tuple(jobs), lasted_ns, carried, cross, cpu, fail_opens, stalls.percent)
+    return Run(
+        control.name, tuple(jobs), lasted_ns, carried, cross, cpu, fail_opens, stalls.percent if stalls.first else None
+    )
 
 
 def ends_of(job: str, members: Sequence[Member], begin_ns: int) -> list[int]:

@@ -2,7 +2,7 @@
 
 The machine drifts, so a repeat makes every run once before the next repeat begins, and controls take turns in going
 first: what is compared was measured within minutes. A run that fails is noted and made again, a few times; so is
-one during which the machine stood still, which we notice by our own clock and not by the result.
+one during which the machine stood still or stalled a lot, which we notice by our own clocks and not by the result.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,6 +29,7 @@ from sim.run import WARM_UP_ITERATIONS, link_shares, mean_iteration_s
 
 ATTEMPTS = 3
 STOOD_STILL_S = 1.0  # we look up several times a second
+STALLED_PERCENT = 10.0  # of the cores' time (bench/stalls.py)
 
 
 class Observer(Control, Protocol):
@@ -86,7 +87,7 @@ def make_runs(cases: Sequence[Case], options: Options) -> dict[str, Runs]:
             what = f"{case.name}, {run.alone + ' alone' if run.alone else run.control.name}"
             key = run_key(run.scenario, case.conditions, run.control.name, repeat)
             found = options.notebook.find(key, run.scenario, case.conditions.seed)
-            if found is None:
+            if found is None or _stalled(found[0]):
                 if nursery is None:  # it may have torch to import
                     nursery = stack.enter_context(_nursery(cases))
                 doing, began_s = f"run {number} of {len(planned)}: {what}", monotonic()
@@ -136,12 +137,18 @@ def _make(
             made = run_once(run.scenario, observer or run.control, case.conditions, nursery, clock.tick)
             if clock.longest_s > STOOD_STILL_S:
                 raise RunFailed(f"the machine stood still for {clock.longest_s:.1f} s")
+            if _stalled(made):
+                raise RunFailed(f"the machine stalled for {made.stalled_percent:.0f} % of the time")
             return made, observer.seen() if observer else None
         except (RunFailed, DaemonFailed) as failure:
             options.notebook.keep_failure(what, str(failure))
             if attempt == ATTEMPTS:
                 raise
     raise AssertionError  # count() does not end
+
+
+def _stalled(run: Run) -> bool:
+    return run.stalled_percent is not None and run.stalled_percent > STALLED_PERCENT
 
 
 class StillnessClock:

@@ -99,5 +99,5 @@ def _restored(entry: dict[str, Any], scenario: Scenario, seed: int) -> Run:
         cross,
         DaemonCpu(**entry["cpu"]),
         entry.get("fail_opens", 0),
-        entry.get("stalled_percent", 0.0),
+        entry.get("stalled_percent"),
     )

@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 
 from bench.experiments import cases
-from bench.experiments.cases import ATTEMPTS, STOOD_STILL_S, Case, StillnessClock, iteration_s, make_runs
+from bench.experiments.cases import (
+    ATTEMPTS,
+    STALLED_PERCENT,
+    STOOD_STILL_S,
+    Case,
+    StillnessClock,
+    iteration_s,
+    make_runs,
+)
 from bench.experiments.notebook import Notebook
 from bench.experiments.paper_jobs import cluster, host_names, job
 from bench.experiments.shape import Options
@@ -131,6 +139,26 @@ def test_a_run_during_which_the_machine_stood_still_is_made_again(
     make_runs([case(alone=False)], Options(notebook=notebook))
     assert notebook.failures == ["pair, reno: the machine stood still for 2.0 s"]
     assert pretended.made == ["reno", "reno", "cubic", "paceline"]
+
+
+def test_a_run_during_which_the_machine_stalled_a_lot_is_made_again(
+    pretended: Pretended, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    percents = iter([STALLED_PERCENT + 1, 0.0, STALLED_PERCENT, None, 0.0])
+
+    def stalling(*arguments: Any) -> Any:
+        return replace(pretended(*arguments), stalled_percent=next(percents))
+
+    monkeypatch.setattr(cases, "run_once", stalling)
+    path = tmp_path / "runs.jsonl"
+    notebook = Notebook(path)
+    make_runs([case(alone=False)], Options(notebook=notebook))
+    assert notebook.failures == ["pair, reno: the machine stalled for 11 % of the time"]
+    assert pretended.made == ["reno", "reno", "cubic", "paceline"]
+    # One that was kept by somebody with more patience.
+    path.write_text(path.read_text().replace(f'"stalled_percent": {STALLED_PERCENT}', '"stalled_percent": 50.0'))
+    make_runs([case(alone=False)], Options(notebook=Notebook(path)))
+    assert pretended.made[4:] == ["cubic"]
 
 
 def test_a_job_that_got_stuck_counts_with_the_time_it_has_had() -> None:
