@@ -26,9 +26,12 @@ from hostd.control import ControlSocket
 from hostd.decider import Decider
 from hostd.enforce.base import CannotEnforce
 from hostd.enforcer import Enforcer
+from hostd.explain import explain
 from hostd.monitor import Monitor
+from hostd.publish import Publisher
 from hostd.sockets import DataSocket
-from hostd.status import explain, publish, status
+from hostd.status import status
+from hostd.watched_flows import moving
 from service.alarm import Alarm
 from service.instruments import HostInstruments
 from service.metrics import MetricsServer, new_registry
@@ -59,11 +62,11 @@ class HostDaemon:
         self.agent = HostAgent(config.name, config.topology, self.slots, POLICIES[config.policy](), switch)
         self.registry = new_registry()
         self.instruments = HostInstruments(self.registry)
+        self._publisher = Publisher(self)
         self.stream: HostStream | None = None
         self.terms_refused = ""  # why the switch is not listened to
         self.silent: tuple[str, ...] = ()  # switches that ours has lost
         self.achieved = AchievedRates()
-        self.fail_opens_published = 0
         self._journal_path = journal
         self._open = AsyncExitStack()
         self._fault: asyncio.Future[None] = asyncio.Future()  # of the alarm's callback, for which nobody waits
@@ -193,8 +196,7 @@ class HostDaemon:
         self._beat_ns = self.clock.own_ns()
         self.enforcer.beat()
         self.decider.judge(slot)
-        live = self.agent.live_flows()
-        self.achieved.sample(self._beat_ns, [(flow.id, flow.volume_bytes) for flow in live])
+        self.achieved.sample(moving(self.monitor.jobs))
 
     def _take(self, events: Iterable[HostEvent], concerned: Container[str] = ()) -> None:
         self.decider.take(events, concerned)
@@ -217,7 +219,7 @@ class HostDaemon:
             await asyncio.sleep(HOUSEKEEPING_S)
             self.enforcer.refresh()
             if self.config.metrics is not None:
-                publish(self)
+                self._publisher.publish()
 
     # ---- What happens ----
 

@@ -53,6 +53,9 @@ class HostInstruments:
         self.requested_rate = Gauge(name("requested_rate_bps"), "Rate decided on", flow, registry=registry)
         self.kernel_rate = Gauge(name("kernel_rate_bps"), "Rate read back from the kernel", flow, registry=registry)
         self.achieved_rate = Gauge(name("achieved_rate_bps"), "Rate the flow really had", flow, registry=registry)
+        self.flow_size = Gauge(name("flow_size_bytes"), "What the flow sends in an iteration", flow, registry=registry)
+        self.iteration = Gauge(name("iteration_seconds"), "How long an iteration takes", ["job"], registry=registry)
+        self.jobs = Gauge(name("jobs"), "Jobs seen, whether paced or only watched", ["phase"], registry=registry)
         self.missed_slots = Counter(name("missed_slots"), "Slots that began without a decision", registry=registry)
         self.fail_opens = Counter(name("fail_opens"), "Times all limits were lifted for safety", registry=registry)
         self.switch_silent = Gauge(
@@ -61,6 +64,10 @@ class HostInstruments:
 
     def forget_flow(self, job: str, flow: str) -> None:
         """A flow has ended; its series end with it."""
-        for rate in (self.requested_rate, self.kernel_rate, self.achieved_rate):
+        for gauge in (self.requested_rate, self.kernel_rate, self.achieved_rate, self.flow_size):
             with suppress(KeyError):  # older clients raise it for a series that never was
-                rate.remove(job, flow)
+                gauge.remove(job, flow)
+
+    def forget_job(self, job: str) -> None:
+        with suppress(KeyError):
+            self.iteration.remove(job)

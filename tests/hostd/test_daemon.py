@@ -81,6 +81,10 @@ def test_a_mode_that_sets_nothing(cluster: Cluster, mode: str) -> None:
     status = daemon.status()
     assert status["guardian_pid"] is None, "nothing is set, so nothing needs to be lifted"
     assert cluster.state(sockets) == before
+    assert {flow["flow"] for flow in flows(status)} == {"a/ring/h0>h1", "b/ring/h0>h1"}
+    assert all(1e6 < flow["size_bytes"] < 2e6 and flow["sockets"] for flow in flows(status))
+    cluster.run(crew, lambda: any(flow["achieved_bps"] > 1e6 for flow in flows(daemon.status())))
+    cluster.run(crew, lambda: all((job["iteration_ms"] or 0) > 100 for job in daemon.status()["jobs"]))
     if mode == "observe":
         assert status["decisions"] == 0 and not joined(daemon)
     else:
@@ -99,7 +103,8 @@ def test_only_jobs_on_the_list_are_controlled(cluster: Cluster) -> None:
     cluster.run(crew, lambda: [job["phase"] != "learning" for job in daemon.status()["jobs"]] == [True, True])
     cluster.pause(crew, 0.5)
     assert joined(daemon) == {"mine"}
-    assert {flow["flow"].partition("/")[0] for flow in flows(daemon.status())} == {"mine"}
+    asked = {flow["flow"].partition("/")[0]: flow["requested_bps"] for flow in flows(daemon.status())}
+    assert asked["mine"] is not None and asked["theirs"] is None, "the others are watched"
     assert cluster.state(theirs)[-1] == before, "its sockets are as they were"
 
 

@@ -1,0 +1,52 @@
+"""What hostd tells Prometheus once a second. What happens often is counted where it happens."""
+
+from typing import TYPE_CHECKING
+
+from flowcore.patterns import FlowId
+from hostd.watched_flows import PHASES, flows_of, iteration_ns_of, phase_of
+
+if TYPE_CHECKING:
+    from hostd.daemon import HostDaemon
+
+
+class Publisher:
+    """Knows what it published last, so that what has gone is forgotten and what is counted elsewhere grows here."""
+
+    def __init__(self, daemon: "HostDaemon") -> None:
+        self._daemon, self._instruments = daemon, daemon.instruments
+        self._fail_opens = 0
+        self._flows: set[FlowId] = set()
+        self._jobs: set[str] = set()
+
+    def publish(self) -> None:
+        daemon, instruments = self._daemon, self._instruments
+        instruments.switch_silent.set(daemon.agent.isolated)
+        instruments.fail_opens.inc(daemon.enforcer.fail_opens - self._fail_opens)
+        self._fail_opens = daemon.enforcer.fail_opens
+        self._publish_watched()
+        self._publish_decided()
+
+    def _publish_watched(self) -> None:
+        instruments, jobs = self._instruments, self._daemon.monitor.jobs
+        for phase in PHASES:
+            instruments.jobs.labels(phase).set(sum(phase_of(job) == phase for job in jobs.values()))
+        for name, job in jobs.items():
+            if (iteration_ns := iteration_ns_of(job)) is not None:
+                instruments.iteration.labels(name).set(iteration_ns / 1e9)
+        for gone in self._jobs - jobs.keys():
+            instruments.forget_job(gone)
+        seen = {one.flow: one for job in jobs.values() for one in flows_of(job)}
+        for flow in self._flows - seen.keys():
+            instruments.forget_flow(flow.job, str(flow))
+        for flow, one in seen.items():
+            instruments.achieved_rate.labels(flow.job, str(flow)).set(self._daemon.achieved.bps(flow))
+            if one.size_bytes is not None:
+                instruments.flow_size.labels(flow.job, str(flow)).set(one.size_bytes)
+        self._jobs, self._flows = set(jobs), set(seen)
+
+    def _publish_decided(self) -> None:
+        instruments, kernel = self._instruments, self._daemon.enforcer.read_back()
+        for flow, decided in self._daemon.agent.flows.items():
+            instruments.requested_rate.labels(flow.job, str(flow)).set(decided.rate_bps)
+            if flow in kernel:
+                instruments.kernel_rate.labels(flow.job, str(flow)).set(kernel[flow].rate_bps)
