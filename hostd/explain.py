@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from flowcore.host import Flow
 from flowcore.policy.arbitrated import FLOOR_BPS
 from flowcore.policy.base import Standing
+from hostd.bottleneck import bottleneck
 from hostd.status import finite
 from hostd.watched_flows import flows_of
 
@@ -40,6 +41,7 @@ def explain(daemon: "HostDaemon", text: str) -> dict[str, object]:
         },
         "bid": {"urgency": bid.urgency, "compute_ms": bid.compute_ns / 1e6, "remaining_ms": bid.remaining_ns / 1e6},
         "bandwidth_estimate_bps": finite(flow.bandwidth.value(daemon.slots.index(now_ns))),
+        "bottleneck": _bottleneck(daemon, flow, now_ns),
         "dependency": _dependency(flow),
         "slots": _slots(daemon, flow),
         "granted": None
@@ -73,6 +75,20 @@ def _because(daemon: "HostDaemon", flow: Flow) -> str:
     if flow.grant.share_bps >= 0.99 * daemon.agent.nic_bps:
         return "its job has the path to itself now"
     return "its job shares the path, or another link of its job is the bottleneck"
+
+
+def _bottleneck(daemon: "HostDaemon", flow: Flow, now_ns: int) -> dict[str, object]:
+    """`link` is None where it is not known which; `links` are those it can be."""
+    capacity_bps = {name: link.capacity_bps for name, link in daemon.config.topology.links.items()}
+    found = bottleneck(daemon.agent, flow, capacity_bps, daemon.slots.index(now_ns))
+    silent = f"; silent, so that their links are missing: {', '.join(daemon.silent)}" if daemon.silent else ""
+    return {
+        "link": found.links[0] if len(found.links) == 1 else None,
+        "links": list(found.links),
+        "price": found.price,
+        "room_bps": finite(found.room_bps) if found.room_bps is not None else None,
+        "why": found.why + silent,
+    }
 
 
 def _dependency(flow: Flow) -> dict[str, object]:

@@ -103,6 +103,7 @@ def run_explain(args: argparse.Namespace) -> int:
     print(f"{found['flow']}: {rate(found['rate_bps'])} guaranteed, up to {rate(found['ceiling_bps'])}")
     print(f"because {found['because']}")
     print(f"path       {' '.join(found['path'])}")
+    print(f"bottleneck {_bottleneck(found['bottleneck'])}")
     print(f"decided by {found['decided_by']}{' (at the floor)' if found['at_floor'] else ''}")
     job, bid = found["job"], found["bid"]
     print(f"job        slowdown {job['slowdown']:.2f}, computes {job['compute_ms']:.0f} ms, then needs "
@@ -170,6 +171,14 @@ def rate(bps: float | None) -> str:
     if bps is None:
         return "unlimited"
     return f"{bps / 1e9:.2f} Gbit/s" if bps >= 1e9 else f"{bps / 1e6:.0f} Mbit/s"
+
+
+def _bottleneck(found: Mapping[str, Any]) -> str:
+    if not found["links"]:
+        return f"not known: {found['why']}"
+    which = found["link"] or f"one of {', '.join(found['links'])}"
+    price = f" at price {found['price']:.2f}" if found["price"] is not None else ""
+    return f"{which}{price}, {rate(found['room_bps'])} left by others ({found['why']})"
 
 
 def _print(found: Mapping[str, Any]) -> None:
