@@ -27,6 +27,7 @@ from hostd.decider import Decider
 from hostd.enforce.base import CannotEnforce
 from hostd.enforcer import Enforcer
 from hostd.explain import explain
+from hostd.job_log import JobLog
 from hostd.monitor import Monitor
 from hostd.publish import Publisher
 from hostd.sockets import DataSocket
@@ -63,6 +64,7 @@ class HostDaemon:
         self.registry = new_registry()
         self.instruments = HostInstruments(self.registry)
         self._publisher = Publisher(self)
+        self._job_log = JobLog()
         self.stream: HostStream | None = None
         self.terms_refused = ""  # why the switch is not listened to
         self.silent: tuple[str, ...] = ()  # switches that ours has lost
@@ -158,7 +160,9 @@ class HostDaemon:
         self.monitor.patient, self.monitor.without_shim = fresh.mode == "observe", fresh.without_shim
         leaving = [JobLeft(job) for job in self.agent.jobs if not self._wanted(job)]
         joining = [job for job in self.monitor.jobs if self._wanted(job) and job not in self.agent.jobs]
-        self._decide([*leaving, *(event for job in joining for event in self.monitor.introduce(job))])
+        events = [*leaving, *(event for job in joining for event in self.monitor.introduce(job))]
+        self._job_log.note(events, self._wanted)
+        self._decide(events)
         _log.info("%s with %s from now on", fresh.mode, self.enforcer.backend.name)
 
     def alive(self) -> bool:
@@ -181,6 +185,7 @@ class HostDaemon:
         events: list[HostEvent] = []
         if (own_ns := self.clock.own_ns()) >= self.monitor.due_ns:
             events = self.monitor.poll(own_ns)
+            self._job_log.note(events, self._wanted)
         if self.config.mode != "observe":
             events = [event for event in events if self._allowed(event)]
             if self._deadline_ns is not None and now_ns >= self._deadline_ns:

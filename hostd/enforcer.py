@@ -46,11 +46,13 @@ class Enforcer:
 
     def attach(self, flow: FlowId, sockets: tuple[DataSocket, ...]) -> None:
         self._attached[flow] = sockets
+        self._note(flow, "attached", sockets=len(sockets))
         self._do(lambda: self.backend.attach(flow, sockets))
 
     def detach(self, flow: FlowId) -> None:
         self._attached.pop(flow, None)
         self._limits.pop(flow, None)
+        self._note(flow, "detached")
         self._do(lambda: self.backend.detach(flow))
 
     def apply(self, limits: Sequence[Limit]) -> None:
@@ -193,7 +195,9 @@ class Enforcer:
             self.troubles[trouble.reason[:80]] += 1
             if len(self.troubles) > 100:
                 self.troubles = Counter(dict(self.troubles.most_common(50)))
-            flow = str(trouble.flow) if trouble.flow else None
-            self._repeats.log(
-                _log, logging.WARNING, trouble.reason, "not enforced: %s", trouble.reason, extra={"flow": flow}
-            )
+            names = {"job": trouble.flow.job, "flow": str(trouble.flow)} if trouble.flow else {}
+            self._repeats.log(_log, logging.WARNING, trouble.reason, "not enforced: %s", trouble.reason, extra=names)
+
+    def _note(self, flow: FlowId, what: str, **more: object) -> None:
+        fields = {"job": flow.job, "flow": str(flow), "backend": self.backend.name, **more}
+        self._repeats.log(_log, logging.INFO, (flow, what), "flow %s", what, extra=fields)

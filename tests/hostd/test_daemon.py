@@ -1,5 +1,6 @@
 """hostd from end to end: counters of shim and kernel in, HTB classes and socket options out."""
 
+import json
 from itertools import pairwise
 from pathlib import Path
 
@@ -106,6 +107,11 @@ def test_only_jobs_on_the_list_are_controlled(cluster: Cluster) -> None:
     asked = {flow["flow"].partition("/")[0]: flow["requested_bps"] for flow in flows(daemon.status())}
     assert asked["mine"] is not None and asked["theirs"] is None, "the others are watched"
     assert cluster.state(theirs)[-1] == before, "its sockets are as they were"
+    logged = [json.loads(line) for line in daemon.log().splitlines()]
+    said = {(line.get("job"), line["message"]): line.get("flow") for line in logged}
+    assert said["mine", "job joined"] == ["mine/ring/h0>h1"] and said["mine", "flow attached"] == "mine/ring/h0>h1"
+    assert said["theirs", "job seen, and only watched"] == ["theirs/ring/h0>h1"]
+    assert ("theirs", "flow attached") not in said
 
 
 def _pids(crew, job: str) -> set[int]:
