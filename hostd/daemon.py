@@ -160,9 +160,11 @@ class HostDaemon:
         self.monitor.patient, self.monitor.without_shim = fresh.mode == "observe", fresh.without_shim
         leaving = [JobLeft(job) for job in self.agent.jobs if not self._wanted(job)]
         joining = [job for job in self.monitor.jobs if self._wanted(job) and job not in self.agent.jobs]
-        events = [*leaving, *(event for job in joining for event in self.monitor.introduce(job))]
-        self._job_log.note(events, self._wanted)
-        self._decide(events)
+        introduced = [event for job in joining for event in self.monitor.introduce(job)]
+        self._job_log.note(introduced, self._wanted)
+        for event in leaving:
+            _log.info("job no longer paced", extra={"job": event.job})
+        self._decide([*leaving, *introduced])
         _log.info("%s with %s from now on", fresh.mode, self.enforcer.backend.name)
 
     def alive(self) -> bool:
@@ -254,6 +256,9 @@ class HostDaemon:
 
     def _feedback(self, feedback: Feedback) -> None:
         if not self.terms_refused:
+            took_ns = self.decider.negotiation.heard(feedback.answers, self.clock.now_ns())
+            if took_ns is not None:
+                self.instruments.negotiation.observe(took_ns / 1e9)
             self.silent = feedback.silent
             self._decide([feedback], {grant.flow.job for grant in feedback.grants})
 

@@ -21,6 +21,7 @@ from hostd.journal import Journal, Revoked
 from hostd.lease import Lease
 from hostd.netlink import Netlink
 from hostd.sockets import DataSocket
+from hostd.trouble_kinds import kind_of
 from service.repeats import RepeatLimit
 
 _log = logging.getLogger(__name__)
@@ -31,6 +32,7 @@ class Enforcer:
         """Raises CannotEnforce."""
         self.fail_opens = 0
         self.troubles: Counter[str] = Counter()
+        self.trouble_kinds: Counter[str] = Counter()
         self._config, self._slot_ns = config, slot_ns
         self._attached: dict[FlowId, tuple[DataSocket, ...]] = {}
         self._limits: dict[FlowId, Limit] = {}
@@ -192,6 +194,7 @@ class Enforcer:
 
     def _count(self, troubles: Iterable[Trouble]) -> None:
         for trouble in troubles:
+            self.trouble_kinds[kind_of(trouble.reason)] += 1
             self.troubles[trouble.reason[:80]] += 1
             if len(self.troubles) > 100:
                 self.troubles = Counter(dict(self.troubles.most_common(50)))

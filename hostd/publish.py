@@ -1,8 +1,10 @@
 """What hostd tells Prometheus once a second. What happens often is counted where it happens."""
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from flowcore.patterns import FlowId
+from hostd.trouble_kinds import KINDS, OTHER
 from hostd.watched_flows import PHASES, flows_of, iteration_ns_of, phase_of
 
 if TYPE_CHECKING:
@@ -15,14 +17,21 @@ class Publisher:
     def __init__(self, daemon: "HostDaemon") -> None:
         self._daemon, self._instruments = daemon, daemon.instruments
         self._fail_opens = 0
+        self._troubles: Counter[str] = Counter()
         self._flows: set[FlowId] = set()
         self._jobs: set[str] = set()
+        for kind in (*KINDS, OTHER):  # from 0 on, or the first one is no increase
+            self._instruments.troubles.labels(kind)
 
     def publish(self) -> None:
         daemon, instruments = self._daemon, self._instruments
         instruments.switch_silent.set(daemon.agent.isolated)
         instruments.fail_opens.inc(daemon.enforcer.fail_opens - self._fail_opens)
         self._fail_opens = daemon.enforcer.fail_opens
+        for kind, count in (daemon.enforcer.trouble_kinds - self._troubles).items():
+            instruments.troubles.labels(kind).inc(count)
+        self._troubles = Counter(daemon.enforcer.trouble_kinds)
+        instruments.switch_word_age.set(word_age_ns(daemon) / 1e9)
         self._publish_watched()
         self._publish_decided()
 
@@ -50,3 +59,11 @@ class Publisher:
             instruments.requested_rate.labels(flow.job, str(flow)).set(decided.rate_bps)
             if flow in kernel:
                 instruments.kernel_rate.labels(flow.job, str(flow)).set(kernel[flow].rate_bps)
+
+
+def word_age_ns(daemon: "HostDaemon") -> int:
+    """Of the switch's last word; 0 while nothing has to be asked."""
+    waiting = [flow.ready_ns for flow in daemon.agent.live_flows()]
+    if daemon.config.switch is None or not waiting:
+        return 0
+    return daemon.decider.negotiation.age_ns(min(waiting), daemon.clock.now_ns())

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from flowcore.patterns import FlowId
 from hostd.enforce.base import Limit
+from hostd.publish import word_age_ns
 from hostd.watched_flows import WatchedFlow, flows_of, iteration_ns_of, phase_of
 from hostd.watched_job import WatchedJob
 
@@ -36,6 +37,7 @@ def status(daemon: "HostDaemon") -> dict[str, object]:
             "deciding_alone": agent.isolated,
             "why": daemon.terms_refused or (stream.refused if stream else "no switch is configured"),
             "round_trip_ms": agent.rtt_ns / 1e6,
+            "word_age_ms": round(word_age_ns(daemon) / 1e6, 3),
             "clock_off_by_ms": stream.off_by_ns / 1e6 if stream else 0.0,
             "silent_switches": list(daemon.silent),
         },

@@ -58,6 +58,18 @@ class HostInstruments:
         self.jobs = Gauge(name("jobs"), "Jobs seen, whether paced or only watched", ["phase"], registry=registry)
         self.missed_slots = Counter(name("missed_slots"), "Slots that began without a decision", registry=registry)
         self.fail_opens = Counter(name("fail_opens"), "Times all limits were lifted for safety", registry=registry)
+        self.troubles = Counter(name("troubles"), "What could not be enforced", ["reason"], registry=registry)
+        self.negotiation = Histogram(
+            name("negotiation_seconds"),
+            "From a report to the switch's answer",
+            buckets=LATENCY_BUCKETS_S,
+            registry=registry,
+        )
+        self.switch_word_age = Gauge(
+            name("switch_word_age_seconds"),
+            "How old the switch's last word is; 0 while nobody has anything to send",
+            registry=registry,
+        )
         self.switch_silent = Gauge(
             name("switch_silent"), "1 while the switch is silent and this host decides alone", registry=registry
         )

@@ -1,6 +1,7 @@
 """hostd from end to end: counters of shim and kernel in, HTB classes and socket options out."""
 
 import json
+import urllib.request
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from flowcore.messages import Feedback, FlowDone, FlowReady, IterationEnded, Set
 from flowcore.policy import POLICIES
 from tests.hostd.cluster import SLOTS, Cluster, cluster, flows, joined, nursery
 
+METRICS = "127.0.0.1:9465"
 __all__ = ["cluster", "nursery"]  # fixtures
 
 
@@ -21,7 +23,8 @@ def test_two_jobs_with_a_switch(cluster: Cluster, tmp_path: Path) -> None:
     before = cluster.state(sockets)
     cluster.switchd()
     journals = {host: tmp_path / f"{host}.jsonl" for host in ("h0", "h1")}
-    daemons = [cluster.hostd(host, with_switch=True, journal=path) for host, path in journals.items()]
+    more = f'metrics = "{METRICS}"'
+    daemons = [cluster.hostd(host, with_switch=True, journal=path, more=more) for host, path in journals.items()]
     for daemon in daemons:
         daemon.await_hostd(connected=True)
     cluster.run(crew, lambda: all(joined(daemon) == {"a", "b"} for daemon in daemons))
@@ -40,6 +43,9 @@ def test_two_jobs_with_a_switch(cluster: Cluster, tmp_path: Path) -> None:
     cluster.pause(crew, 2.0)
     status = daemons[0].status()
     assert not status["switch"]["deciding_alone"] and status["switch"]["round_trip_ms"] > 0
+    negotiated = [line for line in _scraped(cluster) if line.startswith("paceline_host_negotiation_seconds_count")]
+    assert float(negotiated[0].split()[-1]) > 10
+    assert status["switch"]["word_age_ms"] < 1000
     assert status["troubles"] == {} and status["invisible"] == {} and status["fail_opens"] == 0
     assert [daemon.stop() for daemon in daemons] == [0, 0]
     assert cluster.state(sockets) == before
@@ -112,6 +118,11 @@ def test_only_jobs_on_the_list_are_controlled(cluster: Cluster) -> None:
     assert said["mine", "job joined"] == ["mine/ring/h0>h1"] and said["mine", "flow attached"] == "mine/ring/h0>h1"
     assert said["theirs", "job seen, and only watched"] == ["theirs/ring/h0>h1"]
     assert ("theirs", "flow attached") not in said
+
+
+def _scraped(cluster: Cluster) -> list[str]:
+    with cluster.testbed.nodes["h0"].enter(), urllib.request.urlopen(f"http://{METRICS}/metrics", timeout=10) as found:
+        return found.read().decode().splitlines()
 
 
 def _pids(crew, job: str) -> set[int]:

@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from flowcore.host import HostAgent
-from flowcore.messages import JobJoined
+from flowcore.messages import FlowReady, JobJoined
 from flowcore.patterns import FlowId, FlowSpec, Role
 from flowcore.policy import POLICIES
 from flowcore.slots import SlotClock
@@ -18,6 +18,7 @@ from hostd.achieved import AchievedRates
 from hostd.config import HostConfig
 from hostd.enforcer import Enforcer
 from hostd.job_watch import JobFacts, JobWatch
+from hostd.negotiation import Negotiation
 from hostd.publish import Publisher
 from hostd.watched_job import WatchedJob
 from service.instruments import HostInstruments
@@ -38,6 +39,7 @@ class Published:
     def __init__(self, directory: Path) -> None:
         topology = star_of(("h0", "h1"), 1.0)
         self.registry = CollectorRegistry()
+        self.now_ns = 0
         self.enforcer = Enforcer(HostConfig("h0", topology, {}, mode="advise", runtime_directory=directory), SLOT_NS)
         self.agent = HostAgent("h0", topology, SlotClock(SLOT_NS, 10), POLICIES["paceline"](), None)
         self.jobs = {name: watched(name) for name in ("mine", "theirs")}
@@ -48,6 +50,9 @@ class Published:
             monitor=SimpleNamespace(jobs=self.jobs),
             achieved=self.achieved,
             instruments=HostInstruments(self.registry),
+            config=SimpleNamespace(switch="127.0.0.1:7470"),
+            decider=SimpleNamespace(negotiation=Negotiation()),
+            clock=SimpleNamespace(now_ns=lambda: self.now_ns),
         )
         self.publisher = Publisher(self.daemon)
 
@@ -86,3 +91,24 @@ def test_what_has_left_leaves_no_series(published: Published) -> None:
     assert published.of_flow("achieved_rate_bps", "theirs") is None
     assert published.at("iteration_seconds", job="theirs") is None
     assert published.of_flow("achieved_rate_bps", "mine") == 0.0
+
+
+def test_troubles_are_counted_by_kind_and_only_once(published: Published) -> None:
+    assert published.at("troubles_total", reason="gone") == 0.0, "from the start, so that the first one is an increase"
+    published.enforcer.trouble_kinds.update({"gone": 2, "other": 1})
+    published.publisher.publish()
+    published.enforcer.trouble_kinds.update({"gone": 1})
+    published.publisher.publish()
+    assert [published.at("troubles_total", reason=kind) for kind in ("gone", "other")] == [3.0, 1.0]
+
+
+def test_the_switchs_word_grows_old_while_a_flow_has_bytes_to_send(published: Published) -> None:
+    flow = FlowId("mine", "h0", "h1", Role.RING)
+    published.agent.handle(JobJoined("mine", (FlowSpec(flow, 8e6, (), 0.0),)), 0)
+    published.now_ns = 5_000_000_000
+    published.publisher.publish()
+    assert published.at("switch_word_age_seconds") == 0.0, "nobody asked"
+    published.agent.handle(FlowReady(flow, 0), published.now_ns)
+    published.now_ns += 2_000_000_000
+    published.publisher.publish()
+    assert published.at("switch_word_age_seconds") == 2.0

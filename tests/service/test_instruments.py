@@ -38,4 +38,7 @@ def test_promised_names() -> None:
         "paceline_host_missed_slots",
         "paceline_host_fail_opens",
         "paceline_host_switch_silent",
+        "paceline_host_switch_word_age_seconds",
+        "paceline_host_negotiation_seconds",
+        "paceline_host_troubles",
     }
