@@ -4,6 +4,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from flowcore.patterns import FlowId
+from hostd.enforce.base import Limit
+from hostd.kernel_check import agrees
 from hostd.trouble_kinds import KINDS, OTHER
 from hostd.watched_flows import PHASES, flows_of, iteration_ns_of, phase_of
 
@@ -54,11 +56,20 @@ class Publisher:
         self._jobs, self._flows = set(jobs), set(seen)
 
     def _publish_decided(self) -> None:
-        instruments, kernel = self._instruments, self._daemon.enforcer.read_back()
-        for flow, decided in self._daemon.agent.flows.items():
-            instruments.requested_rate.labels(flow.job, str(flow)).set(decided.rate_bps)
-            if flow in kernel:
-                instruments.kernel_rate.labels(flow.job, str(flow)).set(kernel[flow].rate_bps)
+        instruments, agent, enforcer = self._instruments, self._daemon.agent, self._daemon.enforcer
+        kernel = enforcer.read_back()
+        enforced = enforcer.backend.name != "observe"
+        for flow, decided in agent.flows.items():
+            names = (flow.job, str(flow))
+            instruments.requested_rate.labels(*names).set(decided.rate_bps)
+            found = kernel.get(flow)
+            if found is None or found.rate_bps == 0.0:  # it has no sockets that could be held to anything
+                instruments.forget_kernel_rate(*names)
+                continue
+            instruments.kernel_rate.labels(*names).set(found.rate_bps)
+            limit = Limit(flow, decided.rate_bps, decided.ceiling_bps)
+            differs = enforced and not agrees(limit, found.rate_bps, agent.nic_bps)
+            instruments.kernel_disagrees.labels(*names).set(differs)
 
 
 def word_age_ns(daemon: "HostDaemon") -> int:

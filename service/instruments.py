@@ -52,6 +52,12 @@ class HostInstruments:
         )
         self.requested_rate = Gauge(name("requested_rate_bps"), "Rate decided on", flow, registry=registry)
         self.kernel_rate = Gauge(name("kernel_rate_bps"), "Rate read back from the kernel", flow, registry=registry)
+        self.kernel_disagrees = Gauge(
+            name("kernel_disagrees"),
+            "1 while the kernel holds the flow to another rate than decided",
+            flow,
+            registry=registry,
+        )
         self.achieved_rate = Gauge(name("achieved_rate_bps"), "Rate the flow really had", flow, registry=registry)
         self.flow_size = Gauge(name("flow_size_bytes"), "What the flow sends in an iteration", flow, registry=registry)
         self.iteration = Gauge(name("iteration_seconds"), "How long an iteration takes", ["job"], registry=registry)
@@ -76,8 +82,15 @@ class HostInstruments:
 
     def forget_flow(self, job: str, flow: str) -> None:
         """A flow has ended; its series end with it."""
-        for gauge in (self.requested_rate, self.kernel_rate, self.achieved_rate, self.flow_size):
+        self.forget_kernel_rate(job, flow)
+        for gauge in (self.requested_rate, self.achieved_rate, self.flow_size):
             with suppress(KeyError):  # older clients raise it for a series that never was
+                gauge.remove(job, flow)
+
+    def forget_kernel_rate(self, job: str, flow: str) -> None:
+        """The kernel has none for it."""
+        for gauge in (self.kernel_rate, self.kernel_disagrees):
+            with suppress(KeyError):
                 gauge.remove(job, flow)
 
     def forget_job(self, job: str) -> None:

@@ -112,3 +112,15 @@ def test_the_switchs_word_grows_old_while_a_flow_has_bytes_to_send(published: Pu
     published.now_ns += 2_000_000_000
     published.publisher.publish()
     assert published.at("switch_word_age_seconds") == 2.0
+
+
+def test_what_the_kernel_has_no_rate_for_has_no_series(published: Published) -> None:
+    flow = FlowId("mine", "h0", "h1", Role.RING)
+    published.agent.handle(JobJoined("mine", (FlowSpec(flow, 8e6, (), 0.0),)), 0)
+    published.enforcer.attach(flow, ())
+    published.publisher.publish()
+    assert published.of_flow("kernel_disagrees", "mine") == 0.0, "in advise mode nobody sets anything"
+    assert published.of_flow("kernel_rate_bps", "mine") is not None
+    published.enforcer.detach(flow)
+    published.publisher.publish()
+    assert published.of_flow("kernel_rate_bps", "mine") is None

@@ -31,6 +31,7 @@ def test_promised_names() -> None:
         "paceline_host_decision_seconds",
         "paceline_host_requested_rate_bps",
         "paceline_host_kernel_rate_bps",
+        "paceline_host_kernel_disagrees",
         "paceline_host_achieved_rate_bps",
         "paceline_host_flow_size_bytes",
         "paceline_host_iteration_seconds",
