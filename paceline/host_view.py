@@ -32,7 +32,8 @@ def lines(found: Mapping[str, Any], columns: int = 80) -> Iterator[str]:
     scale_bps = max([1.0, *rates])
     flow_cells = max(FLOW_CELLS, columns - 80 + FLOW_CELLS)
     yield ""
-    yield f"  {'flow':<{flow_cells}} {'size':>5} {'sent':>4}" + "".join(f"  {name:<{BAR_CELLS + 6}}" for name in RATES)
+    titles = "".join(f"  {name:<{BAR_CELLS + 6}}" for name in RATES)
+    yield f"  {'flow':<{flow_cells}} {'size':>5} {'sent':>4}{titles}".rstrip()
     for job in found["jobs"]:
         yield f"{job['name']}  {_of_job(job)}"
         for flow in job["flows"]:
@@ -52,7 +53,7 @@ def _of_host(found: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {switch['why']}"
     if switch["silent_switches"]:
         yield f"  silent switches: {', '.join(switch['silent_switches'])}"
-    yield f"  slot {found['slot']}, missed {found['missed_slots']}, lifted {found['fail_opens']} times"
+    yield f"  slot {found['slot']}, missed {found['missed_slots']}, lifted {found['fail_opens']} times; sizes in bytes, rates in bit/s"
 
 
 def _of_job(job: Mapping[str, Any]) -> str:
