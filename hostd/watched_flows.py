@@ -45,7 +45,9 @@ def phase_of(job: WatchedJob) -> str:
 
 
 def iteration_ns_of(job: WatchedJob) -> float | None:
-    """As its processes marked them; None while that is not learned, and of a job that marks none."""
+    """As its processes mark them, or by the rhythm of its bursts; None while that is not learned."""
+    if job.rhythm is not None:
+        return job.rhythm.period_ns
     learned = [process.view.learned for process in job.processes.values() if process.view is not None]
     times_ns = [one.iteration_ns for one in learned if one is not None]
     return median(times_ns) if times_ns else None

@@ -53,7 +53,8 @@ def _of_host(found: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {switch['why']}"
     if switch["silent_switches"]:
         yield f"  silent switches: {', '.join(switch['silent_switches'])}"
-    yield f"  slot {found['slot']}, missed {found['missed_slots']}, lifted {found['fail_opens']} times; sizes in bytes, rates in bit/s"
+    counted = f"slot {found['slot']}, missed {found['missed_slots']}, lifted {found['fail_opens']} times"
+    yield f"  {counted}; sizes in bytes, rates in bit/s"
 
 
 def _of_job(job: Mapping[str, Any]) -> str:
