@@ -15,6 +15,7 @@ from hostd.trouble_kinds import KINDS, OTHER, kind_of
         ("process 4711 has a network of its own", "namespace"),
         ("no device has the address 10.0.0.7", "device"),
         ("eth0: somebody set the qdisc fq 8001:; takeover = true replaces it while hostd runs", "foreign_qdisc"),
+        ("eth0: somebody deleted or replaced our root qdisc", "foreign_qdisc"),
         ("class 2a on eth0: No such file or directory", "kernel"),
         ("netlink: No buffer space available", "kernel"),
         ("cannot read back: [Errno 105] No buffer space available", "kernel"),
