@@ -41,6 +41,11 @@ class BurstRhythm:
     def regular(self) -> bool:
         return len(self._sizes) == ALIKE and max(self._sizes) - min(self._sizes) <= SAME * max(self._sizes)
 
+    @property
+    def period_ns(self) -> float | None:
+        """From the beginning of one burst to the next one's; None as long as it has no rhythm."""
+        return float(median(self._periods_ns)) if self.regular and self._periods_ns else None
+
     def observe(self, now_ns: int, sent_bytes: float, received_bytes: float, waiting_bytes: float) -> None:
         """Counters since the job was first seen, and what waits now."""
         moved_bytes = sent_bytes + received_bytes

@@ -26,9 +26,13 @@ from hostd.control import ControlSocket
 from hostd.decider import Decider
 from hostd.enforce.base import CannotEnforce
 from hostd.enforcer import Enforcer
+from hostd.explain import explain
+from hostd.job_log import JobLog
 from hostd.monitor import Monitor
+from hostd.publish import Publisher
 from hostd.sockets import DataSocket
-from hostd.status import explain, publish, status
+from hostd.status import status
+from hostd.watched_flows import moving
 from service.alarm import Alarm
 from service.instruments import HostInstruments
 from service.metrics import MetricsServer, new_registry
@@ -59,11 +63,12 @@ class HostDaemon:
         self.agent = HostAgent(config.name, config.topology, self.slots, POLICIES[config.policy](), switch)
         self.registry = new_registry()
         self.instruments = HostInstruments(self.registry)
+        self._publisher = Publisher(self)
+        self._job_log = JobLog()
         self.stream: HostStream | None = None
         self.terms_refused = ""  # why the switch is not listened to
         self.silent: tuple[str, ...] = ()  # switches that ours has lost
         self.achieved = AchievedRates()
-        self.fail_opens_published = 0
         self._journal_path = journal
         self._open = AsyncExitStack()
         self._fault: asyncio.Future[None] = asyncio.Future()  # of the alarm's callback, for which nobody waits
@@ -155,7 +160,11 @@ class HostDaemon:
         self.monitor.patient, self.monitor.without_shim = fresh.mode == "observe", fresh.without_shim
         leaving = [JobLeft(job) for job in self.agent.jobs if not self._wanted(job)]
         joining = [job for job in self.monitor.jobs if self._wanted(job) and job not in self.agent.jobs]
-        self._decide([*leaving, *(event for job in joining for event in self.monitor.introduce(job))])
+        introduced = [event for job in joining for event in self.monitor.introduce(job)]
+        self._job_log.note(introduced, self._wanted)
+        for event in leaving:
+            _log.info("job no longer paced", extra={"job": event.job})
+        self._decide([*leaving, *introduced])
         _log.info("%s with %s from now on", fresh.mode, self.enforcer.backend.name)
 
     def alive(self) -> bool:
@@ -178,6 +187,7 @@ class HostDaemon:
         events: list[HostEvent] = []
         if (own_ns := self.clock.own_ns()) >= self.monitor.due_ns:
             events = self.monitor.poll(own_ns)
+            self._job_log.note(events, self._wanted)
         if self.config.mode != "observe":
             events = [event for event in events if self._allowed(event)]
             if self._deadline_ns is not None and now_ns >= self._deadline_ns:
@@ -193,8 +203,7 @@ class HostDaemon:
         self._beat_ns = self.clock.own_ns()
         self.enforcer.beat()
         self.decider.judge(slot)
-        live = self.agent.live_flows()
-        self.achieved.sample(self._beat_ns, [(flow.id, flow.volume_bytes) for flow in live])
+        self.achieved.sample(moving(self.monitor.jobs))
 
     def _take(self, events: Iterable[HostEvent], concerned: Container[str] = ()) -> None:
         self.decider.take(events, concerned)
@@ -217,7 +226,7 @@ class HostDaemon:
             await asyncio.sleep(HOUSEKEEPING_S)
             self.enforcer.refresh()
             if self.config.metrics is not None:
-                publish(self)
+                self._publisher.publish()
 
     # ---- What happens ----
 
@@ -247,6 +256,9 @@ class HostDaemon:
 
     def _feedback(self, feedback: Feedback) -> None:
         if not self.terms_refused:
+            took_ns = self.decider.negotiation.heard(feedback.answers, self.clock.now_ns())
+            if took_ns is not None:
+                self.instruments.negotiation.observe(took_ns / 1e9)
             self.silent = feedback.silent
             self._decide([feedback], {grant.flow.job for grant in feedback.grants})
 

@@ -20,6 +20,7 @@ from hostd.durations import Durations
 from hostd.enforce.base import Limit
 from hostd.enforcer import Enforcer
 from hostd.monitor import Monitor
+from hostd.negotiation import Negotiation
 from service.instruments import HostInstruments
 from service.shared_clock import SharedClock
 from wire.host_stream import HostStream
@@ -38,6 +39,7 @@ class Decider:
         self.stream: HostStream | None = None  # to the switch
         self.missed_slots = 0
         self.durations = Durations()
+        self.negotiation = Negotiation()
         self._agent, self._clock, self._monitor, self._enforcer = agent, clock, monitor, enforcer
         self._instruments, self._journal = instruments, journal
         self._decided_slot = -1  # in which the last decision fell ...
@@ -93,7 +95,8 @@ class Decider:
                 case SetRate(flow, rate_bps, ceiling_bps):
                     limits[flow] = Limit(flow, rate_bps, ceiling_bps)
                 case Send(_, message) if isinstance(message, Report) and self.stream is not None:
-                    self.stream.send(message)
+                    if self.stream.send(message):
+                        self.negotiation.asked(message.number, self._clock.now_ns())
         present = [limit for flow, limit in limits.items() if flow in self._agent.flows]
         if present:
             self._enforcer.apply(present)

@@ -21,6 +21,7 @@ from hostd.journal import Journal, Revoked
 from hostd.lease import Lease
 from hostd.netlink import Netlink
 from hostd.sockets import DataSocket
+from hostd.trouble_kinds import kind_of
 from service.repeats import RepeatLimit
 
 _log = logging.getLogger(__name__)
@@ -31,6 +32,7 @@ class Enforcer:
         """Raises CannotEnforce."""
         self.fail_opens = 0
         self.troubles: Counter[str] = Counter()
+        self.trouble_kinds: Counter[str] = Counter()
         self._config, self._slot_ns = config, slot_ns
         self._attached: dict[FlowId, tuple[DataSocket, ...]] = {}
         self._limits: dict[FlowId, Limit] = {}
@@ -46,11 +48,13 @@ class Enforcer:
 
     def attach(self, flow: FlowId, sockets: tuple[DataSocket, ...]) -> None:
         self._attached[flow] = sockets
+        self._note(flow, "attached", sockets=len(sockets))
         self._do(lambda: self.backend.attach(flow, sockets))
 
     def detach(self, flow: FlowId) -> None:
         self._attached.pop(flow, None)
         self._limits.pop(flow, None)
+        self._note(flow, "detached")
         self._do(lambda: self.backend.detach(flow))
 
     def apply(self, limits: Sequence[Limit]) -> None:
@@ -190,10 +194,13 @@ class Enforcer:
 
     def _count(self, troubles: Iterable[Trouble]) -> None:
         for trouble in troubles:
+            self.trouble_kinds[kind_of(trouble.reason)] += 1
             self.troubles[trouble.reason[:80]] += 1
             if len(self.troubles) > 100:
                 self.troubles = Counter(dict(self.troubles.most_common(50)))
-            flow = str(trouble.flow) if trouble.flow else None
-            self._repeats.log(
-                _log, logging.WARNING, trouble.reason, "not enforced: %s", trouble.reason, extra={"flow": flow}
-            )
+            names = {"job": trouble.flow.job, "flow": str(trouble.flow)} if trouble.flow else {}
+            self._repeats.log(_log, logging.WARNING, trouble.reason, "not enforced: %s", trouble.reason, extra=names)
+
+    def _note(self, flow: FlowId, what: str, **more: object) -> None:
+        fields = {"job": flow.job, "flow": str(flow), "backend": self.backend.name, **more}
+        self._repeats.log(_log, logging.INFO, (flow, what), "flow %s", what, extra=fields)

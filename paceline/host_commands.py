@@ -9,7 +9,6 @@ from typing import Any
 from paceline.arguments import CommandError, add_json
 
 RUNTIME_DIRECTORY = Path("/run/paceline/hostd")
-BAR_CELLS = 12
 
 
 def add_parser(subparsers: Any) -> None:
@@ -74,21 +73,24 @@ def run_status(args: argparse.Namespace) -> int:
     if args.json:
         print_json(found)
     else:
-        _print(_view(found))
+        _print(found)
     return 0
 
 
 def run_top(args: argparse.Namespace) -> int:
     from rich.live import Live
 
+    from paceline.host_view import host_view
+
     found = _ask(args.runtime_directory, "status")
     if args.once:
-        _print(_view(found))
+        _print(found)
         return 0
-    with Live(_view(found), screen=True, refresh_per_second=8) as live:
+    with Live(screen=True, refresh_per_second=8) as live:
         while True:
+            live.update(host_view(found, live.console.width))
             time.sleep(0.25)
-            live.update(_view(_ask(args.runtime_directory, "status")))
+            found = _ask(args.runtime_directory, "status")
 
 
 def run_explain(args: argparse.Namespace) -> int:
@@ -101,6 +103,7 @@ def run_explain(args: argparse.Namespace) -> int:
     print(f"{found['flow']}: {rate(found['rate_bps'])} guaranteed, up to {rate(found['ceiling_bps'])}")
     print(f"because {found['because']}")
     print(f"path       {' '.join(found['path'])}")
+    print(f"bottleneck {_bottleneck(found['bottleneck'])}")
     print(f"decided by {found['decided_by']}{' (at the floor)' if found['at_floor'] else ''}")
     job, bid = found["job"], found["bid"]
     print(f"job        slowdown {job['slowdown']:.2f}, computes {job['compute_ms']:.0f} ms, then needs "
@@ -170,61 +173,20 @@ def rate(bps: float | None) -> str:
     return f"{bps / 1e9:.2f} Gbit/s" if bps >= 1e9 else f"{bps / 1e6:.0f} Mbit/s"
 
 
-def mbps(bps: float | None) -> str:
-    return "free" if bps is None else f"{bps / 1e6:.0f}"
+def _bottleneck(found: Mapping[str, Any]) -> str:
+    if not found["links"]:
+        return f"not known: {found['why']}"
+    which = found["link"] or f"one of {', '.join(found['links'])}"
+    price = f" at price {found['price']:.2f}" if found["price"] is not None else ""
+    return f"{which}{price}, {rate(found['room_bps'])} left by others ({found['why']})"
 
 
-def bar(part: float) -> str:
-    cells = round(max(0.0, min(1.0, part)) * BAR_CELLS)
-    return "█" * cells + "·" * (BAR_CELLS - cells)
-
-
-def _view(found: Mapping[str, Any]) -> Any:
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
-
-    switch = found["switch"]
-    with_switch = f"with its switch, {switch['round_trip_ms']:.1f} ms away"
-    where = "deciding alone" if switch["deciding_alone"] else with_switch
-    lines = [f"{found['host']}: {found['mode']} by {found['backend']}, policy {found['policy']}, {where}"]
-    if switch["deciding_alone"] and switch["why"]:
-        lines.append(f"  {switch['why']}")
-    if switch["silent_switches"]:
-        lines.append(f"  silent switches: {', '.join(switch['silent_switches'])}")
-    lines.append(f"  slot {found['slot']}, missed {found['missed_slots']}, lifted {found['fail_opens']} times")
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for name in ("job", "iter", "phase", "flow", "sent", "asked", "kernel", "got", "Mbit/s"):
-        left = name in ("job", "phase", "flow", "Mbit/s")
-        table.add_column(name, justify="left" if left else "right", no_wrap=True)
-    fastest = max(
-        [flow["achieved_bps"] for job in found["jobs"] for flow in job["flows"]] + [1.0],
-    )
-    for job in found["jobs"]:
-        for number, flow in enumerate(job["flows"] or [None]):
-            names = (job["name"], str(job["iteration"]), job["phase"]) if number == 0 else ("", "", "")
-            if flow is None:
-                table.add_row(*map(Text, names), "", "", "", "", "", "")
-                continue
-            done = flow["sent_bytes"] / max(1, flow["size_bytes"])
-            table.add_row(
-                *map(Text, names),
-                Text(flow["flow"].partition("/")[2] if flow["flow"].startswith(job["name"]) else flow["flow"]),
-                f"{100 * done:.0f} %" if flow["live"] else "",
-                mbps(flow["requested_bps"]),
-                mbps(flow["kernel_bps"]),
-                mbps(flow["achieved_bps"]),
-                bar(flow["achieved_bps"] / fastest),
-            )
-    troubles = [Text(f"{count} × {reason}") for reason, count in found["troubles"].items()]
-    unseen = [Text(f"not seen: {name}: {why}") for name, why in found["invisible"].items()]
-    return Group(*(Text(line) for line in lines), table, *troubles, *unseen)
-
-
-def _print(view: Any) -> None:
+def _print(found: Mapping[str, Any]) -> None:
     from rich.console import Console
+
+    from paceline.host_view import host_view
 
     console = Console(markup=False, highlight=False)
     with console.capture() as text:
-        console.print(view)
+        console.print(host_view(found, console.width))
     print(text.get(), end="")

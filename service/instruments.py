@@ -52,15 +52,47 @@ class HostInstruments:
         )
         self.requested_rate = Gauge(name("requested_rate_bps"), "Rate decided on", flow, registry=registry)
         self.kernel_rate = Gauge(name("kernel_rate_bps"), "Rate read back from the kernel", flow, registry=registry)
+        self.kernel_disagrees = Gauge(
+            name("kernel_disagrees"),
+            "1 while the kernel holds the flow to another rate than decided",
+            flow,
+            registry=registry,
+        )
         self.achieved_rate = Gauge(name("achieved_rate_bps"), "Rate the flow really had", flow, registry=registry)
+        self.flow_size = Gauge(name("flow_size_bytes"), "What the flow sends in an iteration", flow, registry=registry)
+        self.iteration = Gauge(name("iteration_seconds"), "How long an iteration takes", ["job"], registry=registry)
+        self.jobs = Gauge(name("jobs"), "Jobs seen, whether paced or only watched", ["phase"], registry=registry)
         self.missed_slots = Counter(name("missed_slots"), "Slots that began without a decision", registry=registry)
         self.fail_opens = Counter(name("fail_opens"), "Times all limits were lifted for safety", registry=registry)
+        self.troubles = Counter(name("troubles"), "What could not be enforced", ["reason"], registry=registry)
+        self.negotiation = Histogram(
+            name("negotiation_seconds"),
+            "From a report to the switch's answer",
+            buckets=LATENCY_BUCKETS_S,
+            registry=registry,
+        )
+        self.switch_word_age = Gauge(
+            name("switch_word_age_seconds"),
+            "How old the switch's last word is; 0 while nobody has anything to send",
+            registry=registry,
+        )
         self.switch_silent = Gauge(
             name("switch_silent"), "1 while the switch is silent and this host decides alone", registry=registry
         )
 
     def forget_flow(self, job: str, flow: str) -> None:
         """A flow has ended; its series end with it."""
-        for rate in (self.requested_rate, self.kernel_rate, self.achieved_rate):
+        self.forget_kernel_rate(job, flow)
+        for gauge in (self.requested_rate, self.achieved_rate, self.flow_size):
             with suppress(KeyError):  # older clients raise it for a series that never was
-                rate.remove(job, flow)
+                gauge.remove(job, flow)
+
+    def forget_kernel_rate(self, job: str, flow: str) -> None:
+        """The kernel has none for it."""
+        for gauge in (self.kernel_rate, self.kernel_disagrees):
+            with suppress(KeyError):
+                gauge.remove(job, flow)
+
+    def forget_job(self, job: str) -> None:
+        with suppress(KeyError):
+            self.iteration.remove(job)

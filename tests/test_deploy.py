@@ -18,6 +18,7 @@ from hostd.config import _TOP as HOST_KEYS
 from hostd.config import read_config as read_host_config
 from service.address import host_port
 from service.instruments import HostInstruments, SwitchInstruments
+from service.metrics import new_registry
 from switchd.config import _TOP as SWITCH_KEYS
 from switchd.config import parse_config as parse_switch_config
 
@@ -178,6 +179,15 @@ def test_queries_use_metrics_and_labels_that_exist(queries) -> None:
         labels = set(re.findall(r"\w+", grouped)) | set(re.findall(r"\{\{ ?(?:\$labels\.)?(\w+) ?\}\}", shown))
         for name in names_in(expression):
             assert labels <= SERIES[name] | ADDED_BY_PROMETHEUS, expression
+
+
+def test_restarts_are_seen_in_what_outlives_a_process() -> None:
+    """Its own counters do not: one that was killed comes back with zeros."""
+    [restarted] = [expression for expression, _ in alert_queries() if "process_start_time_seconds" in expression]
+    assert "changes(" in restarted and 'job=~"paceline-.*"' in restarted
+    assert new_registry().get_sample_value("process_start_time_seconds") > 0
+    [fail_open] = [text for expression, text in alert_queries() if "fail_opens" in expression]
+    assert "PacelineRestarted" in fail_open
 
 
 def test_every_metric_has_its_place_on_the_dashboard() -> None:

@@ -180,7 +180,7 @@ class HtbBackend:
         troubles = []
         try:
             failed = self._netlink.send(messages)
-        except OSError as error:  # no memory for the answers, say: the next slot sends again
+        except OSError as error:  # no memory for the answers, say: refresh() sends all again
             return [f"netlink: {error.strerror}"]
         for index, error in failed.items():
             tree, minor = origin[index]

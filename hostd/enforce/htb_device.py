@@ -87,7 +87,7 @@ class HtbDevice:
             chosen = next(node for node in found.qdiscs if node.handle)
             raise CannotEnforce(
                 f"{device.name}: somebody set the qdisc {chosen.kind} {chosen.handle >> 16:x}:; "
-                "--takeover replaces it while hostd runs, --backend pacing leaves it alone"
+                'takeover = true replaces it while hostd runs, backend = "pacing" leaves it alone'
             )
         undo = NetlinkUndo.of(delete_root(ifindex, MAJOR), *found.messages(), pause_ms=_DRAIN_MS)
         journal.record({f"qdisc {device.name}": undo})

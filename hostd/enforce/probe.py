@@ -152,6 +152,6 @@ def _devices() -> list[Finding]:
             if tree.is_default or (tree.root and tree.root.handle == MAJOR):
                 found.append(Finding(f"device {name}", True, f"root qdisc {root}"))
             else:
-                advice = "hostd --takeover replaces it and puts it back; pacing leaves it alone"
+                advice = "takeover = true replaces it and puts it back at the end; pacing leaves it alone"
                 found.append(Finding(f"device {name}", False, f"somebody set the qdisc {root}", advice))
     return found

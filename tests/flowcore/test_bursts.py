@@ -47,6 +47,8 @@ def test_equal_bursts_make_a_rhythm_and_an_odd_one_ends_it(size: float, gap_ms: 
     for now_ns, sent, _ in counters([(size, gap_ms)] * (ALIKE + 1) + [(2 * size, gap_ms)], looks):
         rhythm.observe(now_ns, sent, 0.0, 0.0)
         seen.append((rhythm.bursts, rhythm.regular))
+        assert (rhythm.period_ns is not None) == rhythm.regular
+        assert rhythm.period_ns is None or abs(rhythm.period_ns - (50 + gap_ms) * MS) <= 16 * MS, "two looks"
     assert all(regular == (ALIKE <= bursts <= ALIKE + 1) for bursts, regular in seen)
     assert seen[-1] == (ALIKE + 2, False)
 

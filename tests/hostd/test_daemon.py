@@ -1,5 +1,7 @@
 """hostd from end to end: counters of shim and kernel in, HTB classes and socket options out."""
 
+import json
+import urllib.request
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from flowcore.messages import Feedback, FlowDone, FlowReady, IterationEnded, Set
 from flowcore.policy import POLICIES
 from tests.hostd.cluster import SLOTS, Cluster, cluster, flows, joined, nursery
 
+METRICS = "127.0.0.1:9465"
 __all__ = ["cluster", "nursery"]  # fixtures
 
 
@@ -20,7 +23,8 @@ def test_two_jobs_with_a_switch(cluster: Cluster, tmp_path: Path) -> None:
     before = cluster.state(sockets)
     cluster.switchd()
     journals = {host: tmp_path / f"{host}.jsonl" for host in ("h0", "h1")}
-    daemons = [cluster.hostd(host, with_switch=True, journal=path) for host, path in journals.items()]
+    more = f'metrics = "{METRICS}"'
+    daemons = [cluster.hostd(host, with_switch=True, journal=path, more=more) for host, path in journals.items()]
     for daemon in daemons:
         daemon.await_hostd(connected=True)
     cluster.run(crew, lambda: all(joined(daemon) == {"a", "b"} for daemon in daemons))
@@ -39,6 +43,9 @@ def test_two_jobs_with_a_switch(cluster: Cluster, tmp_path: Path) -> None:
     cluster.pause(crew, 2.0)
     status = daemons[0].status()
     assert not status["switch"]["deciding_alone"] and status["switch"]["round_trip_ms"] > 0
+    negotiated = [line for line in _scraped(cluster) if line.startswith("paceline_host_negotiation_seconds_count")]
+    assert float(negotiated[0].split()[-1]) > 10
+    assert status["switch"]["word_age_ms"] < 1000
     assert status["troubles"] == {} and status["invisible"] == {} and status["fail_opens"] == 0
     assert [daemon.stop() for daemon in daemons] == [0, 0]
     assert cluster.state(sockets) == before
@@ -81,6 +88,10 @@ def test_a_mode_that_sets_nothing(cluster: Cluster, mode: str) -> None:
     status = daemon.status()
     assert status["guardian_pid"] is None, "nothing is set, so nothing needs to be lifted"
     assert cluster.state(sockets) == before
+    assert {flow["flow"] for flow in flows(status)} == {"a/ring/h0>h1", "b/ring/h0>h1"}
+    assert all(1e6 < flow["size_bytes"] < 2e6 and flow["sockets"] for flow in flows(status))
+    cluster.run(crew, lambda: any(flow["achieved_bps"] > 1e6 for flow in flows(daemon.status())))
+    cluster.run(crew, lambda: all((job["iteration_ms"] or 0) > 100 for job in daemon.status()["jobs"]))
     if mode == "observe":
         assert status["decisions"] == 0 and not joined(daemon)
     else:
@@ -99,8 +110,19 @@ def test_only_jobs_on_the_list_are_controlled(cluster: Cluster) -> None:
     cluster.run(crew, lambda: [job["phase"] != "learning" for job in daemon.status()["jobs"]] == [True, True])
     cluster.pause(crew, 0.5)
     assert joined(daemon) == {"mine"}
-    assert {flow["flow"].partition("/")[0] for flow in flows(daemon.status())} == {"mine"}
+    asked = {flow["flow"].partition("/")[0]: flow["requested_bps"] for flow in flows(daemon.status())}
+    assert asked["mine"] is not None and asked["theirs"] is None, "the others are watched"
     assert cluster.state(theirs)[-1] == before, "its sockets are as they were"
+    logged = [json.loads(line) for line in daemon.log().splitlines()]
+    said = {(line.get("job"), line["message"]): line.get("flow") for line in logged}
+    assert said["mine", "job joined"] == ["mine/ring/h0>h1"] and said["mine", "flow attached"] == "mine/ring/h0>h1"
+    assert said["theirs", "job seen, and only watched"] == ["theirs/ring/h0>h1"]
+    assert ("theirs", "flow attached") not in said
+
+
+def _scraped(cluster: Cluster) -> list[str]:
+    with cluster.testbed.nodes["h0"].enter(), urllib.request.urlopen(f"http://{METRICS}/metrics", timeout=10) as found:
+        return found.read().decode().splitlines()
 
 
 def _pids(crew, job: str) -> set[int]:

@@ -20,13 +20,16 @@ def test_percentiles_are_of_the_last_ones() -> None:
     assert durations.percentiles_ms() == pytest.approx({"p50": 500, "p90": 900, "p99": 990}, rel=0.01)
 
 
-def test_a_rate_is_bytes_since_the_last_sample() -> None:
+def test_a_rate_is_bytes_from_one_measurement_to_the_next() -> None:
     rates = AchievedRates()
-    rates.sample(0, [(FLOW, 1000.0)])
+    rates.sample([(FLOW, 0, 1000.0)])
     assert rates.bps(FLOW) == 0.0
-    rates.sample(1_000_000, [(FLOW, 2000.0)])
+    rates.sample([(FLOW, 1_000_000, 2000.0)])
     assert rates.bps(FLOW) == pytest.approx(8e6)
-    rates.sample(2_000_000, [(FLOW, 500.0)])
+    rates.sample([(FLOW, 1_000_000, 2000.0)])
+    assert rates.bps(FLOW) == pytest.approx(8e6), "nobody has looked since"
+    rates.sample([(FLOW, 2_000_000, 500.0)])
     assert rates.bps(FLOW) == 0.0, "it began anew"
-    rates.sample(3_000_000, [])
-    assert rates.bps(FLOW) == 0.0
+    rates.sample([(FLOW, 3_000_000, 1500.0)])
+    rates.sample([])
+    assert rates.bps(FLOW) == 0.0, "it rests"

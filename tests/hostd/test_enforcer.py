@@ -130,6 +130,19 @@ def test_a_foreign_lease_journal_is_counted_and_no_hindrance(
         assert rate_bps(enforcer) == pytest.approx(LIMIT.rate_bps, rel=0.01)
 
 
+def test_the_log_says_which_flow_of_which_job(
+    wire: Wire, config: HostConfig, sockets: tuple[DataSocket, ...], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "hostd.enforcer")
+    with closing(holding(config, sockets)) as enforcer:
+        elsewhere = replace(sockets[0], namespace=1)
+        enforcer.attach(FLOW, (elsewhere,))  # so soon again: only its trouble is news
+        enforcer.detach(FLOW)
+    said = [(record.getMessage(), vars(record).get("job"), vars(record).get("flow")) for record in caplog.records]
+    trouble = f"not enforced: process {elsewhere.pid} has a network of its own"
+    assert said == [(what, FLOW.job, str(FLOW)) for what in ("flow attached", trouble, "flow detached")]
+
+
 def test_trouble_is_counted_and_bounded(wire: Wire, config: HostConfig, sockets: tuple[DataSocket, ...]) -> None:
     with closing(holding(config, sockets)) as enforcer:
         for number in range(300):

@@ -1,12 +1,11 @@
 """What people ask hostd: probe, status, top, explain, release, with a daemon that has jobs and without one."""
 
 import json
-import re
 
 import pytest
 
 from paceline import cli
-from paceline.host_commands import bar, mbps, rate
+from paceline.host_commands import _bottleneck, rate
 from tests.hostd.cluster import Cluster, cluster, flows, joined, nursery
 
 __all__ = ["cluster", "nursery"]  # fixtures
@@ -40,9 +39,17 @@ def test_a_host_with_jobs(cluster: Cluster, capsys: pytest.CaptureFixture[str]) 
 
     name = flow["flow"]
     why = json.loads(said(capsys, "explain", name, "--json", *where))
-    assert {"because", "path", "decided_by", "dependency", "slots", "bid", "at_floor"} <= why.keys()
+    assert {"because", "path", "decided_by", "bottleneck", "dependency", "slots", "bid", "at_floor"} <= why.keys()
     text = said(capsys, "explain", name, *where)
     assert name in text and "because" in text and "h0->sw" in text
+
+    def said_of_the_bottleneck() -> str:
+        explained = said(capsys, "explain", name, *where).splitlines()
+        [line] = [line for line in explained if line.startswith("bottleneck ")]
+        return line
+
+    assert "h0->sw" in (line := said_of_the_bottleneck()) or "not known: it has nothing to send" in line
+    cluster.run(crew, lambda: "h0->sw at price" in said_of_the_bottleneck())
     assert cli.main(["explain", "no/such/flow", *map(str, where)]) != 0
     assert name in capsys.readouterr().err, "it says which there are"
 
@@ -80,7 +87,20 @@ def test_probe_says_what_works_and_why_not(capsys: pytest.CaptureFixture[str]) -
     assert f"hostd would use {found['chosen']}" in said(capsys, "probe")
 
 
-def test_rates_and_bars_for_people() -> None:
-    assert [mbps(None), mbps(2e8)] == ["free", "200"]
+def test_a_flow_that_is_only_watched_cannot_be_explained(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    crew = cluster.jobs("a")
+    daemon = cluster.hostd(mode="observe")
+    cluster.run(crew, lambda: flows(daemon.status()))
+    assert cli.main(["explain", "a/ring/h0>h1", "--runtime-directory", str(daemon.place)]) == 2
+    assert "only watched: nothing is decided in mode observe" in capsys.readouterr().err
+
+
+def test_a_bottleneck_for_people() -> None:
+    known = {"link": "sw->h1", "links": ["sw->h1"], "price": 0.85, "room_bps": 1.5e8, "why": "narrow"}
+    assert _bottleneck(known) == "sw->h1 at price 0.85, 150 Mbit/s left by others (narrow)"
+    assert _bottleneck({**known, "link": None, "links": ["a", "b"], "price": None}).startswith("one of a, b, 150")
+    assert _bottleneck({**known, "links": [], "why": "it rests"}) == "not known: it rests"
+
+
+def test_rates_for_people() -> None:
     assert [rate(None), rate(2.5e9), rate(1e6)] == ["unlimited", "2.50 Gbit/s", "1 Mbit/s"]
-    assert re.fullmatch("█+·+", bar(0.5)) and set(bar(7.0)) == {"█"} and set(bar(-1.0)) == {"·"}

@@ -12,6 +12,7 @@ def test_ended_flows_leave_no_series() -> None:
     assert registry.get_sample_value("paceline_host_requested_rate_bps", {"job": "bert", "flow": "h0-h1"}) == 5e8
     host.forget_flow("bert", "h0-h1")
     host.forget_flow("bert", "never was")
+    host.forget_job("never was")
     assert registry.get_sample_value("paceline_host_requested_rate_bps", {"job": "bert", "flow": "h0-h1"}) is None
 
 
@@ -30,8 +31,15 @@ def test_promised_names() -> None:
         "paceline_host_decision_seconds",
         "paceline_host_requested_rate_bps",
         "paceline_host_kernel_rate_bps",
+        "paceline_host_kernel_disagrees",
         "paceline_host_achieved_rate_bps",
+        "paceline_host_flow_size_bytes",
+        "paceline_host_iteration_seconds",
+        "paceline_host_jobs",
         "paceline_host_missed_slots",
         "paceline_host_fail_opens",
         "paceline_host_switch_silent",
+        "paceline_host_switch_word_age_seconds",
+        "paceline_host_negotiation_seconds",
+        "paceline_host_troubles",
     }

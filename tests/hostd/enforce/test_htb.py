@@ -52,10 +52,10 @@ def test_a_foreign_root_qdisc_is_refused_and_left_alone(wire: Wire, journal: Jou
     before = wire.state(sockets)
     with wire.here.enter():
         backend = backend_on(journal)
-        with pytest.raises(CannotEnforce, match=r"eth0: somebody set the qdisc htb 1:; --takeover"):
+        with pytest.raises(CannotEnforce, match=r"eth0: somebody set the qdisc htb 1:; takeover = true"):
             backend.set_up("eth0")
         [trouble] = backend.attach(FLOW, sockets)
-        assert trouble.flow == FLOW and "--takeover" in trouble.reason
+        assert trouble.flow == FLOW and "takeover = true" in trouble.reason
         assert backend.apply([Limit(FLOW, 1e6, 1e6)]) == []
         backend.close()
     assert wire.state(sockets) == before

@@ -29,7 +29,7 @@ def test_a_foreign_qdisc_is_named(wire: Wire) -> None:
     with wire.here.enter():
         found = {finding.name: finding for finding in probe()}
     assert not found["device eth0"].usable
-    assert "pfifo" in found["device eth0"].reason and "--takeover" in found["device eth0"].advice
+    assert "pfifo" in found["device eth0"].reason and "takeover = true" in found["device eth0"].advice
 
 
 def test_without_capabilities_htb_is_out_and_says_why() -> None:
