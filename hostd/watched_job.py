@@ -83,14 +83,24 @@ class WatchedJob:
         self.rhythm = None if marked else self.rhythm or BurstRhythm()
 
     def look(self, now_ns: int, host_of: Mapping[str, str], host: str) -> list[FlowId]:
-        """For its sockets; returns the flows of which they have changed."""
+        """For its sockets; returns the flows of which they have changed.
+
+        Forked processes inherit sockets, and a process may have copies. Each socket counts once: through the
+        descriptor it was found by before, while that is there.
+        """
         self.looked_ns = now_ns
-        found: dict[Ends, tuple[DataSocket, ...]] = dict.fromkeys(self.sockets, ())
+        before = {one.cookie: one for them in self.sockets.values() for one in them}
+        once: dict[int, tuple[Ends, DataSocket]] = {}  # by cookie
         for process in self.processes.values():
             process.sockets.look()
             for target, sockets in by_host(process.sockets.sockets, host_of, host).items():
                 ends = (_role(process.view), target)
-                found[ends] = found.get(ends, ()) + sockets
+                for one in sockets:
+                    if one.cookie not in once or one == before.get(one.cookie):
+                        once[one.cookie] = (ends, one)
+        found: dict[Ends, tuple[DataSocket, ...]] = dict.fromkeys(self.sockets, ())
+        for ends, one in once.values():
+            found[ends] = (*found.get(ends, ()), one)
         flows = self.watch.flow_ids()
         changed = [flows[ends] for ends, them in found.items() if them != self.sockets.get(ends) and ends in flows]
         self.sockets = found

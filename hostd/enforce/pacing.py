@@ -78,10 +78,8 @@ class PacingBackend:
         if state is None:
             limit = self._waiting.pop(flow, Limit(flow, UNLIMITED, UNLIMITED))
             state = self._flows[flow] = _Flow(limit, {})
-        troubles = self._held.give_back(self._leave(one for one in state.payload if one not in sockets))
-        fresh = [one for one in sockets if one not in state.payload]
-        held, lost = self._held.hold(fresh)
-        troubles += lost
+        held, troubles = self._held.hold([one for one in sockets if one not in state.payload])
+        troubles += self._held.give_back(self._leave(one for one in state.payload if one not in sockets))
         kept = {one: part for one, part in state.payload.items() if one in sockets}
         state.payload = kept | {one: _payload_part(one) for one in held}
         return [Trouble(flow, reason) for reason in troubles] + self._pace()
