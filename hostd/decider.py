@@ -5,11 +5,14 @@
                                           └───────────┘
 
 Law: the effects of everything that happened at one time are performed together, so a flow gets its last rate only;
-and the enforcer holds the sockets of exactly the flows that the agent knows.
+and the enforcer holds the sockets of exactly the flows that the agent knows. The journal is for people to look at
+later: a full disk ends it, and nothing else.
 """
 
+import logging
 import time
 from collections.abc import Container, Iterable
+from contextlib import suppress
 from typing import TextIO
 
 from flowcore.host import HostAgent
@@ -24,6 +27,8 @@ from hostd.negotiation import Negotiation
 from service.instruments import HostInstruments
 from service.shared_clock import SharedClock
 from wire.host_stream import HostStream
+
+_log = logging.getLogger(__name__)
 
 
 class Decider:
@@ -57,7 +62,7 @@ class Decider:
             before = set(self._agent.flows) if isinstance(event, JobJoined | JobLeft) else None
             done = self._agent.handle(event, now_ns)
             if self._journal is not None:
-                self._journal.write(encode(Entry(now_ns, self._agent.name, event, tuple(done))) + "\n")
+                self._write_down(self._journal, Entry(now_ns, self._agent.name, event, tuple(done)))
             effects += done
             if before is not None:
                 self._attach(before)
@@ -80,6 +85,16 @@ class Decider:
             return []
         moved = self._monitor.progress(self._clock.own_ns(), concerned)
         return [Progress(moved)] if moved else []
+
+    def _write_down(self, journal: TextIO, entry: Entry) -> None:
+        try:
+            journal.write(encode(entry) + "\n")
+            journal.flush()  # nothing is left for the end, when nobody expects trouble
+        except OSError as error:
+            _log.error("no journal from now on: %s", error)
+            self._journal = None
+            with suppress(OSError):  # it tries once more
+                journal.close()
 
     def _attach(self, before: set[FlowId]) -> None:
         for flow in before - self._agent.flows.keys():

@@ -61,7 +61,7 @@ class JobFacts(NamedTuple):
     marks_early: bool  # the end of an iteration is marked before all of it is sent
     members: int  # ranks in all
     sent_bytes: Mapping[Ends, float]  # since the job was first seen, by role and target
-    received_bytes: Mapping[Ends, float]  # likewise, by role and source
+    received_bytes: Mapping[Ends, float]  # by role and source, from whom it is fed
     resting: bool = False  # nothing has been sent for a while
 
 

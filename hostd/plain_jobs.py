@@ -6,7 +6,8 @@ Reading /proc of every process takes its time, so it is done every few seconds, 
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -35,17 +36,30 @@ class PlainJob:
 
 
 def processes_of(jobs: Iterable[PlainJob], besides: Iterable[int] = ()) -> dict[str, set[int]]:
-    """The processes of each job that has any; `besides` are never among them, nor are we."""
+    """The processes of each job that has any; `besides`, what they started (a data loader's processes, which have
+    their sockets as well) and we are never among them."""
+    seen = {*besides}
     found: dict[str, set[int]] = {}
-    for pid in {int(name) for name in os.listdir(_PROC) if name.isdecimal()} - {*besides, os.getpid()}:  # noqa: PTH208
+    for pid in {int(name) for name in os.listdir(_PROC) if name.isdecimal()} - {os.getpid()}:  # noqa: PTH208
         for job in jobs:
             try:
                 if job.owns(pid):
-                    found.setdefault(job.job, set()).add(pid)
+                    if not _stems_from(seen, pid):
+                        found.setdefault(job.job, set()).add(pid)
                     break
             except OSError:
                 break  # it has ended
     return found
+
+
+def _stems_from(ancestors: Container[int], pid: int) -> bool:
+    """Whether the process is one of these or was started by them, as far as we may see."""
+    with suppress(OSError):
+        while pid > 0:
+            if pid in ancestors:
+                return True
+            pid = int((_PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()[1])
+    return False
 
 
 def is_there(pid: int) -> bool:

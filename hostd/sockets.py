@@ -8,10 +8,12 @@ else's sockets are read (a host's /proc/net/tcp may have thousands of lines).
 
 Looking costs a stat while nothing changes: since Linux 6.2 the size of /proc/PID/fd is the number of open
 descriptors. A socket replaced by another between two looks leaves the number as it was, so every RESCAN_LOOKS-th
-look reads all names anyway; so does a kernel that says 0. Look when a borrowing failed, and about once a second.
+look reads all names anyway, and so does one after a borrowing failed, or with a kernel that says 0. Look about once a
+second.
 
-A job also has control connections (rendezvous, heartbeats). One that has sent less than LEAST_DATA_BYTES carries no
-data yet; it is asked again at every look until it does.
+A job also has control connections (rendezvous, heartbeats), and NCCL has one connection for each direction. One that
+has sent less than LEAST_DATA_BYTES is asked again at every look until it has. If it has received as much instead,
+there is nothing to limit at this end, but it tells who feeds the job.
 """
 
 import os
@@ -26,7 +28,7 @@ from hostd.borrow import Gone, borrowed, cookie_of
 
 RESCAN_LOOKS = 8
 LEAST_DATA_BYTES = 256 * 1024
-_TCP_INFO_BYTES, _STATE_AT, _ACKED_AT = 128, 0, 120
+_TCP_INFO_BYTES, _STATE_AT, _ACKED_AND_RECEIVED_AT = 136, 0, 120
 _TCP_LISTEN = 10
 
 
@@ -43,75 +45,79 @@ class DataSocket:
     namespace: int  # inode of the network namespace the process lives in
 
 
+_Name = tuple[int, int]  # of a socket in its process: descriptor and inode
+
+
 class ProcessSockets:
     """The data sockets of one process; `look` as often as wanted."""
 
     def __init__(self, pid: int, least_bytes: int = LEAST_DATA_BYTES) -> None:
         self.pid = pid
-        self.sockets: tuple[DataSocket, ...] = ()
+        self.sockets: tuple[DataSocket, ...] = ()  # those that send
+        self.receiving: tuple[DataSocket, ...] = ()  # those that only receive
         self.refused: str | None = None  # why the process cannot be looked into
         self._least_bytes = least_bytes
         self._descriptors = -1
         self._looks = 0
-        self._known: dict[tuple[int, int], DataSocket | None] = {}  # by (fd, inode); None: nothing for us
-        self._pending = False  # connections that carry no data yet
+        self._settled: dict[_Name, DataSocket | None] = {}  # None: nothing for us
+        self._pending: dict[_Name, DataSocket | None] = {}  # have sent too little; None: and received too little
 
-    def look(self) -> bool:
-        """Whether the data sockets have changed. A process that has ended has none."""
+    def look(self, anew: bool = False) -> bool:
+        """Whether the sockets that send have changed; `anew` reads all names. A process that has ended has none."""
         self._looks += 1
+        before = self.sockets
         try:
             # Path.stat is three times as slow, and this runs for every process.
             descriptors = os.stat(f"/proc/{self.pid}/fd").st_size  # noqa: PTH116
-            same = descriptors == self._descriptors and descriptors > 0
-            if same and not self._pending and self._looks % RESCAN_LOOKS:
-                return False
-            self._descriptors = descriptors
-            found = self._scan()
-            self.refused = None
-        except PermissionError as error:
-            found, self.refused = (), str(error)
-        except OSError:
-            found = ()
-        changed = found != self.sockets
-        self.sockets = found
-        return changed
-
-    def _scan(self) -> tuple[DataSocket, ...]:
-        known: dict[tuple[int, int], DataSocket | None] = {}
-        self._pending = False
-        namespace = os.stat(f"/proc/{self.pid}/ns/net").st_ino  # noqa: PTH116
-        for fd, inode in _socket_inodes(self.pid):
-            if (fd, inode) in self._known:
-                known[fd, inode] = self._known[fd, inode]
-                continue
-            verdict = self._ask(fd, namespace)
-            if verdict is _NOT_YET:
-                self._pending = True
+            same = descriptors == self._descriptors and descriptors > 0 and not anew
+            if same and self._looks % RESCAN_LOOKS:
+                if not self._pending:
+                    return False
+                self._sort(list(self._pending))
             else:
-                known[fd, inode] = verdict
-        self._known = known
-        return tuple(one for one in known.values() if one is not None)
+                self._descriptors = descriptors
+                names = _socket_inodes(self.pid)
+                self._settled = {name: self._settled[name] for name in names if name in self._settled}
+                self._sort([name for name in names if name not in self._settled])
+            self.sockets, self.receiving = _present(self._settled), _present(self._pending)
+            self.refused = None
+        except OSError as error:
+            self.sockets = self.receiving = ()
+            if isinstance(error, PermissionError):
+                self.refused = str(error)
+        return self.sockets != before
 
-    def _ask(self, fd: int, namespace: int) -> "DataSocket | None":
+    def _sort(self, names: list[_Name]) -> None:
+        """Asks these, and nobody else is pending."""
+        self._pending = {}
+        namespace = os.stat(f"/proc/{self.pid}/ns/net").st_ino  # noqa: PTH116
+        for name in names:
+            settled, one = self._ask(name[0], namespace)
+            (self._settled if settled else self._pending)[name] = one
+
+    def _ask(self, fd: int, namespace: int) -> tuple[bool, DataSocket | None]:
+        """Whether the answer stands, and the socket if it carries data."""
         try:
             with borrowed(self.pid, fd) as theirs:
                 if theirs.proto != socket.IPPROTO_TCP:
-                    return None
+                    return True, None
                 info = theirs.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
                 if info[_STATE_AT] == _TCP_LISTEN:
-                    return None
-                [acked_bytes] = struct.unpack_from("=Q", info, _ACKED_AT)
-                if acked_bytes < self._least_bytes:
-                    return _NOT_YET
+                    return True, None
+                acked_bytes, received_bytes = struct.unpack_from("=QQ", info, _ACKED_AND_RECEIVED_AT)
+                if max(acked_bytes, received_bytes) < self._least_bytes:
+                    return False, None
                 local, (remote, port, *_) = theirs.getsockname()[0], theirs.getpeername()
-                return DataSocket(self.pid, fd, cookie_of(theirs), _plain(local), _plain(remote), port, namespace)
+                one = DataSocket(self.pid, fd, cookie_of(theirs), _plain(local), _plain(remote), port, namespace)
+                return acked_bytes >= self._least_bytes, one
         except (Gone, OSError) as error:
             if isinstance(error, PermissionError):
                 raise
-            return _NOT_YET  # closed or not connected at this moment
+            return False, None  # closed or not connected at this moment
 
 
-_NOT_YET = DataSocket(0, 0, 0, "", "", 0, 0)
+def _present(found: Mapping[_Name, DataSocket | None]) -> tuple[DataSocket, ...]:
+    return tuple(one for _, one in sorted(found.items()) if one is not None)
 
 
 def by_host(

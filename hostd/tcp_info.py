@@ -8,7 +8,7 @@ only. The price is one round trip of delay. (SYN and FIN count as a byte each: n
 
 A flow's sum starts when a socket is first seen and survives its end: what a job sent before we looked is not ours to
 report, and a connection that is closed takes nothing away. What it sent after the last look, at most a slot's worth,
-is lost to the books.
+is lost to the books. One that cannot be reached through its descriptor any more may soon be through another.
 """
 
 import socket
@@ -66,6 +66,8 @@ class FlowMeter:
                     theirs.close()
             except (Gone, OSError):
                 self.lost += 1
+                if one.cookie in self._before:
+                    found[one.cookie] = self._before[one.cookie]
                 continue
             before = self._before.get(one.cookie, counters)
             found[one.cookie] = counters

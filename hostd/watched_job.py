@@ -7,14 +7,14 @@ where theirs begin and end is told from the kernel, too.
 
 import math
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from flowcore.bursts import NEARLY, BurstRhythm
 from flowcore.messages import FlowReady, HostEvent, IterationEnded
 from flowcore.patterns import FlowId, Role
 from flowcore.units import transfer_ns
-from hostd.job_watch import Ends, JobFacts, JobWatch
+from hostd.job_watch import LEAST_PART, Ends, JobFacts, JobWatch
 from hostd.sockets import DataSocket, ProcessSockets, by_host
 from hostd.tcp_info import FlowMeter
 from nccl_shim.layout import Kind, Source
@@ -69,6 +69,12 @@ class WatchedJob:
     looked_ns: int = 0  # when its sockets were last looked for
     _moved_ns: int = 0  # when its sockets were last seen to have sent something
     _meters: dict[Ends, FlowMeter] = field(default_factory=dict)
+    _lost: int = 0  # readings of theirs that had failed at the last look
+    _receiving: dict[Ends, tuple[DataSocket, ...]] = field(default_factory=dict)  # sockets that send nothing
+    _heard: dict[Ends, FlowMeter] = field(default_factory=dict)  # ... and what they have received
+    _received: Mapping[Ends, float] = field(default_factory=dict)  # when the last iteration ended,
+    _feeds: Mapping[Ends, float] = field(default_factory=dict)  # ... and in the course of it
+    _fed_iteration: int = -1
     _ended_ns: int | None = None  # its last iteration, while it computes
     _speed: _Speed = field(default_factory=_Speed)
     _compute_ns: deque[int] = field(default_factory=lambda: deque(maxlen=PHASES))
@@ -85,21 +91,42 @@ class WatchedJob:
     def look(self, now_ns: int, host_of: Mapping[str, str], host: str) -> list[FlowId]:
         """For its sockets; returns the flows of which they have changed."""
         self.looked_ns = now_ns
-        found: dict[Ends, tuple[DataSocket, ...]] = dict.fromkeys(self.sockets, ())
+        lost = sum(meter.lost for meter in self._meters.values())
         for process in self.processes.values():
-            process.sockets.look()
-            for target, sockets in by_host(process.sockets.sockets, host_of, host).items():
-                ends = (_role(process.view), target)
-                found[ends] = found.get(ends, ()) + sockets
+            process.sockets.look(anew=lost != self._lost)
+        self._lost, before = lost, self.sockets
+        self.sockets = self._by_ends(before, lambda process: process.sockets, host_of, host)
+        self._receiving = self._by_ends(self._receiving, lambda process: process.receiving, host_of, host)
+        self._hear()
         flows = self.watch.flow_ids()
-        changed = [flows[ends] for ends, them in found.items() if them != self.sockets.get(ends) and ends in flows]
-        self.sockets = found
-        return changed
+        return [flows[ends] for ends, them in self.sockets.items() if them != before.get(ends) and ends in flows]
+
+    def _by_ends(
+        self,
+        known: Mapping[Ends, Iterable[DataSocket]],
+        of: Callable[[ProcessSockets], Iterable[DataSocket]],
+        host_of: Mapping[str, str],
+        host: str,
+    ) -> dict[Ends, tuple[DataSocket, ...]]:
+        """Forked processes inherit sockets, and a process may have copies. Each socket counts once: through the
+        descriptor it was found by before, while that is there."""
+        before = {one.cookie: one for them in known.values() for one in them}
+        once: dict[int, tuple[Ends, DataSocket]] = {}  # by cookie
+        for process in self.processes.values():
+            for target, sockets in by_host(of(process.sockets), host_of, host).items():
+                ends = (_role(process.view), target)
+                for one in sockets:
+                    if one.cookie not in once or one == before.get(one.cookie):
+                        once[one.cookie] = (ends, one)
+        found: dict[Ends, tuple[DataSocket, ...]] = dict.fromkeys(known, ())
+        for ends, one in once.values():
+            found[ends] = (*found.get(ends, ()), one)
+        return found
 
     def read(self, now_ns: int) -> list[HostEvent]:
         """Its counters and sockets, and what has happened since."""
         if self.rhythm is None:
-            self.facts = self._measured(self._of_shim(), now_ns)
+            self.facts = self._fed(self._measured(self._of_shim(), now_ns))
             events = self.watch.observe(self.facts)
         else:
             self.facts = self._by_rhythm(self.rhythm, now_ns)
@@ -172,10 +199,28 @@ class WatchedJob:
             meter.read(sockets)
             sent[ends] = meter.sent_bytes * WIRE_PER_PAYLOAD
             received[ends] = meter.received_bytes * WIRE_PER_PAYLOAD
+        if self.rhythm is not None or facts.iteration != self._fed_iteration:
+            self._hear()
+        for ends, meter in self._heard.items():
+            received[ends] = received.get(ends, 0.0) + meter.received_bytes * WIRE_PER_PAYLOAD
         if self.facts is None or sent != self.facts.sent_bytes:
             self._moved_ns = now_ns
         resting = now_ns - self._moved_ns >= REST_NS
         return facts._replace(sent_bytes=sent, received_bytes=received, resting=resting)
+
+    def _fed(self, facts: JobFacts) -> JobFacts:
+        """The same with what was received in the last iteration, and not what prepared the first, nor control."""
+        if facts.iteration != self._fed_iteration:
+            received = {ends: size - self._received.get(ends, 0.0) for ends, size in facts.received_bytes.items()}
+            least_bytes = LEAST_PART * max(received.values(), default=0.0)
+            self._feeds = {ends: size for ends, size in received.items() if size > least_bytes}
+            self._received, self._fed_iteration = facts.received_bytes, facts.iteration
+        return facts._replace(received_bytes=self._feeds)
+
+    def _hear(self) -> None:
+        """What the sockets that send nothing have received: not read as often as the others, nothing waits for it."""
+        for ends, sockets in self._receiving.items():
+            self._heard.setdefault(ends, FlowMeter()).read(sockets)
 
     def _time_phases(self, events: Iterable[HostEvent], now_ns: int) -> None:
         for event in events:

@@ -13,11 +13,11 @@ from pathlib import Path
 def start_ticks(pid: int) -> int | None:
     """Field 22 of /proc/PID/stat, or None when there is no such process."""
     try:
-        text = Path(f"/proc/{pid}/stat").read_text()
+        line = Path(f"/proc/{pid}/stat").read_bytes()  # its name may be cut in the middle of a character
     except OSError:
         return None
-    fields = text.rpartition(")")[2].split()
-    if fields[0] in ("Z", "X"):
+    fields = line.rpartition(b")")[2].split()
+    if fields[0] in (b"Z", b"X"):
         return None  # a zombie writes nothing more
     return int(fields[19])
 
@@ -48,7 +48,7 @@ def host_pid(pid: int, pid_start_ticks: int, pid_namespace: int) -> int | None:
             if (entry / "ns/pid").stat().st_ino != pid_namespace:
                 continue
             line = next(
-                line for line in (entry / "status").read_text().splitlines() if line.startswith("NSpid:")
+                line for line in (entry / "status").read_bytes().splitlines() if line.startswith(b"NSpid:")
             )
             if int(line.split()[-1]) == pid and start_ticks(int(entry.name)) == pid_start_ticks:
                 return int(entry.name)

@@ -18,6 +18,10 @@ from nccl_shim.learning import IterationLearner, Learned, WaitingEstimate
 from nccl_shim.segment_file import SegmentFile
 from nccl_shim.snapshot import IterationMark, NotASegment, ProcessSnapshot
 
+# A hundred a second for eleven days. Others multiply it by the bytes of an iteration, up to an exabyte.
+MOST_ITERATIONS = 10**8
+MOST_COUNT = 2**63 - 1  # of anything: bytes, nanoseconds
+
 
 class ProcessView(NamedTuple):
     """A process, what it does now and what it is known to do."""
@@ -37,6 +41,9 @@ class _Tracked:
 
     def __init__(self, path: Path) -> None:
         self.file = SegmentFile(path)
+        if not (self.file.job.strip() and self.file.job.isprintable()):  # the switch takes no other name
+            self.file.close()
+            raise NotASegment(f"names the job {self.file.job!a}, expected a printable name")
         self._learner = IterationLearner()
         self._waiting = WaitingEstimate()
         self._mark: IterationMark | None = None
@@ -57,6 +64,7 @@ class _Tracked:
         # Before the counters: what comes between is seen next time.
         self._heartbeat, self._marks = self.file.heartbeat(), self.file.marks()
         snapshot = self.file.read()
+        _refuse_nonsense(snapshot, self.file.job)
         if snapshot.mark is not None:
             self._mark = snapshot.mark
             self._learner.observe(snapshot.mark)
@@ -76,6 +84,16 @@ class _Tracked:
             iteration_sent_bytes=tx_bytes - (mark.tx_at_start if mark else 0),
             learned=learned,
         )
+
+
+def _refuse_nonsense(snapshot: ProcessSnapshot, job: str) -> None:
+    """What a job writes into its own file must not become somebody else's wrong number, or the end of a daemon."""
+    if snapshot.job != job:
+        raise NotASegment(f"was of the job {job}, and is of another")
+    if max(snapshot.enqueued_bytes, snapshot.expected_tx_bytes, snapshot.tx_bytes, *(snapshot.mark or ())) > MOST_COUNT:
+        raise NotASegment("counts more than there can be")
+    if snapshot.mark is not None and snapshot.mark.iteration > MOST_ITERATIONS:
+        raise NotASegment(f"counts {snapshot.mark.iteration} iterations, expected at most {MOST_ITERATIONS}")
 
 
 class Reader:

@@ -10,7 +10,7 @@ that anybody can take it back; `close` takes it back here.
 
 Rates count bytes on the wire, Ethernet headers included, as the capacity of a link does. UNLIMITED lifts a limit.
 Limits are never below a floor: slower than that a single bundle of segments is a debt that outlives the limit. A
-flow that has nothing to send should be given a guarantee of 0, which frees what it was promised for the others.
+guarantee of the floor or less is none: what the flow was promised before is free for the others.
 """
 
 from collections.abc import Sequence

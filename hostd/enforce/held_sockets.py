@@ -1,12 +1,18 @@
-"""Options of jobs' sockets that we change. Law: the original is in the journal before the first change."""
+"""Options of jobs' sockets that we change. Law: the original is in the journal before the first change.
+
+A socket is reached through a descriptor of a process, and may have several: copies, and those that forked processes
+inherited. When one descriptor is closed and another remains, the original is recorded for the other before it is
+forgotten for the first: hold what came before giving back what left.
+"""
 
 import socket
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from hostd.borrow import Gone, borrowed
 from hostd.journal import Journal
 from hostd.sockets import DataSocket
-from hostd.undo import Undo, socket_undo
+from hostd.undo import SocketUndo, socket_undo
 
 Option = tuple[int, int]  # level and name, as for setsockopt
 
@@ -19,22 +25,29 @@ class HeldSockets:
         self._journal = journal
         self._options = (option, TCP_CONGESTION) if congestion_control else (option,)
         self._congestion_control = congestion_control
+        self._held: dict[int, dict[str, SocketUndo]] = {}  # what is in the journal, by cookie and key
 
     def hold(self, sockets: Iterable[DataSocket]) -> tuple[list[DataSocket], list[str]]:
         """Puts the options on record as they are now; returns the sockets that may be changed from now on."""
-        originals: dict[str, Undo] = {}
-        held = []
+        noted: dict[DataSocket, dict[str, SocketUndo]] = {}
 
         def note(one: DataSocket, theirs: socket.socket) -> None:
-            for option in self._options:
-                originals[_key(one, option)] = socket_undo(one.pid, one.fd, one.cookie, theirs, *option)
-            held.append(one)
+            if (before := self._held.get(one.cookie)) is not None:  # what it is now we made it
+                undos = [replace(undo, pid=one.pid, fd=one.fd) for undo in before.values()]
+            else:
+                undos = [socket_undo(one.pid, one.fd, one.cookie, theirs, *option) for option in self._options]
+            noted[one] = {_key(undo): undo for undo in undos}
 
         troubles = _each(sockets, note)
+        fresh = {key: undo for undos in noted.values() for key, undo in undos.items()}
+        over = [key for one in noted for key in self._held.get(one.cookie, ()) if key not in fresh]
         try:
-            self._journal.record(originals)
+            self._journal.record(fresh)
+            self._journal.forget(over)
         except OSError as error:
             return [], [*troubles, f"cannot write the journal: {error}"]
+        self._held |= {one.cookie: undos for one, undos in noted.items()}
+        held = list(noted)
         if self._congestion_control:
             troubles += self.set(held, TCP_CONGESTION, self._congestion_control.encode())
         return held, troubles
@@ -44,9 +57,14 @@ class HeldSockets:
         return _each(sockets, lambda _, theirs: theirs.setsockopt(*option, value))
 
     def give_back(self, sockets: Iterable[DataSocket]) -> list[str]:
-        """They are as they were; closed ones are forgotten."""
-        keys = [_key(one, option) for one in sockets for option in self._options]
+        """They are as they were; closed ones are forgotten, and those held through another descriptor stay held."""
+        leaving = [one for one in sockets if self._reaches(one)]
+        keys = [key for one in leaving for key in self._held.pop(one.cookie, ())]
         return [f"{key}: {problem}" for key, problem in self._journal.take_back(keys).items()]
+
+    def _reaches(self, one: DataSocket) -> bool:
+        """Whether it is this descriptor through which we hold the socket."""
+        return any((undo.pid, undo.fd) == (one.pid, one.fd) for undo in self._held.get(one.cookie, {}).values())
 
 
 def _each(sockets: Iterable[DataSocket], use: Callable[[DataSocket, socket.socket], object]) -> list[str]:
@@ -60,8 +78,8 @@ def _each(sockets: Iterable[DataSocket], use: Callable[[DataSocket, socket.socke
     return troubles
 
 
-def _key(one: DataSocket, option: Option) -> str:
-    return f"socket {one.cookie} option {option[0]}/{option[1]}"
+def _key(undo: SocketUndo) -> str:
+    return f"socket {undo.cookie} of {undo.pid}/{undo.fd} option {undo.level}/{undo.option}"
 
 
 SO_PRIORITY: Option = (socket.SOL_SOCKET, 12)

@@ -91,10 +91,10 @@ class HtbBackend:
         troubles = [f"process {one.pid} has a network of its own" for one in sockets if one not in within]
         # The class is there before the first packet asks for it.
         troubles += self._place(state)
-        troubles += self._held.give_back(left)
         held, lost = self._held.hold(fresh)
         troubles += lost
         troubles += self._held.set(held, SO_PRIORITY, (MAJOR | state.minor).to_bytes(4, "little"))
+        troubles += self._held.give_back(left)
         return [Trouble(flow, reason) for reason in troubles]
 
     def detach(self, flow: FlowId) -> list[Trouble]:

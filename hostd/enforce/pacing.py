@@ -4,10 +4,11 @@ Sockets cannot borrow from each other as classes can, so we borrow for them, as 
 
     rate_i = guarantee_i + an equal share of what the guarantees leave of the link, up to ceiling_i
 
-over the flows that were promised something; a flow whose guarantee is 0 has nothing to send, takes no share, and
-may go up to its ceiling when it starts before we know. What a flow does not use is lost until the next apply, hence
-events and not only slots should apply. A flow's rate is divided equally over its sockets, which carry data all of
-them (sockets.py).
+over the flows that were guaranteed something. To the others (a guarantee of FLOOR_BPS or less: idle, about to start,
+or given nothing) all of that is open, up to their ceilings, and none of it is set aside: most of them send nothing, and
+when two of them do, TCP shares it out until the next apply. What a flow does not use is lost until then, hence events
+and not only slots should apply. A flow's rate is divided equally over its sockets, which carry data all of them
+(sockets.py).
 
 TCP paces payload, a link carries headers as well: rate × mss/(mss + headers). A lower rate takes effect at once, a
 higher one when up to two bundles have been paid for at the old rate, so bundles must be small: TCP makes them one
@@ -26,14 +27,15 @@ from flowcore.fairshare import max_min
 from flowcore.patterns import FlowId
 from flowcore.units import BITS_PER_BYTE, UNLIMITED
 from hostd.borrow import Gone, borrowed
-from hostd.enforce.base import Limit, Trouble
+from hostd.enforce.base import FLOOR_BPS, Limit, Trouble
 from hostd.enforce.held_sockets import SO_MAX_PACING_RATE, HeldSockets
 from hostd.journal import Journal
 from hostd.sockets import DataSocket
 from hostd.tcp_info import TcpCounters
 from hostd.undo import SysctlUndo
 
-# Higher than FLOOR_BPS: lifted from 1 Mbit/s a flow had a third of its first 60 ms, from 10 Mbit/s nine tenths.
+# Of a flow. Higher than FLOOR_BPS: lifted from 1 Mbit/s a flow had a third of its first 60 ms, from 10 Mbit/s nine
+# tenths. However many sockets it has, none of them is held below FLOOR_BPS.
 PACING_FLOOR_BPS = 1e7
 
 TSO_RTT_LOG = Path("/proc/sys/net/ipv4/tcp_tso_rtt_log")
@@ -78,10 +80,8 @@ class PacingBackend:
         if state is None:
             limit = self._waiting.pop(flow, Limit(flow, UNLIMITED, UNLIMITED))
             state = self._flows[flow] = _Flow(limit, {})
-        troubles = self._held.give_back(self._leave(one for one in state.payload if one not in sockets))
-        fresh = [one for one in sockets if one not in state.payload]
-        held, lost = self._held.hold(fresh)
-        troubles += lost
+        held, troubles = self._held.hold([one for one in sockets if one not in state.payload])
+        troubles += self._held.give_back(self._leave(one for one in state.payload if one not in sockets))
         kept = {one: part for one, part in state.payload.items() if one in sockets}
         state.payload = kept | {one: _payload_part(one) for one in held}
         return [Trouble(flow, reason) for reason in troubles] + self._pace()
@@ -123,11 +123,13 @@ class PacingBackend:
             for one, part in state.payload.items():
                 bytes_per_s = _UNLIMITED_BYTES_PER_S
                 if rate_bps < UNLIMITED:
-                    bytes_per_s = round(max(rate_bps, self._floor_bps) / len(state.payload) * part / BITS_PER_BYTE)
+                    own_bps = max(max(rate_bps, self._floor_bps) / len(state.payload), FLOOR_BPS)
+                    bytes_per_s = round(own_bps * part / BITS_PER_BYTE)
                 if self._set.get(one) != bytes_per_s:
                     reasons = self._held.set([one], SO_MAX_PACING_RATE, bytes_per_s.to_bytes(8, "little"))
                     troubles += [Trouble(state.limit.flow, reason) for reason in reasons]
-                    self._set[one] = bytes_per_s
+                    if not reasons:
+                        self._set[one] = bytes_per_s
         return troubles
 
     def _leave(self, sockets: Iterable[DataSocket]) -> list[DataSocket]:
@@ -138,12 +140,12 @@ class PacingBackend:
 
 
 def borrowing(limits: Sequence[Limit], link_bps: float) -> list[float]:
-    """What each flow may send: its guarantee, and its share of what the guarantees leave."""
-    busy = [index for index, limit in enumerate(limits) if 0 < limit.rate_bps < UNLIMITED]
+    """What each flow may send: its guarantee and its share of what the guarantees leave; without one, all of that."""
+    busy = [index for index, limit in enumerate(limits) if FLOOR_BPS < limit.rate_bps < UNLIMITED]
     firm = [min(limits[index].rate_bps, limits[index].ceiling_bps) for index in busy]
     left_bps = max(0.0, link_bps - sum(firm))
     room = [limits[index].ceiling_bps - rate for index, rate in zip(busy, firm, strict=True)]
-    rates = [limit.ceiling_bps for limit in limits]
+    rates = [min(limit.ceiling_bps, max(limit.rate_bps, left_bps)) for limit in limits]
     for index, rate, more in zip(busy, firm, max_min([[0]] * len(busy), room, [left_bps]), strict=True):
         rates[index] = rate + more
     return rates

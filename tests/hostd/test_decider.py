@@ -82,6 +82,18 @@ def test_everything_is_in_the_journal(deciding: Deciding) -> None:
     assert deciding.decider.durations.count == 1
 
 
+def test_a_full_disk_ends_the_journal_and_nothing_else(
+    deciding: Deciding, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Path("/dev/full").open("w") as full:
+        deciding.decider._journal = full
+        deciding.decider.take(JOINED)
+        deciding.decider.take([FlowReady(FLOWS[0], 0)])
+    assert deciding.enforcer.read_back().keys() == set(FLOWS) and deciding.enforcer.told
+    [line] = [record.getMessage() for record in caplog.records if record.name == "hostd.decider"]
+    assert "No space left" in line
+
+
 def test_slots_without_a_decision_count_while_something_is_sent(deciding: Deciding) -> None:
     decider = deciding.decider
     decider.take(JOINED)

@@ -4,6 +4,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Self
 
 import pytest
 
@@ -47,6 +48,12 @@ class OwnJob:
         wait_until(lambda: TcpCounters.of(self._socket).acked_bytes >= before + size_bytes)
         self.writer.transmit(self.record, size_bytes, 0)
 
+    def answer(self, size_bytes: int) -> None:
+        """The other way."""
+        self._peer.sendall(bytes(size_bytes))
+        while size_bytes:
+            size_bytes -= len(self._socket.recv(size_bytes))
+
     def iterate(self) -> None:
         self.announce()
         self.send(BURST_BYTES)
@@ -65,7 +72,7 @@ class Watched:
         self.heard: list[object] = []
         self.now_ns = 0
         self.monitor = Monitor(
-            "h0", {"127.0.0.1": "h0", "127.0.0.2": "h1"}, LINE_BPS, directory,
+            "h0", {f"127.0.0.{1 + number}": f"h{number}" for number in range(4)}, LINE_BPS, directory,
             lambda flow, sockets: self.heard.append((flow, len(sockets))),
         )  # fmt: skip
 
@@ -114,6 +121,47 @@ def joined(job: OwnJob, watched: Watched) -> None:
             return
         job.iterate()
     raise AssertionError("it never joined")
+
+
+class Feeding:
+    """Another host that sends to this process, and is sent nothing."""
+
+    def __init__(self, address: str) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            self._theirs = socket.create_connection(listener.getsockname(), source_address=(address, 0))
+            self._ours, _ = listener.accept()
+
+    def send(self, size_bytes: int) -> None:
+        sending = threading.Thread(target=self._theirs.sendall, args=(bytes(size_bytes),))
+        sending.start()
+        while size_bytes:
+            size_bytes -= len(self._ours.recv(size_bytes))
+        sending.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._theirs.close()
+        self._ours.close()
+
+
+def test_who_feeds_a_job_is_told_from_sockets_that_only_receive(job: OwnJob, watched: Watched) -> None:
+    with Feeding("127.0.0.3") as before, Feeding("127.0.0.4") as early:
+        early.send(BURST_BYTES)
+        watched.step()
+        early.send(BURST_BYTES)  # it prepared the first iteration, and sends no more
+        events: list[HostEvent] = []
+        for _ in range(8):
+            before.send(BURST_BYTES)
+            job.answer(1000)  # control, on the connection that sends
+            job.iterate()
+            watched.now_ns += 200 * MS
+            events += [*watched.step(), *watched.step()]
+        joined = [event for event in events if isinstance(event, JobJoined)][-1]
+    [spec] = joined.flows
+    assert (spec.flow.target, [pred.source for pred in spec.preds]) == ("h1", ["h2"])
+    assert len(watched.monitor.sockets_of(spec.flow)) == 1, "and only what sends is limited"
 
 
 def test_an_empty_host_is_looked_at_now_and_then(watched: Watched) -> None:

@@ -38,6 +38,7 @@ def test_the_first_entry_counts_and_whoever_has_the_shim_is_left_out(sleeper: in
     jobs = [PlainJob("a", pid=sleeper), PlainJob("b", command=f"*{MARK} {os.getpid()}")]
     assert processes_of(jobs) == {"a": {sleeper}}
     assert processes_of(jobs, besides=[sleeper]) == {}
+    assert processes_of(jobs, besides=[os.getpid()]) == {}, "nor are those whom it started"
     assert processes_of([PlainJob("me", pid=os.getpid())]) == {}
 
 

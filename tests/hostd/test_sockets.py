@@ -10,6 +10,7 @@ import pytest
 
 from hostd import sockets
 from hostd.sockets import DataSocket, ProcessSockets, by_host
+from hostd.tcp_info import TcpCounters
 from tests.hostd.conftest import HERE, HERE6, PORT, THERE, THERE6, Wire, wait_until
 
 
@@ -61,17 +62,23 @@ def test_only_connections_that_carried_data_count(listener: socket.socket) -> No
         ours.sendall(bytes(10_000))
         wait_until(process.look)
         assert [one.fd for one in process.sockets] == [ours.fileno()]
+        wait_until(lambda: process.look() or [one.fd for one in process.receiving] == [theirs.fileno()])
         theirs.sendall(bytes(10_000))  # the other direction counts on its own
         wait_until(process.look)
         assert {one.fd for one in process.sockets} == {ours.fileno(), theirs.fileno()}
+        assert process.receiving == ()
 
 
 def test_a_look_at_an_unchanged_process_reads_no_names(
     listener: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with socket.create_connection(listener.getsockname()) as ours, listener.accept()[0] as theirs:
+    with ExitStack() as stack:
+        ours = stack.enter_context(socket.create_connection(listener.getsockname()))
+        theirs = stack.enter_context(listener.accept()[0])
         for one in (ours, theirs):
             one.sendall(bytes(1000))
+        control = stack.enter_context(socket.create_connection(listener.getsockname()))
+        stack.enter_context(listener.accept()[0])
         process = own(500)
         wait_until(lambda: (process.look() or True) and len(process.sockets) == 2)
         if os.stat("/proc/self/fd").st_size == 0:  # noqa: PTH116
@@ -81,6 +88,13 @@ def test_a_look_at_an_unchanged_process_reads_no_names(
         monkeypatch.setattr(sockets, "_socket_inodes", lambda pid: scans.append(pid) or real(pid))
         assert not any(process.look() for _ in range(5 * sockets.RESCAN_LOOKS))
         assert len(scans) == 5
+        control.sendall(bytes(1000))
+        wait_until(lambda: TcpCounters.of(control).acked_bytes >= 1000)
+        process._looks = 0
+        assert process.look() and len(process.sockets) == 3
+        assert len(scans) == 5, "it was found without them"
+        process.look(anew=True)
+        assert len(scans) == 6
 
 
 def test_a_replaced_socket_is_noticed_although_the_number_is_the_same(listener: socket.socket) -> None:

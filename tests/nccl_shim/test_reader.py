@@ -8,10 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from nccl_shim import layout, liveness
 from nccl_shim.identity import Identity
-from nccl_shim.layout import Header, Kind, Source
+from nccl_shim.layout import Header, Iteration, Kind, Record, Source
 from nccl_shim.python_writer import PythonWriter
 from nccl_shim.reader import Reader
 
@@ -47,6 +49,10 @@ def file(shm_dir: Path) -> Path:
         ("version", (2).to_bytes(4, "little"), "layout version 2"),
         ("record_bytes", (64).to_bytes(4, "little"), "sizes"),
         ("uid", (12345).to_bytes(4, "little"), "claims uid 12345"),
+        ("job", bytes(64), "printable name"),
+        ("job", b" \0", "printable name"),
+        ("job", b"a\nb\0", "printable name"),
+        ("job", b"\x1b[2J\0", "printable name"),
     ],
 )
 def test_a_wrong_header_is_refused(file: Path, field: str, value: bytes, why: str) -> None:
@@ -97,6 +103,71 @@ def test_a_hostile_record_count_reads_no_further_than_the_file(file: Path) -> No
         reader.poll()
         patch(file, "records_claimed", b"\xff\xff\xff\xff")
         assert len(reader.poll()[0].snapshot.flows) <= layout.RECORD_COUNT
+
+
+def marked(**words: int) -> bytes:
+    """An iteration tuple as a writer would have stored it."""
+    tuple_ = Iteration(**words)
+    tuple_.check = layout.check_word(tuple(getattr(tuple_, name) for name, _ in Iteration._fields_[:-1]))
+    return bytes(tuple_)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "why"),
+    [
+        ("job", b"another\0", "is of another"),
+        ("iteration", marked(seq=2, iteration=2**64 - 1), "more than there can be"),
+        ("iteration", marked(seq=2, iteration=10**12), "iterations"),
+        ("iteration", marked(seq=2, iteration=3, last_duration_ns=2**63), "more than there can be"),
+    ],
+)
+def test_nonsense_written_later_is_refused_too(file: Path, field: str, value: bytes, why: str) -> None:
+    with Reader(file.parent) as reader:
+        assert len(reader.poll()) == 1
+        patch(file, field, value)
+        patch(file, "heartbeat_ns", bytes(8))
+        assert reader.poll_stirred({"j"}) == []
+        assert why in reader.refused[file.name]
+
+
+def test_more_bytes_than_there_can_be_are_refused(shm_dir: Path) -> None:
+    writer = PythonWriter(Identity("j", shm_dir))
+    [file] = shm_dir.iterdir()
+    record = writer.find(Kind.PUSH, Source.PS, 0, 0, 2, 1)
+    with file.open("r+b") as opened:
+        opened.seek(record + Record.enqueued_bytes.offset)
+        opened.write(b"\xff" * 8)
+    with Reader(shm_dir) as reader:
+        assert reader.poll() == [] and "more than" in reader.refused[file.name]
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(st.integers(0, layout.HEADER_BYTES + 3 * layout.RECORD_BYTES), st.binary(max_size=80))))
+def test_whatever_stands_in_a_file_is_believed_or_refused(file: Path, patches: list[tuple[int, bytes]]) -> None:
+    broken = file.with_name("broken.pls")
+    broken.write_bytes(file.read_bytes())
+    broken.chmod(0o600)
+    with Reader(file.parent) as reader:
+        reader.poll()
+        with broken.open("r+b") as opened:
+            for offset, value in patches:
+                opened.seek(offset)
+                opened.write(value)
+        views = reader.poll()
+        assert len(views) + len(reader.refused) == 2
+        assert all(view.snapshot.job == "j" for view in views)
+
+
+def test_a_process_whose_name_is_cut_inside_a_character() -> None:
+    name = Path("/proc/self/comm")
+    before, ticks = name.read_bytes(), liveness.start_ticks(os.getpid())
+    try:
+        name.write_bytes("fourteen bytesé".encode()[:15])
+        with pytest.raises(UnicodeDecodeError):
+            name.read_text()
+        assert liveness.start_ticks(os.getpid()) == ticks
+    finally:
+        name.write_bytes(before.rstrip(b"\n"))
 
 
 def test_a_mark_torn_by_a_dead_writer_is_reported_as_unknown(file: Path) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,13 +10,14 @@ import pytest
 
 from flowcore.patterns import FlowId
 from flowcore.units import UNLIMITED
-from hostd.borrow import borrowed
+from hostd.borrow import borrowed, cookie_of
 from hostd.enforce.base import Backend, Limit
 from hostd.enforce.held_sockets import TCP_CONGESTION
 from hostd.enforce.htb import HtbBackend
 from hostd.enforce.pacing import PacingBackend
-from hostd.journal import Journal
-from tests.hostd.conftest import FLOW, HERE6, PORT, THERE6, Wire, next_line, wait_until
+from hostd.journal import Journal, release
+from hostd.sockets import DataSocket, own_namespace
+from tests.hostd.conftest import FLOW, HERE, HERE6, PORT, THERE, THERE6, Wire, next_line, wait_until
 
 Make = Callable[[Journal], Backend]
 LINK_BPS = 1e9
@@ -202,6 +204,31 @@ def test_a_successor_takes_back_what_a_crash_left_behind(wire: Wire, make: Make,
         assert successor.leftovers == {}
         assert wire.state(sockets) == before
         crashed.close()
+
+
+def test_a_socket_stays_held_through_whichever_descriptor_is_left(
+    wire: Wire, make: Make, journal_path: Path
+) -> None:
+    wire.sink()
+    with wire.here.enter():
+        ours = socket.create_connection((str(THERE.ip), PORT))
+        copy = ours.dup()
+        one, other = (
+            DataSocket(os.getpid(), it.fileno(), cookie_of(it), str(HERE.ip), str(THERE.ip), PORT, own_namespace())
+            for it in (ours, copy)
+        )
+        before = wire.state((one,))
+        backend = make(Journal(journal_path))
+        backend.apply([hold(FLOW, 50e6)])
+        assert backend.attach(FLOW, [one]) == []
+        held = wire.state((one,))
+        ours.close()
+        assert backend.attach(FLOW, [other]) == []
+        assert wire.state((other,)) == held != before
+        assert release(journal_path) == {}  # as the guardian would
+        assert wire.state((other,)) == before
+        backend.close()
+        copy.close()
 
 
 def test_a_job_that_starts_anew_on_the_same_flow(wire: Wire, make: Make, journal_path: Path) -> None:

@@ -1,6 +1,10 @@
 """pacing: borrowing for those who cannot, and the sysctl that is not ours."""
 
 import math
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -10,12 +14,15 @@ from hypothesis import strategies as st
 from bench.testbed.namespace import Namespace
 from flowcore.patterns import FlowId, Role
 from flowcore.units import UNLIMITED
-from hostd.enforce.base import Limit
-from hostd.enforce.pacing import TSO_RTT_LOG, PacingBackend, borrowing
+from hostd.borrow import cookie_of
+from hostd.enforce.base import FLOOR_BPS, Limit
+from hostd.enforce.pacing import PACING_FLOOR_BPS, TSO_RTT_LOG, PacingBackend, borrowing
 from hostd.journal import Journal
+from hostd.sockets import DataSocket
 
 LINK_BPS = 1e9
-RATES = st.floats(1e6, LINK_BPS)
+RATES = st.floats(FLOOR_BPS * 1.01, LINK_BPS)
+IDLE = Limit(FlowId("idle", "h0", "h1", Role.RING), FLOOR_BPS, LINK_BPS)  # as policies leave a flow that is through
 
 
 def limit(rate_bps: float, ceiling_bps: float, job: str = "a") -> Limit:
@@ -33,16 +40,22 @@ def test_guarantees_are_kept_and_the_link_is_not_exceeded(pairs: list[tuple[floa
     # Work-conserving: the link is full, or everybody is at the ceiling.
     at_ceiling = all(rate >= one.ceiling_bps * (1 - 1e-9) for one, rate in zip(limits, rates, strict=True))
     assert at_ceiling or sum(rates) >= LINK_BPS * (1 - 1e-9)
+    # Nothing is set aside for those who were guaranteed nothing, and what is left is open to each of them.
+    *others, idle = borrowing([*limits, *[IDLE] * 3], LINK_BPS)
+    assert others[: len(limits)] == rates
+    assert idle == max(LINK_BPS - promised, FLOOR_BPS)
 
 
 @pytest.mark.parametrize(
     ("limits", "expected"),
     [
         ([limit(1e6, LINK_BPS)], [LINK_BPS]),  # alone: all that is left
-        ([limit(999e6, LINK_BPS), limit(1e6, LINK_BPS)], [999e6, 1e6]),  # hand-over: nothing is left
+        ([limit(999e6, LINK_BPS), limit(1e6, LINK_BPS)], [LINK_BPS, 1e6]),  # hand-over: next to nothing is left
         ([limit(0, LINK_BPS), limit(1e6, LINK_BPS)], [LINK_BPS, LINK_BPS]),  # the idle one takes no share
         ([limit(UNLIMITED, UNLIMITED), limit(1e6, 2e6)], [UNLIMITED, 2e6]),
-        ([limit(1e6, 100e6), limit(1e6, LINK_BPS)], [100e6, 900e6]),
+        ([limit(2e6, 100e6), limit(2e6, LINK_BPS)], [100e6, 900e6]),
+        ([IDLE] * 10, [LINK_BPS] * 10),  # whichever starts has the link, until all know
+        ([IDLE, limit(600e6, LINK_BPS)], [400e6, LINK_BPS]),
     ],
 )
 def test_who_gets_what(limits: list[Limit], expected: list[float]) -> None:
@@ -51,6 +64,47 @@ def test_who_gets_what(limits: list[Limit], expected: list[float]) -> None:
 
 def test_without_a_known_link_everybody_goes_up_to_the_ceiling() -> None:
     assert borrowing([limit(1e6, 2e6), limit(3e6, 5e6)], math.inf) == [2e6, 5e6]
+
+
+@pytest.fixture
+def connections() -> Iterator[list[socket.socket]]:
+    """Many connections of this process."""
+    with ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        made = [stack.enter_context(socket.create_connection(listener.getsockname())) for _ in range(64)]
+        for _ in made:
+            stack.enter_context(listener.accept()[0])
+        yield made
+
+
+def handle(one: socket.socket) -> DataSocket:
+    return DataSocket(os.getpid(), one.fileno(), cookie_of(one), "127.0.0.1", "127.0.0.1", 0, 0)
+
+
+def test_no_socket_is_so_slow_that_its_debt_outlives_the_limit(
+    tmp_path: Path, connections: list[socket.socket]
+) -> None:
+    backend = PacingBackend(Journal(tmp_path / "lease.json"), LINK_BPS)
+    for count in (4, 64):
+        backend.attach(IDLE.flow, [handle(one) for one in connections[:count]])
+        assert backend.apply([Limit(IDLE.flow, FLOOR_BPS, FLOOR_BPS)]) == []
+        held_bps = max(PACING_FLOOR_BPS, count * FLOOR_BPS)
+        assert backend.read_back()[IDLE.flow].rate_bps == pytest.approx(held_bps, rel=1e-3)
+    backend.close()
+
+
+def test_what_could_not_be_set_is_set_the_next_time(tmp_path: Path, connections: list[socket.socket]) -> None:
+    one, other = connections[:2]
+    backend = PacingBackend(Journal(tmp_path / "lease.json"), LINK_BPS)
+    backend.attach(IDLE.flow, [handle(one)])
+    away = one.dup()
+    os.dup2(other.fileno(), one.fileno())  # out of reach for a moment
+    assert len(backend.apply([Limit(IDLE.flow, 5e7, 5e7)])) == 1
+    os.dup2(away.fileno(), one.fileno())
+    away.close()
+    assert backend.apply([Limit(IDLE.flow, 5e7, 5e7)]) == []
+    assert backend.read_back()[IDLE.flow].rate_bps == pytest.approx(5e7, rel=1e-3)
+    backend.close()
 
 
 @pytest.mark.parametrize("allowed", [True, False])
