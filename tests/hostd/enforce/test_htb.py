@@ -13,8 +13,8 @@ from hostd.enforce.base import CannotEnforce, Limit
 from hostd.enforce.htb import HtbBackend
 from hostd.enforce.htb_class import RTM_DELTCLASS, TCMSG
 from hostd.enforce.htb_device import MAJOR
-from hostd.enforce.qdisc_tree import RTM_NEWQDISC, Node, read_tree
-from hostd.journal import Journal
+from hostd.enforce.qdisc_tree import RTM_NEWQDISC, Node, delete_root, read_tree
+from hostd.journal import Journal, _read
 from hostd.netlink import Message, Netlink
 from tests.hostd.conftest import FLOW, PORT, Wire, wait_until
 
@@ -43,6 +43,12 @@ def somebodys_tree(namespace: Namespace) -> None:
     netlink.tc("add-filter", "u32", index, 0, parent=0x10000, **match)
     with namespace.enter(), Netlink() as raw:  # pyroute2 puts it at the root
         raw.ask(Node("bfifo", 0x200000, 0x10010, 0, struct.pack("=I", 100_000)).message(RTM_NEWQDISC, index))
+
+
+def somebody_deletes_the_root(index: int) -> None:
+    """As `tc qdisc del root` does: whatever its handle."""
+    with Netlink() as raw:
+        raw.ask(delete_root(index, 0))
 
 
 def test_a_foreign_root_qdisc_is_refused_and_left_alone(wire: Wire, journal: Journal) -> None:
@@ -201,6 +207,69 @@ def test_a_class_that_somebody_deleted_is_made_anew(wire: Wire, journal: Journal
         assert FLOW not in backend.read_back()
         assert backend.apply([Limit(FLOW, 60e6, 60e6)]) == []
         assert backend.read_back()[FLOW].ceiling_bps == 60e6
+        backend.close()
+
+
+def test_a_root_that_somebody_deleted_is_set_up_again(wire: Wire, journal: Journal) -> None:
+    wire.sink()
+    sockets = wire.send().sockets()
+    before = wire.state(sockets)
+    with wire.here.enter():
+        backend = backend_on(journal)
+        backend.attach(FLOW, sockets)
+        somebody_deletes_the_root(wire.here.index_of("eth0"))
+        assert any("eth0: somebody deleted" in one.reason for one in backend.apply([Limit(FLOW, 50e6, 50e6)]))
+        assert backend.read_back() == {}
+        assert backend.refresh() == []
+        assert backend.read_back()[FLOW].ceiling_bps == 50e6
+        assert backend.close() == []
+    assert wire.state(sockets) == before
+
+
+@pytest.mark.parametrize("takeover", [False, True])
+def test_a_root_that_somebody_replaced_is_refused_or_taken_over(wire: Wire, journal: Journal, takeover: bool) -> None:
+    wire.sink()
+    sockets = wire.send().sockets()
+    with wire.here.enter():
+        backend = backend_on(journal, takeover)
+        backend.attach(FLOW, sockets)
+        wire.here.netlink.tc("replace", "pfifo", wire.here.index_of("eth0"), 0x30000, limit=5)
+        backend.apply([Limit(FLOW, 50e6, 50e6)])
+        assert [("set the qdisc pfifo" in one.reason) for one in backend.refresh()] == [True] * (not takeover)
+        assert (FLOW in backend.read_back()) is takeover
+        assert backend.close() == []
+        with Netlink() as netlink:
+            assert [node.kind for node in read_tree(netlink, wire.here.index_of("eth0")).qdiscs] == ["pfifo"]
+
+
+def test_classes_that_are_not_ours_are_not_read(wire: Wire, journal: Journal) -> None:
+    """A device with several queues has one of the kernel's classes for each when our root was deleted."""
+    wire.here.netlink.link("add", kind="ifb", ifname="ifb9", num_tx_queues=4)
+    index = wire.here.index_of("ifb9")
+    wire.here.netlink.link("set", index=index, state="up")
+    with wire.here.enter():
+        backend = backend_on(journal)
+        tree = backend.set_up("ifb9")
+        assert tree.rates().keys() == {1}
+        somebody_deletes_the_root(index)
+        with Netlink() as netlink:
+            assert read_tree(netlink, index).root.kind == "mq"
+        assert tree.rates() == {} and not tree.stands()
+        assert backend.close() == []
+
+
+def test_nothing_stays_on_record_of_a_device_that_vanished(wire: Wire, tmp_path: Path) -> None:
+    connect(wire.here, "eth1", wire.there, "eth1", SECOND)
+    wire.sink(str(SECOND[1].ip), PORT)
+    sockets = wire.send(1, str(SECOND[1].ip)).sockets()
+    with wire.here.enter():
+        journal = Journal(tmp_path / "lease.json")
+        backend = backend_on(journal)
+        backend.attach(FLOW, sockets)
+        assert _read(journal.path).keys() >= {"qdisc eth1", "gso eth1", "routes eth1", "class eth1 2"}
+        wire.here.netlink.link("del", index=wire.here.index_of("eth1"))
+        backend.refresh()
+        assert not any("eth1" in key for key in _read(journal.path))
         backend.close()
 
 
