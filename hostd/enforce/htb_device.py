@@ -32,7 +32,7 @@ from hostd.enforce.htb_class import RTM_GETTCLASS, TCA_KIND, TCMSG, class_messag
 from hostd.enforce.qdisc_tree import RTM_NEWQDISC, TC_H_ROOT, Node, delete_root, read_tree
 from hostd.journal import Journal
 from hostd.netlink import NLM_F_CREATE, NLM_F_EXCL, Message, Netlink, attribute, attributes
-from hostd.undo import NetlinkUndo, SysctlUndo
+from hostd.undo import NetlinkUndo, QdiscUndo, SysctlUndo
 
 MAJOR = 0x0ACE_0000  # "ace:"; the kernel gives out 8000: and above by itself
 _LINK_MINOR = 1
@@ -89,7 +89,7 @@ class HtbDevice:
                 f"{device.name}: somebody set the qdisc {chosen.kind} {chosen.handle >> 16:x}:; "
                 "--takeover replaces it while hostd runs, --backend pacing leaves it alone"
             )
-        undo = NetlinkUndo.of(delete_root(ifindex, MAJOR), *found.messages(), pause_ms=_DRAIN_MS)
+        undo = QdiscUndo.of(ifindex, MAJOR, found.messages(), _DRAIN_MS)
         journal.record({f"qdisc {device.name}": undo})
         flags = NLM_F_CREATE | (NLM_F_EXCL if found.is_default else _NLM_F_REPLACE)
         netlink.ask(_root(ifindex)._replace(flags=flags))
