@@ -4,6 +4,7 @@
     qdisc     the tree that was there before our root
     socket    the value an option of somebody's socket had
     sysctl    the text a file had
+    routes    connections look up their routes anew
 
 Law: taking back is idempotent, and what has gone in the meantime (a device, a process, a socket) counts as taken
 back. So the same entries serve the daemon at its end, the guardian after a SIGKILL and an operator with `release`,
@@ -14,6 +15,7 @@ import errno
 import socket
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ from hostd.enforce.qdisc_tree import delete_root, read_tree
 from hostd.netlink import Message, Netlink, means_absent
 
 SYSCTL_ROOT = Path("/proc/sys/net")
+_ROUTE_FLUSH = SYSCTL_ROOT / "ipv4/route/flush"
 Recorded = tuple[int, int, str]  # a message: type, flags, body in hex
 
 # Between our look and our first message: the root is another now, or there is one, or the device has gone.
@@ -105,15 +108,30 @@ class SysctlUndo:
         path = Path(self.path).resolve()
         if not path.is_relative_to(SYSCTL_ROOT):
             raise PermissionError(errno.EPERM, f"no network sysctl: {path}")
-        path.write_text(self.text)
+        if path.read_text() != self.text:  # it may be read-only, and was never changed then
+            path.write_text(self.text)
 
 
-Undo = NetlinkUndo | QdiscUndo | SocketUndo | SysctlUndo
+@dataclass(frozen=True, slots=True)
+class RouteFlush:
+    """A connection takes over a device's bundle size with its route: looked up anew, it takes the new one.
+
+    Best effort, there and back: where /proc/sys is read-only, bundles of connections that exist already are cut up in
+    software until their routes expire. (IPv6 routes have no such switch.)
+    """
+
+    def perform(self) -> None:
+        with suppress(OSError):
+            _ROUTE_FLUSH.write_text("1")
+
+
+Undo = NetlinkUndo | QdiscUndo | SocketUndo | SysctlUndo | RouteFlush
 _KINDS: dict[str, type[Undo]] = {
     "netlink": NetlinkUndo,
     "qdisc": QdiscUndo,
     "socket": SocketUndo,
     "sysctl": SysctlUndo,
+    "routes": RouteFlush,
 }
 _NAMES = {kind: name for name, kind in _KINDS.items()}
 

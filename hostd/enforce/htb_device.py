@@ -23,7 +23,6 @@ _DEBT_MS: at most a hundredth of the link where bundles are limited.
 
 import struct
 from collections.abc import Mapping
-from pathlib import Path
 
 from flowcore.units import BITS_PER_BYTE, UNLIMITED, transfer_bytes
 from hostd.devices import IFINFOMSG, IFLA_GSO_IPV4_MAX_SIZE, IFLA_GSO_MAX_SIZE, Device
@@ -32,7 +31,7 @@ from hostd.enforce.htb_class import RTM_GETTCLASS, TCA_KIND, TCMSG, class_messag
 from hostd.enforce.qdisc_tree import RTM_NEWQDISC, TC_H_ROOT, Node, delete_root, read_tree
 from hostd.journal import Journal
 from hostd.netlink import NLM_F_CREATE, NLM_F_EXCL, Message, Netlink, attribute, attributes
-from hostd.undo import NetlinkUndo, QdiscUndo, SysctlUndo
+from hostd.undo import NetlinkUndo, QdiscUndo, RouteFlush
 
 MAJOR = 0x0ACE_0000  # "ace:"; the kernel gives out 8000: and above by itself
 _LINK_MINOR = 1
@@ -47,9 +46,6 @@ _SOCKETS = 64
 # For what lies in a class's queue when its limit is lifted: milliseconds at any rate a NIC has.
 _DRAIN_MS = 10
 
-# A connection takes over a device's bundle size with its route: looked up anew, it takes the new one. Without this,
-# bundles of connections that exist already would be cut up in software. (IPv6 routes have no such switch.)
-_ROUTE_FLUSH = Path("/proc/sys/net/ipv4/route/flush")
 _TWO_SEGMENTS_BYTES = 3000  # TCP makes none smaller
 
 # The most a class may have to wait for after a raise: a quarter of a slot of 60 ms.
@@ -92,9 +88,13 @@ class HtbDevice:
         undo = QdiscUndo.of(ifindex, MAJOR, found.messages(), _DRAIN_MS)
         journal.record({f"qdisc {device.name}": undo})
         flags = NLM_F_CREATE | (NLM_F_EXCL if found.is_default else _NLM_F_REPLACE)
-        netlink.ask(_root(ifindex)._replace(flags=flags))
-        netlink.ask(self._class(_LINK_MINOR, self.link_bps, self.link_bps)._replace(flags=NLM_F_CREATE))
-        self._limit_bundles()
+        try:
+            netlink.ask(_root(ifindex)._replace(flags=flags))
+            netlink.ask(self._class(_LINK_MINOR, self.link_bps, self.link_bps)._replace(flags=NLM_F_CREATE))
+            self._limit_bundles()
+        except OSError:
+            journal.take_back([f"qdisc {device.name}", f"gso {device.name}", f"routes {device.name}"])
+            raise
 
     def set_class(self, minor: int, rate_bps: float, ceiling_bps: float) -> list[Message]:
         """The messages that change the class in place, or make it; how to lift it is on record by then."""
@@ -149,10 +149,10 @@ class HtbDevice:
         if self.bundle_bytes < device.gso_max_bytes:
             original = _gso(device.ifindex, device.gso_max_bytes, device.gso_ipv4_max_bytes)
             # The newest is taken back first: size, then routes.
-            self._journal.record({f"routes {device.name}": SysctlUndo(str(_ROUTE_FLUSH), "1")})
+            self._journal.record({f"routes {device.name}": RouteFlush()})
             self._journal.record({f"gso {device.name}": NetlinkUndo.of(original)})
             self._netlink.ask(_gso(device.ifindex, self.bundle_bytes, self.bundle_bytes))
-            _ROUTE_FLUSH.write_text("1")
+            RouteFlush().perform()
 
 
 def bundle_bytes(link_bps: float, bundle_ns: int | None, largest_bytes: int) -> int:

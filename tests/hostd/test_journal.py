@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from bench.testbed.namespace import Namespace
 from hostd.enforce.pacing import TSO_RTT_LOG
 from hostd.journal import BadJournal, Journal, Revoked, release
-from hostd.undo import NetlinkUndo, QdiscUndo, SocketUndo, SysctlUndo, Undo, as_json, from_json
+from hostd.undo import NetlinkUndo, QdiscUndo, RouteFlush, SocketUndo, SysctlUndo, Undo, as_json, from_json
 
 HEX = st.binary(max_size=20).map(bytes.hex)
 COUNT = st.integers(0, 2**31)
@@ -20,6 +20,7 @@ UNDOS = st.one_of(
     st.builds(QdiscUndo, COUNT, COUNT, MESSAGES, COUNT),
     st.builds(SocketUndo, COUNT, COUNT, COUNT, COUNT, COUNT, HEX),
     st.builds(SysctlUndo, st.text(), st.text()),
+    st.builds(RouteFlush),
 )
 
 

@@ -1,6 +1,8 @@
 """htb: its own handle, its manners towards what others set, borrowing, and devices that come and go."""
 
 import struct
+import subprocess
+import sys
 import time
 from ipaddress import IPv4Interface
 from pathlib import Path
@@ -12,7 +14,7 @@ from flowcore.patterns import FlowId, Role
 from hostd.enforce.base import CannotEnforce, Limit
 from hostd.enforce.htb import HtbBackend
 from hostd.enforce.htb_class import RTM_DELTCLASS, TCMSG
-from hostd.enforce.htb_device import MAJOR
+from hostd.enforce.htb_device import MAJOR, HtbDevice
 from hostd.enforce.qdisc_tree import RTM_NEWQDISC, Node, delete_root, read_tree
 from hostd.journal import Journal, _read
 from hostd.netlink import Message, Netlink
@@ -20,6 +22,7 @@ from tests.hostd.conftest import FLOW, PORT, Wire, wait_until
 
 OTHER = FlowId("other", "h0", "h1", Role.RING)
 LINK_BPS = 200e6
+ROOT = Path(__file__).parents[3]
 SECOND = IPv4Interface("10.96.0.1/24"), IPv4Interface("10.96.0.2/24")
 
 
@@ -270,6 +273,52 @@ def test_nothing_stays_on_record_of_a_device_that_vanished(wire: Wire, tmp_path:
         wire.here.netlink.link("del", index=wire.here.index_of("eth1"))
         backend.refresh()
         assert not any("eth1" in key for key in _read(journal.path))
+        backend.close()
+
+
+READ_ONLY_SYSCTLS = """
+import ctypes, pathlib, sys
+from hostd.enforce.htb import HtbBackend
+from hostd.enforce.pacing import TSO_RTT_LOG
+from hostd.journal import Journal
+from hostd.undo import SysctlUndo
+libc = ctypes.CDLL(None)
+NEWNS, RDONLY, REMOUNT, BIND, REC, PRIVATE = 0x20000, 0x1, 0x20, 0x1000, 0x4000, 0x40000
+assert libc.unshare(NEWNS) == 0 and libc.mount(None, b"/", None, REC | PRIVATE, None) == 0
+assert libc.mount(b"/proc/sys", b"/proc/sys", None, BIND, None) == 0
+assert libc.mount(None, b"/proc/sys", None, REMOUNT | BIND | RDONLY, None) == 0
+backend = HtbBackend(Journal(pathlib.Path(sys.argv[1])), lambda device: 2e8)
+print("bundles of", backend.set_up("eth0").bundle_bytes)
+print("troubles", backend.close())
+SysctlUndo(str(TSO_RTT_LOG), TSO_RTT_LOG.read_text()).perform()
+print("as it was")
+"""
+
+
+def test_read_only_sysctls_are_no_hindrance(wire: Wire, tmp_path: Path) -> None:
+    """As systemd's ProtectKernelTunables makes them: routes cannot be flushed, neither there nor back."""
+    before = wire.state()
+    command = [sys.executable, "-c", READ_ONLY_SYSCTLS, str(tmp_path / "lease.json")]
+    held = wire.here.popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert held.communicate(timeout=30)[0].splitlines() == ["bundles of 4000", "troubles []", "as it was"]
+    assert wire.state() == before
+
+
+def test_a_set_up_that_fails_half_way_changes_nothing(
+    wire: Wire, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    somebodys_tree(wire.here)
+    before = wire.state()
+
+    def refuse(device: HtbDevice) -> None:
+        raise OSError("no")
+
+    monkeypatch.setattr(HtbDevice, "_limit_bundles", refuse)
+    with wire.here.enter():
+        backend = backend_on(journal, takeover=True)
+        with pytest.raises(OSError, match="no"):
+            backend.set_up("eth0")
+        assert wire.state() == before
         backend.close()
 
 
