@@ -16,7 +16,7 @@ from hostd.enforce.base import Backend, CannotEnforce, Limit, Trouble
 from hostd.enforce.htb import HtbBackend
 from hostd.enforce.observe import ObserveBackend
 from hostd.enforce.pacing import PacingBackend
-from hostd.enforce.probe import choose, has_fast_device, probe
+from hostd.enforce.probe import carrying, choose, probe
 from hostd.journal import Journal, Revoked
 from hostd.lease import Lease
 from hostd.netlink import Netlink
@@ -120,8 +120,12 @@ class Enforcer:
         name = config.backend
         if name == "auto":
             with Netlink() as netlink:
-                name = choose(findings.values(), has_fast_device(read_devices(netlink)))
+                devices = carrying(read_devices(netlink), config.own_addresses)
+            name = choose(findings.values(), devices, config.takeover)
             _log.info("enforcing with %s", name)
+            if name == "observe":
+                why = "; ".join(f"{one}: {findings[one].reason}" for one in ("htb", "pacing"))
+                self._count([Trouble(None, f"no backend works here, see paceline probe: {why}")])
         elif not findings[name].usable:
             advice = findings[name].advice or "see paceline probe"
             raise CannotEnforce(f"{name} does not work here: {findings[name].reason}; {advice}")

@@ -46,6 +46,15 @@ def test_another_backend_has_the_limits_at_once(cluster: Cluster) -> None:
     assert daemon.status()["fail_opens"] == 0
 
 
+def test_the_command_line_comes_before_the_file(cluster: Cluster) -> None:
+    daemon = cluster.hostd(backend="htb", start=False)
+    daemon.argv += ["--backend", "pacing", "--takeover"]
+    cluster.start(daemon)
+    assert daemon.status()["backend"] == "pacing"
+    edit(daemon, 'backend = "htb"', 'backend = "observe"')
+    reload(daemon, "enforce with pacing from now on")
+
+
 def test_what_is_wrong_or_fixed_is_refused(cluster: Cluster) -> None:
     daemon = cluster.hostd()
     before = daemon.status()

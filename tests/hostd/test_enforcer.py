@@ -14,7 +14,7 @@ from hostd.enforce.probe import Finding
 from hostd.enforcer import Enforcer
 from hostd.journal import release
 from hostd.sockets import DataSocket
-from tests.hostd.conftest import FLOW, Wire
+from tests.hostd.conftest import FLOW, HERE, THERE, Wire
 
 SLOT_NS = 1_000_000_000  # the guardian is patient: no test is about its patience
 LIMIT = Limit(FLOW, 2e7, 5e7)
@@ -118,6 +118,30 @@ def test_a_backend_that_does_not_work_leaves_the_old_one_in_place(
             enforcer.reconfigure(replace(config, backend="pacing"))
         assert enforcer.backend.name == "htb"
         assert rate_bps(enforcer) == pytest.approx(LIMIT.rate_bps, rel=0.01)
+
+
+def test_auto_paces_where_the_hosts_device_is_taken(
+    wire: Wire, config: HostConfig, sockets: tuple[DataSocket, ...]
+) -> None:
+    wire.here.netlink.tc("add", "pfifo", wire.here.index_of("eth0"), 0x30000, limit=1000)
+    auto = replace(config, backend="auto", host_of={str(HERE.ip): "h0", str(THERE.ip): "h1"})
+    with closing(holding(auto, sockets)) as enforcer:
+        assert enforcer.backend.name == "pacing" and enforcer.troubles == {}
+        assert rate_bps(enforcer) == pytest.approx(5e7, rel=0.01)
+    with closing(holding(replace(auto, takeover=True), sockets)) as enforcer:
+        assert enforcer.backend.name == "htb" and enforcer.troubles == {}
+
+
+def test_auto_says_so_where_nothing_works(
+    wire: Wire, config: HostConfig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    findings = [Finding("htb", False, "no rights"), Finding("pacing", False, "too old"), Finding("observe", True, "")]
+    monkeypatch.setattr("hostd.enforcer.probe", lambda: findings)
+    with closing(Enforcer(replace(config, backend="auto"), SLOT_NS)) as enforcer:
+        assert enforcer.backend.name == "observe"
+        [trouble] = enforcer.troubles
+        assert "no backend works here" in trouble
+    assert "htb: no rights; pacing: too old" in caplog.text
 
 
 def test_a_foreign_lease_journal_is_counted_and_no_hindrance(
