@@ -36,6 +36,7 @@ class Enforcer:
         self._limits: dict[FlowId, Limit] = {}
         self._repeats = RepeatLimit()
         self._lease: Lease | None = None
+        self._terms: tuple[object, ...] = ()  # of the backend while there is a lease
         self.backend: Backend = ObserveBackend()
         self.released = False  # an operator lifted everything
         self._open()
@@ -79,7 +80,15 @@ class Enforcer:
         self.fail_opens += 1
 
     def reconfigure(self, config: HostConfig) -> None:
-        """Another mode or backend; raises CannotEnforce and goes on as before if that does not work here."""
+        """Another mode or backend; raises CannotEnforce and goes on as before if that does not work here.
+
+        Whether it works is asked before anything is lifted, and where nothing would be different nothing is.
+        """
+        if config.mode == "enforce":
+            name, _ = _choose(config)
+            if self._lease is not None and self._terms == _terms(config, name):
+                self._config = config
+                return
         before, self._config = self._config, config
         self._close()
         try:
@@ -106,7 +115,11 @@ class Enforcer:
             journal = Journal(config.lease_journal)
             self._count(Trouble(None, f"left behind in {key}: {why}") for key, why in journal.leftovers.items())
             self._lease = Lease(journal, self._slot_ns)
-            self.backend = self._make(journal)
+            name, why_none = _choose(config)
+            _log.info("enforcing with %s", name)
+            if why_none:
+                self._count([Trouble(None, f"no backend works here, see paceline probe: {why_none}")])
+            self.backend, self._terms = self._make(name, journal), _terms(config, name)
         except OSError as error:
             self._close()
             raise CannotEnforce(f"cannot take a lease on the kernel: {error}") from error
@@ -114,21 +127,8 @@ class Enforcer:
             self._close()
             raise
 
-    def _make(self, journal: Journal) -> Backend:
+    def _make(self, name: str, journal: Journal) -> Backend:
         config = self._config
-        findings = {finding.name: finding for finding in probe()}
-        name = config.backend
-        if name == "auto":
-            with Netlink() as netlink:
-                devices = carrying(read_devices(netlink), config.own_addresses)
-            name = choose(findings.values(), devices, config.takeover)
-            _log.info("enforcing with %s", name)
-            if name == "observe":
-                why = "; ".join(f"{one}: {findings[one].reason}" for one in ("htb", "pacing"))
-                self._count([Trouble(None, f"no backend works here, see paceline probe: {why}")])
-        elif not findings[name].usable:
-            advice = findings[name].advice or "see paceline probe"
-            raise CannotEnforce(f"{name} does not work here: {findings[name].reason}; {advice}")
         match name:
             case "htb":
                 return HtbBackend(
@@ -201,3 +201,30 @@ class Enforcer:
             self._repeats.log(
                 _log, logging.WARNING, trouble.reason, "not enforced: %s", trouble.reason, extra={"flow": flow}
             )
+
+
+def _choose(config: HostConfig) -> tuple[str, str]:
+    """The backend's name, and why it is none where `auto` finds none; raises CannotEnforce."""
+    findings = {finding.name: finding for finding in probe()}
+    name = config.backend
+    if name != "auto":
+        if not findings[name].usable:
+            advice = findings[name].advice or "see paceline probe"
+            raise CannotEnforce(f"{name} does not work here: {findings[name].reason}; {advice}")
+        return name, ""
+    with Netlink() as netlink:
+        devices = carrying(read_devices(netlink), config.own_addresses)
+    name = choose(findings.values(), devices, config.takeover)
+    why = (f"{one}: {findings[one].reason}" for one in ("htb", "pacing"))
+    return name, "; ".join(why) if name == "observe" else ""
+
+
+def _terms(config: HostConfig, name: str) -> tuple[object, ...]:
+    """All that makes one backend different from another, of what a reload may change."""
+    match name:
+        case "htb":
+            return name, config.takeover, config.congestion_control
+        case "pacing":
+            return name, config.small_bundles, config.congestion_control
+        case _:
+            return (name,)

@@ -112,12 +112,37 @@ def test_a_backend_that_does_not_work_leaves_the_old_one_in_place(
     wire: Wire, config: HostConfig, sockets: tuple[DataSocket, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with closing(holding(config, sockets)) as enforcer:
+        guardian = enforcer.guardian_pid
         findings = [Finding("htb", True, ""), Finding("pacing", False, "not today", "wait until tomorrow")]
         monkeypatch.setattr("hostd.enforcer.probe", lambda: findings)
         with pytest.raises(CannotEnforce, match="pacing does not work here: not today; wait until tomorrow"):
             enforcer.reconfigure(replace(config, backend="pacing"))
         assert enforcer.backend.name == "htb"
+        assert enforcer.guardian_pid == guardian, "nothing was lifted for a moment"
         assert rate_bps(enforcer) == pytest.approx(LIMIT.rate_bps, rel=0.01)
+
+
+def test_where_nothing_would_be_different_nothing_is_lifted(
+    wire: Wire, config: HostConfig, sockets: tuple[DataSocket, ...]
+) -> None:
+    with closing(holding(config, sockets)) as enforcer:
+        guardian = enforcer.guardian_pid
+        enforcer.reconfigure(replace(config, backend="auto", small_bundles=True))  # htb again, which has no use for it
+        assert enforcer.guardian_pid == guardian
+        enforcer.reconfigure(replace(config, takeover=True))
+        assert enforcer.guardian_pid != guardian
+        assert rate_bps(enforcer) == pytest.approx(LIMIT.rate_bps, rel=0.01)
+
+
+def test_auto_without_takeover_paces_what_it_had_taken_over(
+    wire: Wire, config: HostConfig, sockets: tuple[DataSocket, ...]
+) -> None:
+    wire.here.netlink.tc("add", "pfifo", wire.here.index_of("eth0"), 0x30000, limit=1000)
+    auto = replace(config, backend="auto", takeover=True, host_of={str(HERE.ip): "h0"})
+    with closing(holding(auto, sockets)) as enforcer:
+        assert enforcer.backend.name == "htb"
+        enforcer.reconfigure(replace(auto, takeover=False))
+        assert enforcer.backend.name == "pacing" and enforcer.troubles == {}
 
 
 def test_auto_paces_where_the_hosts_device_is_taken(
