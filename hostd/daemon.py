@@ -270,5 +270,5 @@ class HostDaemon:
         return explain(self, str(arguments.get("flow", "")))
 
     def _release(self, _arguments: dict[str, object]) -> dict[str, object]:
-        self.enforcer.release()
-        return {"released": True}
+        problems = self.enforcer.release()
+        return {"released": not problems, "problems": problems}

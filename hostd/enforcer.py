@@ -17,7 +17,7 @@ from hostd.enforce.htb import HtbBackend
 from hostd.enforce.observe import ObserveBackend
 from hostd.enforce.pacing import PacingBackend
 from hostd.enforce.probe import carrying, choose, probe
-from hostd.journal import Journal, Revoked
+from hostd.journal import BadJournal, Journal, Revoked, release
 from hostd.lease import Lease
 from hostd.netlink import Netlink
 from hostd.sockets import DataSocket
@@ -73,11 +73,15 @@ class Enforcer:
             self._count([Trouble(None, f"cannot read back: {error}")])
             return {}
 
-    def release(self) -> None:
-        """Lifts everything and sets nothing any more, until the next start or reload."""
+    def release(self) -> dict[str, str]:
+        """Lifts everything and sets nothing any more, until the next start or reload; returns what is left, by key."""
         self._close()
         self.released = True
         self.fail_opens += 1
+        try:
+            return release(self._config.lease_journal)
+        except BadJournal as error:
+            return {str(self._config.lease_journal): str(error)}
 
     def reconfigure(self, config: HostConfig) -> None:
         """Another mode or backend; raises CannotEnforce and goes on as before if that does not work here.

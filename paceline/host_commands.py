@@ -130,6 +130,7 @@ def run_release(args: argparse.Namespace) -> int:
         answer = ask(args.runtime_directory / "control.sock", "release")
         if "error" in answer:
             raise CommandError(str(answer["error"]))
+        problems = answer["problems"]
     except OSError:
         by = "the lease journal"
         try:

@@ -83,7 +83,7 @@ def test_a_reload_ends_a_release(cluster: Cluster) -> None:
     before = cluster.state(sockets)
     daemon = cluster.hostd()
     cluster.run(crew, lambda: joined(daemon) == {"a"})
-    assert ask(daemon.place / "control.sock", "release") == {"released": True}
+    assert ask(daemon.place / "control.sock", "release") == {"released": True, "problems": {}}
     assert cluster.state(sockets) == before
     cluster.pause(crew, 0.5)
     assert cluster.state(sockets) == before, "nothing is set until somebody says so"

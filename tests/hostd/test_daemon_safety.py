@@ -5,6 +5,7 @@ The configuration believes in a link of a twentieth of the real one, so that the
 
 import os
 import signal
+import socket
 from pathlib import Path
 
 import pytest
@@ -101,3 +102,16 @@ def test_the_guardian_killed_first(held: Held) -> None:
     assert held.state() != held.before, "its successor watches over the same limits"
     held.daemon.process.kill()
     held.is_free_within(TEN_SLOTS_S)
+
+
+def test_an_operators_release_waits_for_a_hostd_that_hangs(cluster: Cluster) -> None:
+    """The guardian has lifted everything by then; awake again, hostd begins anew and hears that it must not."""
+    daemon = cluster.hostd(slot_ms=SLOT_MS)
+    daemon.signal(signal.SIGSTOP)
+    with socket.socket(socket.AF_UNIX) as operator:
+        operator.connect(str(daemon.place / "control.sock"))
+        operator.sendall(b'{"command": "release"}\n')
+    wait_until(lambda: not (daemon.place / "lease.json").exists())
+    daemon.signal(signal.SIGCONT)
+    wait_until(lambda: daemon.status()["released"])
+    assert not (daemon.place / "lease.json").exists()
