@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from flowcore.patterns import FlowId
 from hostd.config import HostConfig
-from hostd.devices import read_devices
+from hostd.devices import link_speed_bps, read_devices
 from hostd.enforce.base import Backend, CannotEnforce, Limit, Trouble
 from hostd.enforce.htb import HtbBackend
 from hostd.enforce.observe import ObserveBackend
@@ -137,7 +137,7 @@ class Enforcer:
             case "htb":
                 return HtbBackend(
                     journal,
-                    lambda _device: config.nic_bps,
+                    lambda name: min(link_speed_bps(name) or config.nic_bps, config.nic_bps),
                     takeover=config.takeover,
                     congestion_control=config.congestion_control,
                 )

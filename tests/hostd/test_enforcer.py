@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from flowcore.topology import star_of
+from flowcore.units import UNLIMITED
 from hostd.config import HostConfig
 from hostd.enforce.base import CannotEnforce, Limit
 from hostd.enforce.probe import Finding
@@ -56,6 +57,17 @@ def test_without_enforce_nothing_is_touched(
     assert enforcer.guardian_pid is None and not config.lease_journal.exists()
     assert wire.state(sockets) == before
     enforcer.close()
+
+
+def test_a_device_lends_no_more_than_it_has_and_than_the_host_was_given(
+    wire: Wire, config: HostConfig, sockets: tuple[DataSocket, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The host's links have 1 Gbit/s; a veth's speed cannot be set."""
+    for speed_bps, lent_bps in ((4e8, 4e8), (100e9, 1e9), (None, 1e9)):
+        monkeypatch.setattr("hostd.enforcer.link_speed_bps", {"eth0": speed_bps}.get)
+        with closing(holding(config, sockets)) as enforcer:
+            enforcer.apply([replace(LIMIT, ceiling_bps=UNLIMITED)])
+            assert enforcer.read_back()[FLOW].ceiling_bps == pytest.approx(lent_bps, rel=0.01)
 
 
 @pytest.mark.parametrize("backend", ["htb", "pacing"])
