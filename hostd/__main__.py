@@ -8,8 +8,10 @@ from pathlib import Path
 from flowcore.fields import InputError, printable
 from hostd.config import BACKENDS, read_config
 from hostd.daemon import HostDaemon
+from hostd.instance import only_hostd_here
 from service import logs
 from service.lifecycle import BAD_INPUT, run_daemon
+from service.lockfile import AlreadyRunning
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -35,10 +37,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         if args.check:
             return 0
         config.runtime_directory.mkdir(mode=0o755, parents=True, exist_ok=True)
-    except (InputError, OSError) as error:
+        with only_hostd_here():
+            return run_daemon("hostd", lambda: HostDaemon(config, args.config, args.journal, overrides), config.lock)
+    except (InputError, AlreadyRunning, OSError) as error:
         print(f"hostd: {printable(str(error))}", file=sys.stderr)
         return BAD_INPUT
-    return run_daemon("hostd", lambda: HostDaemon(config, args.config, args.journal, overrides), config.lock)
 
 
 if __name__ == "__main__":
