@@ -136,6 +136,8 @@ def test_daemonset_asks_for_no_more_than_the_unit() -> None:
         assert {mount["name"] for mount in container["volumeMounts"]} == {volume["name"] for volume in pod["volumes"]}
         assert container["resources"]["limits"].keys() == {"cpu", "memory"}
     (hostd,) = pod["containers"]
+    (release,) = pod["initContainers"]
+    assert release["command"][-1] == "paceline release --all || true", "a failure would keep hostd from starting"
     assert {"name": "OPENBLAS_NUM_THREADS", "value": "1"} in hostd["env"]
     config = tomllib.loads((DEPLOY / "hostd.toml").read_text())
     assert hostd["livenessProbe"]["httpGet"]["port"] == host_port(config["metrics"]).port
