@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from flowcore.fields import InputError, printable
-from hostd.config import read_config
+from hostd.config import BACKENDS, read_config
 from hostd.daemon import HostDaemon
+from hostd.instance import only_hostd_here
 from service import logs
 from service.lifecycle import BAD_INPUT, run_daemon
+from service.lockfile import AlreadyRunning
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -20,21 +22,26 @@ def main(argv: Sequence[str] | None = None) -> int:
         allow_abbrev=False,
     )
     parser.add_argument("--config", type=Path, metavar="FILE", required=True, help="this host's configuration (TOML)")
+    parser.add_argument("--backend", choices=BACKENDS, help="instead of the configuration's")
+    takeover = "replace a qdisc that somebody else set, and put it back at the end"
+    parser.add_argument("--takeover", action="store_true", help=takeover)
     parser.add_argument("--check", action="store_true", help="read the configuration and stop")
     parser.add_argument("--journal", type=Path, metavar="FILE", help="write every event and decision to FILE")
     parser.add_argument("--log-level", choices=("DEBUG", "INFO", "WARNING", "ERROR"), default="INFO")
     parser.add_argument("--log-json", action=argparse.BooleanOptionalAction, default=None, help="JSON lines")
     args = parser.parse_args(argv)
     logs.setup(args.log_level, args.log_json)
+    overrides = {name: value for name in ("backend", "takeover") if (value := getattr(args, name))}
     try:
-        config = read_config(args.config)
+        config = read_config(args.config, **overrides)
         if args.check:
             return 0
         config.runtime_directory.mkdir(mode=0o755, parents=True, exist_ok=True)
-    except (InputError, OSError) as error:
+        with only_hostd_here():
+            return run_daemon("hostd", lambda: HostDaemon(config, args.config, args.journal, overrides), config.lock)
+    except (InputError, AlreadyRunning, OSError) as error:
         print(f"hostd: {printable(str(error))}", file=sys.stderr)
         return BAD_INPUT
-    return run_daemon("hostd", lambda: HostDaemon(config, args.config, args.journal), config.lock)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """What a host is told at its start, and again at a reload. deploy/hostd.toml has every key with a word on it."""
 
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -61,6 +61,10 @@ class HostConfig:
         return self.topology.links[f"{self.name}->{self.switch_name}"].capacity_bps
 
     @property
+    def own_addresses(self) -> frozenset[str]:
+        return frozenset(address for address, host in self.host_of.items() if host == self.name)
+
+    @property
     def control_socket(self) -> Path:
         return self.runtime_directory / "control.sock"
 
@@ -73,7 +77,8 @@ class HostConfig:
         return self.runtime_directory / "lock"
 
 
-def read_config(path: Path) -> HostConfig:
+def read_config(path: Path, **overrides: Any) -> HostConfig:
+    """What the command line says comes before the file."""
     try:
         with path.open("rb") as file:
             text = file.read(MAX_CONFIG_BYTES + 1).decode()
@@ -81,7 +86,7 @@ def read_config(path: Path) -> HostConfig:
         raise InputError(str(path), "the file", "no UTF-8 text", "TOML") from None
     if len(text) > MAX_CONFIG_BYTES:
         raise InputError(str(path), "the file", "more than a megabyte", "a host's configuration")
-    return parse_config(text, str(path))
+    return replace(parse_config(text, str(path)), **overrides)
 
 
 def parse_config(text: str, source: str) -> HostConfig:

@@ -11,7 +11,7 @@ every limit before it ends the daemon.
 
 import asyncio
 import logging
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import fields
 from pathlib import Path
@@ -54,9 +54,16 @@ OF_ENFORCING = ("mode", "backend", "takeover", "small_bundles", "congestion_cont
 
 
 class HostDaemon:
-    def __init__(self, config: HostConfig, path: Path | None = None, journal: Path | None = None) -> None:
+    def __init__(
+        self,
+        config: HostConfig,
+        path: Path | None = None,
+        journal: Path | None = None,
+        overrides: Mapping[str, object] | None = None,
+    ) -> None:
         self.config = config
         self.path = path
+        self.overrides = overrides or {}  # of the command line: what a reload reads comes after them
         self.clock = SharedClock()
         self.slots = config.slots.clock()
         switch = config.switch_name if config.switch else None
@@ -147,7 +154,7 @@ class HostDaemon:
         """What can change while jobs run: mode, backend, which jobs, and how a backend works."""
         if self.path is None:
             return
-        fresh, before = read_config(self.path), self.config
+        fresh, before = read_config(self.path, **self.overrides), self.config
         changed = {one.name for one in fields(fresh) if getattr(fresh, one.name) != getattr(before, one.name)}
         if fixed := changed - {*OF_JOBS, *OF_ENFORCING}:
             raise OSError(f"{self.path}: {min(fixed)} cannot change while hostd runs; restart it")
@@ -275,5 +282,5 @@ class HostDaemon:
         return explain(self, str(arguments.get("flow", "")))
 
     def _release(self, _arguments: dict[str, object]) -> dict[str, object]:
-        self.enforcer.release()
-        return {"released": True}
+        problems = self.enforcer.release()
+        return {"released": not problems, "problems": problems}

@@ -3,10 +3,12 @@
 Not through pyroute2: its calls run an event loop of their own, which the daemon's loop does not allow.
 """
 
+import socket
 import struct
+from array import array
 from dataclasses import dataclass
+from fcntl import ioctl
 from ipaddress import ip_address
-from pathlib import Path
 
 from hostd.netlink import Netlink, attributes
 
@@ -17,6 +19,10 @@ _IFNAME, _NUM_TX_QUEUES, IFLA_GSO_MAX_SIZE, IFLA_GSO_IPV4_MAX_SIZE = 3, 31, 41, 
 _IFA_ADDRESS, _IFA_LOCAL = 1, 2  # point-to-point links have the peer's under ADDRESS
 _IFF_LOOPBACK = 0x8
 _BPS_PER_MBPS = 1e6
+_SIOCETHTOOL, _ETHTOOL_GLINKSETTINGS = 0x8946, 0x4C
+_LINK_SETTINGS_BYTES = 48 + 3 * 4 * 127  # and three masks of at most as many words
+_MASK_WORDS = 15  # where their number is
+_SPEED_UNKNOWN = 0xFFFF_FFFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +62,19 @@ def read_devices(netlink: Netlink) -> dict[str, Device]:
 
 
 def link_speed_bps(name: str) -> float | None:
-    """What the driver says; None when it does not know."""
+    """What the driver says; None when it does not know. (sysfs would answer for the namespace it was mounted in.)"""
+    settings = array("B", bytes(_LINK_SETTINGS_BYTES))
+    settings[0] = _ETHTOOL_GLINKSETTINGS
+    request = struct.pack("=16sQ16x", name.encode(), settings.buffer_info()[0])
     try:
-        speed_mbps = int(Path(f"/sys/class/net/{name}/speed").read_text())
-    except (OSError, ValueError):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+            ioctl(asking, _SIOCETHTOOL, request)
+            settings[_MASK_WORDS] = -settings[_MASK_WORDS] & 0xFF  # the first answer says how many there are, negated
+            ioctl(asking, _SIOCETHTOOL, request)
+    except OSError:
         return None
-    return speed_mbps * _BPS_PER_MBPS if speed_mbps > 0 else None
+    speed_mbps = _u32(settings[4:8].tobytes())
+    return speed_mbps * _BPS_PER_MBPS if 0 < speed_mbps < _SPEED_UNKNOWN else None
 
 
 def _u32(value: bytes) -> int:

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Sequence
 
 from flowcore.patterns import FlowId
 from hostd.config import HostConfig
-from hostd.devices import read_devices
+from hostd.devices import link_speed_bps, read_devices
 from hostd.enforce.base import Backend, CannotEnforce, Limit, Trouble
 from hostd.enforce.htb import HtbBackend
 from hostd.enforce.observe import ObserveBackend
 from hostd.enforce.pacing import PacingBackend
-from hostd.enforce.probe import choose, has_fast_device, probe
-from hostd.journal import Journal, Revoked
+from hostd.enforce.probe import carrying, choose, probe
+from hostd.journal import BadJournal, Journal, Revoked, release
 from hostd.lease import Lease
 from hostd.netlink import Netlink
 from hostd.sockets import DataSocket
@@ -38,6 +38,7 @@ class Enforcer:
         self._limits: dict[FlowId, Limit] = {}
         self._repeats = RepeatLimit()
         self._lease: Lease | None = None
+        self._terms: tuple[object, ...] = ()  # of the backend while there is a lease
         self.backend: Backend = ObserveBackend()
         self.released = False  # an operator lifted everything
         self._open()
@@ -76,14 +77,26 @@ class Enforcer:
             self._count([Trouble(None, f"cannot read back: {error}")])
             return {}
 
-    def release(self) -> None:
-        """Lifts everything and sets nothing any more, until the next start or reload."""
+    def release(self) -> dict[str, str]:
+        """Lifts everything and sets nothing any more, until the next start or reload; returns what is left, by key."""
         self._close()
         self.released = True
         self.fail_opens += 1
+        try:
+            return release(self._config.lease_journal)
+        except BadJournal as error:
+            return {str(self._config.lease_journal): str(error)}
 
     def reconfigure(self, config: HostConfig) -> None:
-        """Another mode or backend; raises CannotEnforce and goes on as before if that does not work here."""
+        """Another mode or backend; raises CannotEnforce and goes on as before if that does not work here.
+
+        Whether it works is asked before anything is lifted, and where nothing would be different nothing is.
+        """
+        if config.mode == "enforce":
+            name, _ = _choose(config)
+            if self._lease is not None and self._terms == _terms(config, name):
+                self._config = config
+                return
         before, self._config = self._config, config
         self._close()
         try:
@@ -110,7 +123,11 @@ class Enforcer:
             journal = Journal(config.lease_journal)
             self._count(Trouble(None, f"left behind in {key}: {why}") for key, why in journal.leftovers.items())
             self._lease = Lease(journal, self._slot_ns)
-            self.backend = self._make(journal)
+            name, why_none = _choose(config)
+            _log.info("enforcing with %s", name)
+            if why_none:
+                self._count([Trouble(None, f"no backend works here, see paceline probe: {why_none}")])
+            self.backend, self._terms = self._make(name, journal), _terms(config, name)
         except OSError as error:
             self._close()
             raise CannotEnforce(f"cannot take a lease on the kernel: {error}") from error
@@ -118,22 +135,13 @@ class Enforcer:
             self._close()
             raise
 
-    def _make(self, journal: Journal) -> Backend:
+    def _make(self, name: str, journal: Journal) -> Backend:
         config = self._config
-        findings = {finding.name: finding for finding in probe()}
-        name = config.backend
-        if name == "auto":
-            with Netlink() as netlink:
-                name = choose(findings.values(), has_fast_device(read_devices(netlink)))
-            _log.info("enforcing with %s", name)
-        elif not findings[name].usable:
-            advice = findings[name].advice or "see paceline probe"
-            raise CannotEnforce(f"{name} does not work here: {findings[name].reason}; {advice}")
         match name:
             case "htb":
                 return HtbBackend(
                     journal,
-                    lambda _device: config.nic_bps,
+                    lambda name: min(link_speed_bps(name) or config.nic_bps, config.nic_bps),
                     takeover=config.takeover,
                     congestion_control=config.congestion_control,
                 )
@@ -204,3 +212,30 @@ class Enforcer:
     def _note(self, flow: FlowId, what: str, **more: object) -> None:
         fields = {"job": flow.job, "flow": str(flow), "backend": self.backend.name, **more}
         self._repeats.log(_log, logging.INFO, (flow, what), "flow %s", what, extra=fields)
+
+
+def _choose(config: HostConfig) -> tuple[str, str]:
+    """The backend's name, and why it is none where `auto` finds none; raises CannotEnforce."""
+    findings = {finding.name: finding for finding in probe()}
+    name = config.backend
+    if name != "auto":
+        if not findings[name].usable:
+            advice = findings[name].advice or "see paceline probe"
+            raise CannotEnforce(f"{name} does not work here: {findings[name].reason}; {advice}")
+        return name, ""
+    with Netlink() as netlink:
+        devices = carrying(read_devices(netlink), config.own_addresses)
+    name = choose(findings.values(), devices, config.takeover)
+    why = (f"{one}: {findings[one].reason}" for one in ("htb", "pacing"))
+    return name, "; ".join(why) if name == "observe" else ""
+
+
+def _terms(config: HostConfig, name: str) -> tuple[object, ...]:
+    """All that makes one backend different from another, of what a reload may change."""
+    match name:
+        case "htb":
+            return name, config.takeover, config.congestion_control
+        case "pacing":
+            return name, config.small_bundles, config.congestion_control
+        case _:
+            return (name,)

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from hostd.undo import Undo, as_json, from_json
 
-VERSION = 1
+VERSION = 2
 
 # As long as jobs come and go the file grows by a line each; rewritten when most of it is history.
 _LINES_PER_ENTRY = 16
@@ -58,8 +58,11 @@ class Journal:
     def forget(self, keys: Iterable[str]) -> None:
         """They have gone by themselves: a closed socket, a vanished device."""
         over = [key for key in keys if self._entries.pop(key, None) is not None]
-        if over and self.path.exists():
-            self._append({"over": over})
+        if over:
+            try:
+                self._append({"over": over})
+            except Revoked:
+                return  # and so is everything else
             if self._lines > _LINES_PER_ENTRY * (len(self._entries) + 1):
                 self._rewrite()
 
@@ -95,7 +98,12 @@ class Journal:
         return {key: undo for key, undo in found.items() if key in self.leftovers}
 
     def _append(self, line: Mapping[str, object]) -> None:
-        with self.path.open("a") as out:
+        """Never makes the file: without its head nobody could read it."""
+        try:
+            file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            raise Revoked(f"{self.path} is gone") from None
+        with os.fdopen(file, "a") as out:
             out.write(json.dumps(line) + "\n")
         self._lines += 1
 

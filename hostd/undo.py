@@ -1,46 +1,85 @@
 """How to take back a change to the kernel, written down before it is made.
 
-    netlink   messages, sent in order up to the first that fails: the first one names what must still be ours
+    netlink   messages that change in place what is ours
+    qdisc     the tree that was there before our root
     socket    the value an option of somebody's socket had
     sysctl    the text a file had
+    routes    connections look up their routes anew
 
 Law: taking back is idempotent, and what has gone in the meantime (a device, a process, a socket) counts as taken
 back. So the same entries serve the daemon at its end, the guardian after a SIGKILL and an operator with `release`,
-even when two of them meet. Only the standard library: the guardian is to stay small.
+even when two of them meet, or one is killed over it. Only the standard library: the guardian is to stay small.
 """
 
 import errno
 import socket
 import time
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from hostd.borrow import Gone, borrowed
-from hostd.netlink import Message, Netlink
+from hostd.enforce.qdisc_tree import delete_root, read_tree
+from hostd.netlink import Message, Netlink, means_absent
 
 SYSCTL_ROOT = Path("/proc/sys/net")
+_ROUTE_FLUSH = SYSCTL_ROOT / "ipv4/route/flush"
+Recorded = tuple[int, int, str]  # a message: type, flags, body in hex
+
+# Between our look and our first message: the root is another now, or there is one, or the device has gone.
+_SOMEBODY_WAS_FASTER = (errno.EINVAL, errno.ENOENT, errno.EEXIST, errno.ENODEV)
 
 
 @dataclass(frozen=True, slots=True)
 class NetlinkUndo:
-    messages: tuple[tuple[int, int, str], ...]  # type, flags, body in hex
+    messages: tuple[Recorded, ...]
+
+    @classmethod
+    def of(cls, *messages: Message) -> "NetlinkUndo":
+        return cls(_recorded(messages))
+
+    def perform(self) -> None:
+        with Netlink() as netlink:
+            for error in netlink.send(_messages(self.messages)).values():
+                if not means_absent(error):
+                    raise error
+
+
+@dataclass(frozen=True, slots=True)
+class QdiscUndo:
+    """Deletes our root and makes the tree again that was there before.
+
+    Both in one send, which a kill cannot break off (a tree of more than 128 parts takes several). A device without a
+    root of anybody's has lost its tree all the same, and gets it back. Any other root stays: it is the tree itself,
+    or the choice of somebody who came after us.
+    """
+
+    ifindex: int
+    handle: int  # of our root
+    tree: tuple[Recorded, ...]
     pause_ms: int = 0  # before: what an earlier entry let go needs a moment to leave the queue
 
     @classmethod
-    def of(cls, *messages: Message, pause_ms: int = 0) -> "NetlinkUndo":
-        return cls(tuple((kind, flags, body.hex()) for kind, flags, body in messages), pause_ms)
+    def of(cls, ifindex: int, handle: int, tree: Iterable[Message], pause_ms: int = 0) -> "QdiscUndo":
+        return cls(ifindex, handle, _recorded(tree), pause_ms)
 
     def perform(self) -> None:
-        time.sleep(self.pause_ms / 1e3)
-        try:
-            with Netlink() as netlink:
-                for kind, flags, body in self.messages:
-                    netlink.ask(Message(kind, flags, bytes.fromhex(body)))
-        except OSError as error:
-            # EINVAL: a qdisc of another handle is there now. ENOENT, ENODEV: qdisc, class or device have gone.
-            if error.errno not in (errno.EINVAL, errno.ENOENT, errno.ENODEV):
-                raise
+        with Netlink() as netlink:
+            root = read_tree(netlink, self.ifindex).root
+            messages = _messages(self.tree)
+            if root is not None and root.handle == self.handle:
+                time.sleep(self.pause_ms / 1e3)
+                messages = [delete_root(self.ifindex, self.handle), *messages]
+            elif root is not None and root.handle:
+                return
+            failed = netlink.send(messages)
+        if 0 in failed and failed[0].errno in _SOMEBODY_WAS_FASTER:
+            return
+        for error in failed.values():
+            if error.errno != errno.ENODEV:
+                raise error
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +108,31 @@ class SysctlUndo:
         path = Path(self.path).resolve()
         if not path.is_relative_to(SYSCTL_ROOT):
             raise PermissionError(errno.EPERM, f"no network sysctl: {path}")
-        path.write_text(self.text)
+        if path.read_text() != self.text:  # it may be read-only, and was never changed then
+            path.write_text(self.text)
 
 
-Undo = NetlinkUndo | SocketUndo | SysctlUndo
-_KINDS: dict[str, type[Undo]] = {"netlink": NetlinkUndo, "socket": SocketUndo, "sysctl": SysctlUndo}
+@dataclass(frozen=True, slots=True)
+class RouteFlush:
+    """A connection takes over a device's bundle size with its route: looked up anew, it takes the new one.
+
+    Best effort, there and back: where /proc/sys is read-only, bundles of connections that exist already are cut up in
+    software until their routes expire. (IPv6 routes have no such switch.)
+    """
+
+    def perform(self) -> None:
+        with suppress(OSError):
+            _ROUTE_FLUSH.write_text("1")
+
+
+Undo = NetlinkUndo | QdiscUndo | SocketUndo | SysctlUndo | RouteFlush
+_KINDS: dict[str, type[Undo]] = {
+    "netlink": NetlinkUndo,
+    "qdisc": QdiscUndo,
+    "socket": SocketUndo,
+    "sysctl": SysctlUndo,
+    "routes": RouteFlush,
+}
 _NAMES = {kind: name for name, kind in _KINDS.items()}
 
 
@@ -90,6 +149,14 @@ def from_json(fields: dict[str, Any]) -> Undo:
     """Raises KeyError, TypeError or ValueError on anything as_json would not have written."""
     values = dict(fields)
     kind = _KINDS[values.pop("undo")]
-    if kind is NetlinkUndo:
-        values["messages"] = tuple((int(type_), int(flags), str(body)) for type_, flags, body in values["messages"])
+    for name in {"messages", "tree"} & values.keys():
+        values[name] = tuple((int(type_), int(flags), str(body)) for type_, flags, body in values[name])
     return kind(**values)
+
+
+def _recorded(messages: Iterable[Message]) -> tuple[Recorded, ...]:
+    return tuple((kind, flags, body.hex()) for kind, flags, body in messages)
+
+
+def _messages(found: Iterable[Recorded]) -> list[Message]:
+    return [Message(kind, flags, bytes.fromhex(body)) for kind, flags, body in found]

@@ -11,9 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent
-SOURCES = tuple(
-    PACKAGE / "csrc" / name for name in ("core.c", "segment.c", "identity.c", "chain.c", "plugin.c")
-)
+SOURCES = tuple(PACKAGE / "csrc" / name for name in ("core.c", "segment.c", "identity.c", "chain.c", "plugin.c"))
 LIBRARY_NAME = "libpaceline_shim.so"
 # nodelete: NCCL closes its plugin while proxy threads may still be inside it.
 FLAGS = ("-std=c11", "-O2", "-g", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-pthread")
@@ -27,11 +25,7 @@ class NoCompiler(Exception):
 def compiler() -> str | None:
     """The C compiler's path, or None."""
     return next(
-        (
-            found
-            for name in (os.environ.get("CC"), "cc", "gcc", "clang")
-            if name and (found := shutil.which(name))
-        ),
+        (found for name in (os.environ.get("CC"), "cc", "gcc", "clang") if name and (found := shutil.which(name))),
         None,
     )
 

@@ -36,19 +36,11 @@ def add_run_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentPars
         epilog=RUN_EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
-        "--job", metavar="NAME", help="the job's name (default: Slurm's, Kubernetes', torchrun's)"
-    )
-    parser.add_argument(
-        "--pattern", choices=("allreduce", "ps"), help="how the job communicates (default: seen)"
-    )
+    parser.add_argument("--job", metavar="NAME", help="the job's name (default: Slurm's, Kubernetes', torchrun's)")
+    parser.add_argument("--pattern", choices=("allreduce", "ps"), help="how the job communicates (default: seen)")
     parser.add_argument("--role", choices=("worker", "server"), help="this host's part in a PS job")
-    parser.add_argument(
-        "--shm-dir", type=Path, metavar="DIR", help="where counters go (default: /dev/shm/paceline)"
-    )
-    parser.add_argument(
-        "--json", action="store_true", help="print the environment as one object; start nothing"
-    )
+    parser.add_argument("--shm-dir", type=Path, metavar="DIR", help="where counters go (default: /dev/shm/paceline)")
+    parser.add_argument("--json", action="store_true", help="print the environment as one object; start nothing")
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="what to start")
     parser.set_defaults(run=run)
 
@@ -61,9 +53,7 @@ def add_jobs_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentPar
         epilog=JOBS_EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
-        "--shm-dir", type=Path, metavar="DIR", help="where counters are (default: /dev/shm/paceline)"
-    )
+    parser.add_argument("--shm-dir", type=Path, metavar="DIR", help="where counters are (default: /dev/shm/paceline)")
     parser.add_argument("--watch", action="store_true", help="keep the table up to date until interrupted")
     parser.add_argument("--interval", type=float, default=0.5, metavar="S", help="seconds between updates")
     parser.add_argument("--reap", action="store_true", help="remove the counters of ended processes")

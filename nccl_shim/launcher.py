@@ -12,9 +12,7 @@ from nccl_shim.layout import DEFAULT_DIRECTORY
 
 INJECT = Path(__file__).parent / "inject"
 # A Kubernetes pod's host name: the job's name, then what the operator or the Job controller appends.
-_POD = re.compile(
-    r"^(?P<job>.+?)-(?:(?:master|worker|launcher|chief|ps|server|evaluator)-\d+|\d+-[a-z0-9]{5}|\d+)$"
-)
+_POD = re.compile(r"^(?P<job>.+?)-(?:(?:master|worker|launcher|chief|ps|server|evaluator)-\d+|\d+-[a-z0-9]{5}|\d+)$")
 _SERVER_POD = re.compile(r"-(?:ps|server)-\d+$")
 
 

@@ -47,9 +47,7 @@ def host_pid(pid: int, pid_start_ticks: int, pid_namespace: int) -> int | None:
         with contextlib.suppress(OSError, ValueError, StopIteration):
             if (entry / "ns/pid").stat().st_ino != pid_namespace:
                 continue
-            line = next(
-                line for line in (entry / "status").read_bytes().splitlines() if line.startswith(b"NSpid:")
-            )
+            line = next(line for line in (entry / "status").read_bytes().splitlines() if line.startswith(b"NSpid:"))
             if int(line.split()[-1]) == pid and start_ticks(int(entry.name)) == pid_start_ticks:
                 return int(entry.name)
     return None

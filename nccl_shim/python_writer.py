@@ -82,9 +82,7 @@ class PythonWriter:
             now_ns = time.monotonic_ns()
             claimed = self._u32[Header.records_claimed.offset // 4]
             starts = [(layout.HEADER_BYTES + i * layout.RECORD_BYTES) // 8 for i in range(claimed)]
-            enqueued = sum(
-                words[s + _WORD["enqueued_bytes"]] for s in starts if self._u32[2 * s + 1] < Kind.RECV
-            )
+            enqueued = sum(words[s + _WORD["enqueued_bytes"]] for s in starts if self._u32[2 * s + 1] < Kind.RECV)
             tx = sum(words[s + _WORD["tx_bytes"]] for s in starts)
             seq, iteration, start_ns, enqueued_before = words[at : at + 4]
             new = (

@@ -77,9 +77,7 @@ class _Tracked:
             host_pid=self.file.host_pid,
             alive=self._alive,
             age_ns=max(0, now_ns - snapshot.heartbeat_ns),
-            waiting_bytes=self._waiting.update(
-                enqueued_bytes, snapshot.expected_tx_bytes, tx_bytes, measured, learned
-            ),
+            waiting_bytes=self._waiting.update(enqueued_bytes, snapshot.expected_tx_bytes, tx_bytes, measured, learned),
             iteration_enqueued_bytes=enqueued_bytes - (mark.enqueued_at_start if mark else 0),
             iteration_sent_bytes=tx_bytes - (mark.tx_at_start if mark else 0),
             learned=learned,

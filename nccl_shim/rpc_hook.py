@@ -73,9 +73,7 @@ class RpcCounter:
 
         def done(finished: Any) -> None:
             reply_bytes = 0
-            with contextlib.suppress(
-                Exception
-            ):  # the call failed: the job hears of it through its own future
+            with contextlib.suppress(Exception):  # the call failed: the job hears of it through its own future
                 reply_bytes = payload_bytes(finished.value())
             if request is not None:
                 request.done()
@@ -115,9 +113,7 @@ def _patch() -> None:
     counter = RpcCounter()
     invoke, run_function = api._invoke_rpc, internal._run_function
 
-    def _invoke_rpc(
-        to: Any, func: Any, rpc_type: Any, args: Any = None, kwargs: Any = None, *rest: Any
-    ) -> Any:
+    def _invoke_rpc(to: Any, func: Any, rpc_type: Any, args: Any = None, kwargs: Any = None, *rest: Any) -> Any:
         future = invoke(to, func, rpc_type, args, kwargs, *rest)
         _quietly(counter.call, to, func, args or (), kwargs, future)
         return future

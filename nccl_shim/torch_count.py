@@ -67,9 +67,7 @@ class TorchCounter:
         self._writer: Writer | None = None
         self._records: dict[tuple[Any, ...], int | None] = {}
         self._in_flight: deque[tuple[Any, int | None, int, int]] = deque()
-        self._buckets: dict[
-            int | None, int
-        ] = {}  # record → wire bytes of buckets that DDP has yet to wait for
+        self._buckets: dict[int | None, int] = {}  # record → wire bytes of buckets that DDP has yet to wait for
         self.boundary = IterationBoundary(self._end)
 
     def count(self, group: dist.ProcessGroup, operation: str, share: Any, peer: int, work: Any) -> None:

@@ -26,9 +26,7 @@ _installed: TorchCounter | None = None
 class ForwardingGroup(dist.ProcessGroup):
     """The user's group as the reducer sees it; its methods are Python, so they are counted on the way."""
 
-    def __init__(
-        self, inner: dist.ProcessGroup, counter: TorchCounter, allreduce: Callable[..., Any]
-    ) -> None:
+    def __init__(self, inner: dist.ProcessGroup, counter: TorchCounter, allreduce: Callable[..., Any]) -> None:
         super().__init__(inner.rank(), inner.size())
         self._inner, self._size = inner, inner.size()
         self._allreduce, self._count = allreduce, counter.count_bucket

@@ -23,9 +23,7 @@ class NativeWriter:
         self._library, self.header = library, header
 
     def find(self, kind: Kind, source: Source, comm_id: int, rank: int, nranks: int, peer: int) -> int | None:
-        return self._library.pls_find(
-            self.header, kind, source, comm_id & 0xFFFF_FFFF_FFFF_FFFF, rank, nranks, peer
-        )
+        return self._library.pls_find(self.header, kind, source, comm_id & 0xFFFF_FFFF_FFFF_FFFF, rank, nranks, peer)
 
     def enqueue(self, record: int | None, size_bytes: int, expected_tx_bytes: int) -> None:
         self._library.pls_enqueue(self.header, record, size_bytes, expected_tx_bytes)

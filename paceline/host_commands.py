@@ -49,13 +49,13 @@ def run_probe(args: argparse.Namespace) -> int:
     from dataclasses import asdict
 
     from hostd.devices import read_devices
-    from hostd.enforce.probe import choose, has_fast_device, probe
+    from hostd.enforce.probe import carrying, choose, probe
     from hostd.netlink import Netlink
     from paceline.console import print_json, print_table
 
     findings = probe()
     with Netlink() as netlink:
-        chosen = choose(findings, has_fast_device(read_devices(netlink)))
+        chosen = choose(findings, carrying(read_devices(netlink)))
     if args.json:
         backends = [asdict(finding) for finding in findings if finding.name in ("htb", "pacing", "observe")]
         others = [asdict(finding) for finding in findings if finding.name not in ("htb", "pacing", "observe")]
@@ -133,6 +133,7 @@ def run_release(args: argparse.Namespace) -> int:
         answer = ask(args.runtime_directory / "control.sock", "release")
         if "error" in answer:
             raise CommandError(str(answer["error"]))
+        problems = answer["problems"]
     except OSError:
         by = "the lease journal"
         try:

@@ -1,15 +1,15 @@
 """What a switch is told at its start: a TOML file of its own, or a scenario that describes the whole cluster.
 
-    name = "tor0"                   # of this switch in the topology
-    listen = "10.0.0.1:7470"
-    policy = "paceline"             # whose arbiter divides the current slot
-    metrics = "127.0.0.1:9465"      # optional
-    plaintext = false               # true: without TLS also beyond loopback
+name = "tor0"                   # of this switch in the topology
+listen = "10.0.0.1:7470"
+policy = "paceline"             # whose arbiter divides the current slot
+metrics = "127.0.0.1:9465"      # optional
+plaintext = false               # true: without TLS also beyond loopback
 
-    [slots]                         # as in a scenario
-    [topology]                      # as in a scenario
-    [parents]                       # name → address of every switch one tier up
-    [tls]                           # ca, certificate, key: PEM files; `paceline certs` makes them
+[slots]                         # as in a scenario
+[topology]                      # as in a scenario
+[parents]                       # name → address of every switch one tier up
+[tls]                           # ca, certificate, key: PEM files; `paceline certs` makes them
 """
 
 import tomllib

@@ -63,9 +63,7 @@ class SwitchDaemon:
             metrics = MetricsServer(switch.registry, self.config.metrics)
             self._open.callback(metrics.close)
         await self._health.set(SERVICE, health_pb2.HealthCheckResponse.SERVING)
-        self._uplinks = [
-            Uplink(switch, streams, parent, address) for parent, address in self.config.parents.items()
-        ]
+        self._uplinks = [Uplink(switch, streams, parent, address) for parent, address in self.config.parents.items()]
         _log.info("listening on %s", self.config.listen, extra={"switch": self.config.name})
 
     async def run(self) -> None:

@@ -52,6 +52,18 @@ def test_units_are_watched_capped_and_confined(unit: str) -> None:
     assert all("" not in values for key, values in found.items() if key not in nothing_meant)
 
 
+@pytest.mark.parametrize("unit", UNITS)
+def test_units_have_room_for_the_threads_they_start(unit: str) -> None:
+    """OpenBLAS starts one per core at import, up to 64 and more, if nobody says otherwise."""
+    found = directives(unit)
+    assert "OPENBLAS_NUM_THREADS=1" in found["Environment"][0].split()
+    assert int(found["TasksMax"][0]) >= 128
+
+
+def test_a_lease_that_could_not_be_taken_back_outlives_the_service() -> None:
+    assert directives("hostd.service")["RuntimeDirectoryPreserve"] == ["yes"]
+
+
 def test_hostd_has_two_capabilities_and_lets_go_when_it_ends() -> None:
     found = directives("hostd.service")
     assert found["CapabilityBoundingSet"] == ["CAP_NET_ADMIN CAP_SYS_PTRACE"]
@@ -125,6 +137,9 @@ def test_daemonset_asks_for_no_more_than_the_unit() -> None:
         assert {mount["name"] for mount in container["volumeMounts"]} == {volume["name"] for volume in pod["volumes"]}
         assert container["resources"]["limits"].keys() == {"cpu", "memory"}
     (hostd,) = pod["containers"]
+    (release,) = pod["initContainers"]
+    assert release["command"][-1] == "paceline release --all || true", "a failure would keep hostd from starting"
+    assert {"name": "OPENBLAS_NUM_THREADS", "value": "1"} in hostd["env"]
     config = tomllib.loads((DEPLOY / "hostd.toml").read_text())
     assert hostd["livenessProbe"]["httpGet"]["port"] == host_port(config["metrics"]).port
 

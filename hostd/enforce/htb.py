@@ -15,6 +15,7 @@ be sent without asking the link's class, and leave it in debt for as long afterw
 charged to it; what it sent on its guarantee is, and htb_device.py says how that debt is kept small.
 """
 
+import errno
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -124,8 +125,8 @@ class HtbBackend:
         self._present = read_devices(self._netlink)
         for name, tree in list(self._trees.items()):
             if name not in self._present or self._present[name].ifindex != tree.device.ifindex:
-                del self._trees[name]  # it has gone, and what we had on it; a namesake is set up anew
-                self._journal.forget((f"qdisc {name}", f"gso {name}", f"routes {name}"))
+                del self._trees[name]  # a namesake is set up anew
+                tree.forget_device()
         return [Trouble(flow, reason) for flow, state in self._flows.items() for reason in self._place(state)]
 
     def read_back(self) -> dict[FlowId, Limit]:
@@ -173,7 +174,7 @@ class HtbBackend:
             rate_bps = max(state.limit.rate_bps if state.limit.rate_bps < UNLIMITED else 0.0, self._floor_bps)
             for name, share in state.share.items():
                 if (tree := self._trees.get(name)) is None:
-                    continue  # refresh() has found it gone, and no place for the flow yet
+                    continue  # it has gone, and refresh() has found no place for the flow yet
                 made = tree.set_class(state.minor, rate_bps * share, ceiling_bps * share)
                 messages += made
                 origin += [(tree, state.minor)] * len(made)
@@ -182,9 +183,17 @@ class HtbBackend:
             failed = self._netlink.send(messages)
         except OSError as error:  # no memory for the answers, say: refresh() sends all again
             return [f"netlink: {error.strerror}"]
+        suspect = {}
         for index, error in failed.items():
             tree, minor = origin[index]
             if means_absent(error):
                 tree.lost_class(minor)
+            if error.errno == errno.ENOENT:
+                suspect[tree.device.name] = tree
             troubles.append(f"class {minor:x} on {tree.device.name}: {error.strerror}")
+        for name, tree in suspect.items():
+            if not tree.stands():
+                del self._trees[name]  # refresh() sets it up again, or says why not
+                tree.forget_tree()
+                troubles.append(f"{name}: somebody deleted or replaced our root qdisc")
         return troubles

@@ -23,16 +23,15 @@ _DEBT_MS: at most a hundredth of the link where bundles are limited.
 
 import struct
 from collections.abc import Mapping
-from pathlib import Path
 
 from flowcore.units import BITS_PER_BYTE, UNLIMITED, transfer_bytes
 from hostd.devices import IFINFOMSG, IFLA_GSO_IPV4_MAX_SIZE, IFLA_GSO_MAX_SIZE, Device
 from hostd.enforce.base import CannotEnforce
-from hostd.enforce.htb_class import RTM_GETTCLASS, TCMSG, class_message, rates_of
+from hostd.enforce.htb_class import RTM_GETTCLASS, TCA_KIND, TCMSG, class_message, rates_of
 from hostd.enforce.qdisc_tree import RTM_NEWQDISC, TC_H_ROOT, Node, delete_root, read_tree
 from hostd.journal import Journal
-from hostd.netlink import NLM_F_CREATE, NLM_F_EXCL, Message, Netlink, attribute
-from hostd.undo import NetlinkUndo, SysctlUndo
+from hostd.netlink import NLM_F_CREATE, NLM_F_EXCL, Message, Netlink, attribute, attributes
+from hostd.undo import NetlinkUndo, QdiscUndo, RouteFlush
 
 MAJOR = 0x0ACE_0000  # "ace:"; the kernel gives out 8000: and above by itself
 _LINK_MINOR = 1
@@ -47,9 +46,6 @@ _SOCKETS = 64
 # For what lies in a class's queue when its limit is lifted: milliseconds at any rate a NIC has.
 _DRAIN_MS = 10
 
-# A connection takes over a device's bundle size with its route: looked up anew, it takes the new one. Without this,
-# bundles of connections that exist already would be cut up in software. (IPv6 routes have no such switch.)
-_ROUTE_FLUSH = Path("/proc/sys/net/ipv4/route/flush")
 _TWO_SEGMENTS_BYTES = 3000  # TCP makes none smaller
 
 # The most a class may have to wait for after a raise: a quarter of a slot of 60 ms.
@@ -89,12 +85,16 @@ class HtbDevice:
                 f"{device.name}: somebody set the qdisc {chosen.kind} {chosen.handle >> 16:x}:; "
                 'takeover = true replaces it while hostd runs, backend = "pacing" leaves it alone'
             )
-        undo = NetlinkUndo.of(delete_root(ifindex, MAJOR), *found.messages(), pause_ms=_DRAIN_MS)
+        undo = QdiscUndo.of(ifindex, MAJOR, found.messages(), _DRAIN_MS)
         journal.record({f"qdisc {device.name}": undo})
         flags = NLM_F_CREATE | (NLM_F_EXCL if found.is_default else _NLM_F_REPLACE)
-        netlink.ask(_root(ifindex)._replace(flags=flags))
-        netlink.ask(self._class(_LINK_MINOR, self.link_bps, self.link_bps)._replace(flags=NLM_F_CREATE))
-        self._limit_bundles()
+        try:
+            netlink.ask(_root(ifindex)._replace(flags=flags))
+            netlink.ask(self._class(_LINK_MINOR, self.link_bps, self.link_bps)._replace(flags=NLM_F_CREATE))
+            self._limit_bundles()
+        except OSError:
+            journal.take_back([f"qdisc {device.name}", f"gso {device.name}", f"routes {device.name}"])
+            raise
 
     def set_class(self, minor: int, rate_bps: float, ceiling_bps: float) -> list[Message]:
         """The messages that change the class in place, or make it; how to lift it is on record by then."""
@@ -103,23 +103,39 @@ class HtbDevice:
             return [change]
         self._classes.add(minor)
         lifted = self._class(minor, self.link_bps, self.link_bps)
-        self._journal.record({f"class {self.device.name} {minor:x}": NetlinkUndo.of(lifted)})
+        self._journal.record({self._class_key(minor): NetlinkUndo.of(lifted)})
         queue = Node("bfifo", 0, MAJOR | minor, 0, struct.pack("=I", 2 * self.bundle_bytes * _SOCKETS))
         return [change._replace(flags=NLM_F_CREATE), queue.message(RTM_NEWQDISC, self.device.ifindex)]
 
     def lost_class(self, minor: int) -> None:
         """Somebody deleted it: the next set_class makes it anew."""
         self._classes.discard(minor)
+        self._journal.forget([self._class_key(minor)])
+
+    def stands(self) -> bool:
+        """Whether the device's root is still ours; anybody may delete or replace it."""
+        root = read_tree(self._netlink, self.device.ifindex).root
+        return root is not None and root.handle == MAJOR
+
+    def forget_tree(self) -> None:
+        """It has gone: nothing of it is to be taken back. What the device itself was told stays on record."""
+        self._journal.forget([f"qdisc {self.device.name}", *map(self._class_key, self._classes)])
+
+    def forget_device(self) -> None:
+        """It has gone, and all we had on it."""
+        self.forget_tree()
+        self._journal.forget([f"gso {self.device.name}", f"routes {self.device.name}"])
 
     def rates(self) -> Mapping[int, tuple[float, float]]:
         """(guarantee, ceiling) by minor, from the kernel; UNLIMITED where no speed is known and none was set."""
         answers = self._netlink.dump(RTM_GETTCLASS, TCMSG.pack(0, self.device.ifindex, 0, 0, 0))
-        read = (rates_of(answer) for answer in answers)
         return {
             handle & 0xFFFF: (rate, UNLIMITED if ceil >= UNCAPPED_BPS else ceil)
-            for handle, rate, ceil in read
-            if handle & 0xFFFF_0000 == MAJOR
+            for handle, rate, ceil in map(rates_of, filter(_is_ours, answers))
         }
+
+    def _class_key(self, minor: int) -> str:
+        return f"class {self.device.name} {minor:x}"
 
     def _class(self, minor: int, rate_bps: float, ceiling_bps: float) -> Message:
         parent = MAJOR if minor == _LINK_MINOR else MAJOR | _LINK_MINOR
@@ -133,10 +149,10 @@ class HtbDevice:
         if self.bundle_bytes < device.gso_max_bytes:
             original = _gso(device.ifindex, device.gso_max_bytes, device.gso_ipv4_max_bytes)
             # The newest is taken back first: size, then routes.
-            self._journal.record({f"routes {device.name}": SysctlUndo(str(_ROUTE_FLUSH), "1")})
+            self._journal.record({f"routes {device.name}": RouteFlush()})
             self._journal.record({f"gso {device.name}": NetlinkUndo.of(original)})
             self._netlink.ask(_gso(device.ifindex, self.bundle_bytes, self.bundle_bytes))
-            _ROUTE_FLUSH.write_text("1")
+            RouteFlush().perform()
 
 
 def bundle_bytes(link_bps: float, bundle_ns: int | None, largest_bytes: int) -> int:
@@ -144,6 +160,12 @@ def bundle_bytes(link_bps: float, bundle_ns: int | None, largest_bytes: int) -> 
     if bundle_ns is None or link_bps >= UNCAPPED_BPS:
         return largest_bytes
     return min(max(round(transfer_bytes(link_bps, bundle_ns)), _TWO_SEGMENTS_BYTES), largest_bytes)
+
+
+def _is_ours(answer: bytes) -> bool:
+    """Other qdiscs have classes, too, which look different: mq's have no options at all."""
+    _, _, handle, _, _ = TCMSG.unpack_from(answer)
+    return handle & 0xFFFF_0000 == MAJOR and attributes(answer[TCMSG.size :]).get(TCA_KIND) == b"htb\0"
 
 
 def _root(ifindex: int) -> Message:

@@ -4,14 +4,15 @@
                that has it refuses the request, and without the capability nobody gets that far
     sockets    options are set on a socket of our own, which is then borrowed as a job's would be
 
-`auto` takes htb, whose classes borrow from each other, unless a device has several queues and is so fast that HTB's
-one lock for all of them would be the bottleneck; then pacing; and observe where neither works.
+`auto` takes htb, whose classes borrow from each other, unless a device that carries this host's traffic has several
+queues and is so fast that HTB's one lock for all of them would be the bottleneck, or has a qdisc that somebody chose;
+then pacing; and observe where neither works.
 """
 
 import errno
 import os
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,18 +52,23 @@ def probe() -> list[Finding]:
     ]
 
 
-def choose(findings: Iterable[Finding], fast_devices: bool = False) -> str:
-    """`auto`: the first backend that works."""
-    usable = {finding.name for finding in findings if finding.usable}
-    order = ("pacing", "htb", "observe") if fast_devices else ("htb", "pacing", "observe")
-    return next(name for name in order if name in usable)
+def choose(findings: Iterable[Finding], devices: Collection[Device] = (), takeover: bool = False) -> str:
+    """`auto` for a host whose traffic leaves through these devices: the first backend that works."""
+    works = {finding.name: finding.usable for finding in findings}
+    taken = not takeover and any(not works.get(f"device {device.name}", True) for device in devices)
+    pacing_first = taken or any(_is_fast(device) for device in devices)
+    order = ("pacing", "htb", "observe") if pacing_first else ("htb", "pacing", "observe")
+    return next(name for name in order if works[name])
 
 
-def has_fast_device(devices: Mapping[str, Device]) -> bool:
-    return any(
-        device.queues > 1 and device.addresses and (link_speed_bps(name) or 0) > ONE_LOCK_BPS
-        for name, device in devices.items()
-    )
+def carrying(devices: Mapping[str, Device], addresses: Collection[str] = ()) -> list[Device]:
+    """The devices with one of these addresses; where none has, all that have any."""
+    outward = [device for device in devices.values() if device.addresses and not device.loopback]
+    return [device for device in outward if device.addresses & {*addresses}] or outward
+
+
+def _is_fast(device: Device) -> bool:
+    return device.queues > 1 and (link_speed_bps(device.name) or 0) > ONE_LOCK_BPS
 
 
 def _backend(name: str, needs: Iterable[Finding]) -> Finding:

@@ -28,6 +28,14 @@ def test_a_host_on_its_own_needs_a_name_a_speed_and_addresses() -> None:
     assert config.jobs is None and config.backend == "auto" and not config.takeover
 
 
+def test_its_own_addresses_and_what_the_command_line_says_instead(tmp_path: Path) -> None:
+    path = tmp_path / "hostd.toml"
+    path.write_text(ALONE + 'backend = "htb"\n' + ADDRESSES)
+    assert read_config(path).own_addresses == {"10.0.1.10"}
+    config = read_config(path, backend="pacing", takeover=True)
+    assert (config.backend, config.takeover, config.nic_bps) == ("pacing", True, 10e9)
+
+
 def test_every_key_has_a_place() -> None:
     config = parse_config(
         """

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -33,17 +34,33 @@ def without(daemon: DaemonProcess, *capabilities: int) -> None:
     daemon.argv[:1] = [sys.executable, "-c", drop + "os.execv(sys.argv[1], sys.argv[1:])", sys.executable]
 
 
-def test_a_second_hostd_and_a_busy_port(cluster: Cluster) -> None:
-    first = cluster.hostd(more='metrics = "127.0.0.1:9465"')
-    status, said = end_of(DaemonProcess(cluster.testbed, "h0", "hostd", first.config_path.read_text(), first.place))
+def test_a_second_hostd_in_a_namespace(cluster: Cluster) -> None:
+    first = cluster.hostd()
+    place = Path(str(first.place) + "-too")
+    config = first.config_path.read_text().replace(str(first.place), str(place))
+    status, said = end_of(DaemonProcess(cluster.testbed, "h0", "hostd", config, place))
     assert status == 2
-    assert f"another instance (pid {first.pid})" in said and "Traceback" not in said
-    elsewhere = first.config_path.read_text().replace(str(first.place), str(first.place) + "-too")
-    second = DaemonProcess(cluster.testbed, "h0", "hostd", elsewhere, Path(str(first.place) + "-too"))
-    status, said = end_of(second)
+    assert f"another instance (pid {first.pid}) is running in this network namespace" in said
+    assert "Traceback" not in said
+    assert first.status()["guardian_pid"] and first.process.poll() is None, "the first one goes on"
+
+
+def test_a_hostd_in_another_namespace_and_after_one_that_was_killed(cluster: Cluster) -> None:
+    first = cluster.hostd()
+    cluster.hostd("h1")
+    first.process.kill()
+    first.process.wait()
+    cluster.start(first)
+    assert first.status()["host"] == "h0"
+
+
+def test_a_busy_port(cluster: Cluster) -> None:
+    with cluster.testbed.nodes["h0"].enter():
+        taken = socket.create_server(("127.0.0.1", 9465))
+    with taken:
+        status, said = end_of(cluster.hostd(more='metrics = "127.0.0.1:9465"', start=False))
     assert status == 1
     assert "cannot serve metrics on 127.0.0.1:9465" in said and len(said.splitlines()) <= 2, said
-    assert first.status()["host"] == "h0", "the first one goes on"
 
 
 def test_without_the_capability_to_change_queues(cluster: Cluster) -> None:

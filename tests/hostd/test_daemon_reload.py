@@ -46,6 +46,15 @@ def test_another_backend_has_the_limits_at_once(cluster: Cluster) -> None:
     assert daemon.status()["fail_opens"] == 0
 
 
+def test_the_command_line_comes_before_the_file(cluster: Cluster) -> None:
+    daemon = cluster.hostd(backend="htb", start=False)
+    daemon.argv += ["--backend", "pacing", "--takeover"]
+    cluster.start(daemon)
+    assert daemon.status()["backend"] == "pacing"
+    edit(daemon, 'backend = "htb"', 'backend = "observe"')
+    reload(daemon, "enforce with pacing from now on")
+
+
 def test_what_is_wrong_or_fixed_is_refused(cluster: Cluster) -> None:
     daemon = cluster.hostd()
     before = daemon.status()
@@ -74,7 +83,7 @@ def test_a_reload_ends_a_release(cluster: Cluster) -> None:
     before = cluster.state(sockets)
     daemon = cluster.hostd()
     cluster.run(crew, lambda: joined(daemon) == {"a"})
-    assert ask(daemon.place / "control.sock", "release") == {"released": True}
+    assert ask(daemon.place / "control.sock", "release") == {"released": True, "problems": {}}
     assert cluster.state(sockets) == before
     cluster.pause(crew, 0.5)
     assert cluster.state(sockets) == before, "nothing is set until somebody says so"

@@ -5,12 +5,15 @@ The configuration believes in a link of a twentieth of the real one, so that the
 
 import os
 import signal
+import socket
 from pathlib import Path
 
 import pytest
 
 from bench.daemons import DaemonProcess
 from bench.jobs_crew import Crew
+from hostd.enforce.qdisc_tree import delete_root
+from hostd.netlink import Netlink
 from tests.hostd.cluster import LINK_GBPS, Cluster, cluster, edit, flows, joined, nursery
 from tests.hostd.conftest import wait_until
 
@@ -101,3 +104,26 @@ def test_the_guardian_killed_first(held: Held) -> None:
     assert held.state() != held.before, "its successor watches over the same limits"
     held.daemon.process.kill()
     held.is_free_within(TEN_SLOTS_S)
+
+
+def test_somebody_deletes_our_root(held: Held) -> None:
+    """As `tc qdisc del dev eth0 root` does."""
+    with held.cluster.testbed.nodes["h0"].enter(), Netlink() as netlink:
+        netlink.ask(delete_root(held.cluster.testbed.nodes["h0"].index_of("eth0"), 0))
+    held.cluster.run(held.crew, lambda: any("deleted" in one for one in held.daemon.status()["troubles"]))
+    held.await_held()
+    assert held.daemon.stop() == 0 and "Traceback" not in held.daemon.log()
+    assert held.state() == held.before
+
+
+def test_an_operators_release_waits_for_a_hostd_that_hangs(cluster: Cluster) -> None:
+    """The guardian has lifted everything by then; awake again, hostd begins anew and hears that it must not."""
+    daemon = cluster.hostd(slot_ms=SLOT_MS)
+    daemon.signal(signal.SIGSTOP)
+    with socket.socket(socket.AF_UNIX) as operator:
+        operator.connect(str(daemon.place / "control.sock"))
+        operator.sendall(b'{"command": "release"}\n')
+    wait_until(lambda: not (daemon.place / "lease.json").exists())
+    daemon.signal(signal.SIGCONT)
+    wait_until(lambda: daemon.status()["released"])
+    assert not (daemon.place / "lease.json").exists()

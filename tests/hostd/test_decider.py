@@ -82,9 +82,7 @@ def test_everything_is_in_the_journal(deciding: Deciding) -> None:
     assert deciding.decider.durations.count == 1
 
 
-def test_a_full_disk_ends_the_journal_and_nothing_else(
-    deciding: Deciding, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_full_disk_ends_the_journal_and_nothing_else(deciding: Deciding, caplog: pytest.LogCaptureFixture) -> None:
     with Path("/dev/full").open("w") as full:
         deciding.decider._journal = full
         deciding.decider.take(JOINED)

@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from flowcore.topology import star_of
+from flowcore.units import UNLIMITED
 from hostd.config import HostConfig
 from hostd.enforce.base import CannotEnforce, Limit
 from hostd.enforce.probe import Finding
 from hostd.enforcer import Enforcer
 from hostd.journal import release
 from hostd.sockets import DataSocket
-from tests.hostd.conftest import FLOW, Wire
+from tests.hostd.conftest import FLOW, HERE, THERE, Wire
 
 SLOT_NS = 1_000_000_000  # the guardian is patient: no test is about its patience
 LIMIT = Limit(FLOW, 2e7, 5e7)
@@ -56,6 +57,17 @@ def test_without_enforce_nothing_is_touched(
     assert enforcer.guardian_pid is None and not config.lease_journal.exists()
     assert wire.state(sockets) == before
     enforcer.close()
+
+
+def test_a_device_lends_no_more_than_it_has_and_than_the_host_was_given(
+    wire: Wire, config: HostConfig, sockets: tuple[DataSocket, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The host's links have 1 Gbit/s; a veth's speed cannot be set."""
+    for speed_bps, lent_bps in ((4e8, 4e8), (100e9, 1e9), (None, 1e9)):
+        monkeypatch.setattr("hostd.enforcer.link_speed_bps", {"eth0": speed_bps}.get)
+        with closing(holding(config, sockets)) as enforcer:
+            enforcer.apply([replace(LIMIT, ceiling_bps=UNLIMITED)])
+            assert enforcer.read_back()[FLOW].ceiling_bps == pytest.approx(lent_bps, rel=0.01)
 
 
 @pytest.mark.parametrize("backend", ["htb", "pacing"])
@@ -112,12 +124,61 @@ def test_a_backend_that_does_not_work_leaves_the_old_one_in_place(
     wire: Wire, config: HostConfig, sockets: tuple[DataSocket, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with closing(holding(config, sockets)) as enforcer:
+        guardian = enforcer.guardian_pid
         findings = [Finding("htb", True, ""), Finding("pacing", False, "not today", "wait until tomorrow")]
         monkeypatch.setattr("hostd.enforcer.probe", lambda: findings)
         with pytest.raises(CannotEnforce, match="pacing does not work here: not today; wait until tomorrow"):
             enforcer.reconfigure(replace(config, backend="pacing"))
         assert enforcer.backend.name == "htb"
+        assert enforcer.guardian_pid == guardian, "nothing was lifted for a moment"
         assert rate_bps(enforcer) == pytest.approx(LIMIT.rate_bps, rel=0.01)
+
+
+def test_where_nothing_would_be_different_nothing_is_lifted(
+    wire: Wire, config: HostConfig, sockets: tuple[DataSocket, ...]
+) -> None:
+    with closing(holding(config, sockets)) as enforcer:
+        guardian = enforcer.guardian_pid
+        enforcer.reconfigure(replace(config, backend="auto", small_bundles=True))  # htb again, which has no use for it
+        assert enforcer.guardian_pid == guardian
+        enforcer.reconfigure(replace(config, takeover=True))
+        assert enforcer.guardian_pid != guardian
+        assert rate_bps(enforcer) == pytest.approx(LIMIT.rate_bps, rel=0.01)
+
+
+def test_auto_without_takeover_paces_what_it_had_taken_over(
+    wire: Wire, config: HostConfig, sockets: tuple[DataSocket, ...]
+) -> None:
+    wire.here.netlink.tc("add", "pfifo", wire.here.index_of("eth0"), 0x30000, limit=1000)
+    auto = replace(config, backend="auto", takeover=True, host_of={str(HERE.ip): "h0"})
+    with closing(holding(auto, sockets)) as enforcer:
+        assert enforcer.backend.name == "htb"
+        enforcer.reconfigure(replace(auto, takeover=False))
+        assert enforcer.backend.name == "pacing" and enforcer.troubles == {}
+
+
+def test_auto_paces_where_the_hosts_device_is_taken(
+    wire: Wire, config: HostConfig, sockets: tuple[DataSocket, ...]
+) -> None:
+    wire.here.netlink.tc("add", "pfifo", wire.here.index_of("eth0"), 0x30000, limit=1000)
+    auto = replace(config, backend="auto", host_of={str(HERE.ip): "h0", str(THERE.ip): "h1"})
+    with closing(holding(auto, sockets)) as enforcer:
+        assert enforcer.backend.name == "pacing" and enforcer.troubles == {}
+        assert rate_bps(enforcer) == pytest.approx(5e7, rel=0.01)
+    with closing(holding(replace(auto, takeover=True), sockets)) as enforcer:
+        assert enforcer.backend.name == "htb" and enforcer.troubles == {}
+
+
+def test_auto_says_so_where_nothing_works(
+    wire: Wire, config: HostConfig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    findings = [Finding("htb", False, "no rights"), Finding("pacing", False, "too old"), Finding("observe", True, "")]
+    monkeypatch.setattr("hostd.enforcer.probe", lambda: findings)
+    with closing(Enforcer(replace(config, backend="auto"), SLOT_NS)) as enforcer:
+        assert enforcer.backend.name == "observe"
+        [trouble] = enforcer.troubles
+        assert "no backend works here" in trouble
+    assert "htb: no rights; pacing: too old" in caplog.text
 
 
 def test_a_foreign_lease_journal_is_counted_and_no_hindrance(

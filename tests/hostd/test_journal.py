@@ -10,14 +10,17 @@ from hypothesis import strategies as st
 from bench.testbed.namespace import Namespace
 from hostd.enforce.pacing import TSO_RTT_LOG
 from hostd.journal import BadJournal, Journal, Revoked, release
-from hostd.undo import NetlinkUndo, SocketUndo, SysctlUndo, Undo, as_json, from_json
+from hostd.undo import NetlinkUndo, QdiscUndo, RouteFlush, SocketUndo, SysctlUndo, Undo, as_json, from_json
 
 HEX = st.binary(max_size=20).map(bytes.hex)
 COUNT = st.integers(0, 2**31)
+MESSAGES = st.lists(st.tuples(COUNT, COUNT, HEX)).map(tuple)
 UNDOS = st.one_of(
-    st.builds(NetlinkUndo, st.lists(st.tuples(COUNT, COUNT, HEX)).map(tuple), COUNT),
+    st.builds(NetlinkUndo, MESSAGES),
+    st.builds(QdiscUndo, COUNT, COUNT, MESSAGES, COUNT),
     st.builds(SocketUndo, COUNT, COUNT, COUNT, COUNT, COUNT, HEX),
     st.builds(SysctlUndo, st.text(), st.text()),
+    st.builds(RouteFlush),
 )
 
 
@@ -77,6 +80,17 @@ def test_a_journal_that_is_gone_is_a_lease_revoked(path: Path) -> None:
         journal.record({"it": NetlinkUndo(())})
     assert not path.exists()
     assert journal.close() == {}
+
+
+def test_a_journal_released_at_the_last_moment_is_not_made_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = Journal(path)
+    journal.record({"it": NetlinkUndo(())})
+    path.unlink()
+    monkeypatch.setattr(journal, "check", lambda: None)  # it was still there then
+    with pytest.raises(Revoked):
+        journal.record({"another": NetlinkUndo(())})
+    journal.forget(["it"])
+    assert not path.exists()
 
 
 @pytest.mark.parametrize(

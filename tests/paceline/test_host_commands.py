@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from hostd.journal import Journal
+from hostd.undo import SysctlUndo
 from paceline import cli
 from paceline.host_commands import _bottleneck, rate
 from tests.hostd.cluster import Cluster, cluster, flows, joined, nursery
@@ -58,6 +60,16 @@ def test_a_host_with_jobs(cluster: Cluster, capsys: pytest.CaptureFixture[str]) 
     assert json.loads(said(capsys, "release", "--all", "--json", *where)) == {"released_by": "hostd", "problems": {}}
     assert cluster.state(sockets) == before
     assert json.loads(said(capsys, "status", "--json", *where))["released"] is True
+
+
+def test_release_says_what_could_not_be_restored(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    daemon = cluster.hostd(start=False)
+    with cluster.testbed.nodes["h0"].enter():
+        Journal(daemon.place / "lease.json").record({"stubborn": SysctlUndo("/etc/passwd", "x")})
+    cluster.start(daemon)
+    for _ in range(2):  # asked again, it tries again
+        assert cli.main(["release", "--all", "--runtime-directory", str(daemon.place)]) == 1
+        assert capsys.readouterr().out == "could not restore stubborn: no network sysctl: /etc/passwd\n"
 
 
 def test_release_without_a_daemon_uses_the_journal(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:

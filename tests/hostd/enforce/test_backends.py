@@ -206,9 +206,7 @@ def test_a_successor_takes_back_what_a_crash_left_behind(wire: Wire, make: Make,
         crashed.close()
 
 
-def test_a_socket_stays_held_through_whichever_descriptor_is_left(
-    wire: Wire, make: Make, journal_path: Path
-) -> None:
+def test_a_socket_stays_held_through_whichever_descriptor_is_left(wire: Wire, make: Make, journal_path: Path) -> None:
     wire.sink()
     with wire.here.enter():
         ours = socket.create_connection((str(THERE.ip), PORT))

@@ -1,6 +1,8 @@
 """htb: its own handle, its manners towards what others set, borrowing, and devices that come and go."""
 
 import struct
+import subprocess
+import sys
 import time
 from ipaddress import IPv4Interface
 from pathlib import Path
@@ -12,14 +14,15 @@ from flowcore.patterns import FlowId, Role
 from hostd.enforce.base import CannotEnforce, Limit
 from hostd.enforce.htb import HtbBackend
 from hostd.enforce.htb_class import RTM_DELTCLASS, TCMSG
-from hostd.enforce.htb_device import MAJOR
-from hostd.enforce.qdisc_tree import RTM_NEWQDISC, Node, read_tree
-from hostd.journal import Journal
+from hostd.enforce.htb_device import MAJOR, HtbDevice
+from hostd.enforce.qdisc_tree import RTM_NEWQDISC, Node, delete_root, read_tree
+from hostd.journal import Journal, _read
 from hostd.netlink import Message, Netlink
 from tests.hostd.conftest import FLOW, PORT, Wire, wait_until
 
 OTHER = FlowId("other", "h0", "h1", Role.RING)
 LINK_BPS = 200e6
+ROOT = Path(__file__).parents[3]
 SECOND = IPv4Interface("10.96.0.1/24"), IPv4Interface("10.96.0.2/24")
 
 
@@ -43,6 +46,12 @@ def somebodys_tree(namespace: Namespace) -> None:
     netlink.tc("add-filter", "u32", index, 0, parent=0x10000, **match)
     with namespace.enter(), Netlink() as raw:  # pyroute2 puts it at the root
         raw.ask(Node("bfifo", 0x200000, 0x10010, 0, struct.pack("=I", 100_000)).message(RTM_NEWQDISC, index))
+
+
+def somebody_deletes_the_root(index: int) -> None:
+    """As `tc qdisc del root` does: whatever its handle."""
+    with Netlink() as raw:
+        raw.ask(delete_root(index, 0))
 
 
 def test_a_foreign_root_qdisc_is_refused_and_left_alone(wire: Wire, journal: Journal) -> None:
@@ -201,6 +210,115 @@ def test_a_class_that_somebody_deleted_is_made_anew(wire: Wire, journal: Journal
         assert FLOW not in backend.read_back()
         assert backend.apply([Limit(FLOW, 60e6, 60e6)]) == []
         assert backend.read_back()[FLOW].ceiling_bps == 60e6
+        backend.close()
+
+
+def test_a_root_that_somebody_deleted_is_set_up_again(wire: Wire, journal: Journal) -> None:
+    wire.sink()
+    sockets = wire.send().sockets()
+    before = wire.state(sockets)
+    with wire.here.enter():
+        backend = backend_on(journal)
+        backend.attach(FLOW, sockets)
+        somebody_deletes_the_root(wire.here.index_of("eth0"))
+        assert any("eth0: somebody deleted" in one.reason for one in backend.apply([Limit(FLOW, 50e6, 50e6)]))
+        assert backend.read_back() == {}
+        assert backend.refresh() == []
+        assert backend.read_back()[FLOW].ceiling_bps == 50e6
+        assert backend.close() == []
+    assert wire.state(sockets) == before
+
+
+@pytest.mark.parametrize("takeover", [False, True])
+def test_a_root_that_somebody_replaced_is_refused_or_taken_over(wire: Wire, journal: Journal, takeover: bool) -> None:
+    wire.sink()
+    sockets = wire.send().sockets()
+    with wire.here.enter():
+        backend = backend_on(journal, takeover)
+        backend.attach(FLOW, sockets)
+        wire.here.netlink.tc("replace", "pfifo", wire.here.index_of("eth0"), 0x30000, limit=5)
+        backend.apply([Limit(FLOW, 50e6, 50e6)])
+        assert [("set the qdisc pfifo" in one.reason) for one in backend.refresh()] == [True] * (not takeover)
+        assert (FLOW in backend.read_back()) is takeover
+        assert backend.close() == []
+        with Netlink() as netlink:
+            assert [node.kind for node in read_tree(netlink, wire.here.index_of("eth0")).qdiscs] == ["pfifo"]
+
+
+def test_classes_that_are_not_ours_are_not_read(wire: Wire, journal: Journal) -> None:
+    """A device with several queues has one of the kernel's classes for each when our root was deleted."""
+    wire.here.netlink.link("add", kind="ifb", ifname="ifb9", num_tx_queues=4)
+    index = wire.here.index_of("ifb9")
+    wire.here.netlink.link("set", index=index, state="up")
+    with wire.here.enter():
+        backend = backend_on(journal)
+        tree = backend.set_up("ifb9")
+        assert tree.rates().keys() == {1}
+        somebody_deletes_the_root(index)
+        with Netlink() as netlink:
+            assert read_tree(netlink, index).root.kind == "mq"
+        assert tree.rates() == {} and not tree.stands()
+        assert backend.close() == []
+
+
+def test_nothing_stays_on_record_of_a_device_that_vanished(wire: Wire, tmp_path: Path) -> None:
+    connect(wire.here, "eth1", wire.there, "eth1", SECOND)
+    wire.sink(str(SECOND[1].ip), PORT)
+    sockets = wire.send(1, str(SECOND[1].ip)).sockets()
+    with wire.here.enter():
+        journal = Journal(tmp_path / "lease.json")
+        backend = backend_on(journal)
+        backend.attach(FLOW, sockets)
+        assert _read(journal.path).keys() >= {"qdisc eth1", "gso eth1", "routes eth1", "class eth1 2"}
+        wire.here.netlink.link("del", index=wire.here.index_of("eth1"))
+        backend.refresh()
+        assert not any("eth1" in key for key in _read(journal.path))
+        backend.close()
+
+
+READ_ONLY_SYSCTLS = """
+import ctypes, pathlib, sys
+from hostd.enforce.htb import HtbBackend
+from hostd.enforce.pacing import TSO_RTT_LOG
+from hostd.journal import Journal
+from hostd.undo import SysctlUndo
+libc = ctypes.CDLL(None)
+NEWNS, RDONLY, REMOUNT, BIND, REC, PRIVATE = 0x20000, 0x1, 0x20, 0x1000, 0x4000, 0x40000
+assert libc.unshare(NEWNS) == 0 and libc.mount(None, b"/", None, REC | PRIVATE, None) == 0
+assert libc.mount(b"/proc/sys", b"/proc/sys", None, BIND, None) == 0
+assert libc.mount(None, b"/proc/sys", None, REMOUNT | BIND | RDONLY, None) == 0
+backend = HtbBackend(Journal(pathlib.Path(sys.argv[1])), lambda device: 2e8)
+print("bundles of", backend.set_up("eth0").bundle_bytes)
+print("troubles", backend.close())
+SysctlUndo(str(TSO_RTT_LOG), TSO_RTT_LOG.read_text()).perform()
+print("as it was")
+"""
+
+
+def test_read_only_sysctls_are_no_hindrance(wire: Wire, tmp_path: Path) -> None:
+    """As systemd's ProtectKernelTunables makes them: routes cannot be flushed, neither there nor back."""
+    before = wire.state()
+    command = [sys.executable, "-c", READ_ONLY_SYSCTLS, str(tmp_path / "lease.json")]
+    held = wire.here.popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert held.communicate(timeout=30)[0].splitlines() == ["bundles of 4000", "troubles []", "as it was"]
+    assert wire.state() == before
+
+
+def test_a_set_up_that_fails_half_way_changes_nothing(
+    wire: Wire, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    somebodys_tree(wire.here)
+    before = wire.state()
+
+    def refuse(device: HtbDevice) -> None:
+        raise OSError("no")
+
+    monkeypatch.setattr(HtbDevice, "_limit_bundles", refuse)
+    with wire.here.enter():
+        backend = backend_on(journal, takeover=True)
+        with pytest.raises(OSError, match="no"):
+            backend.set_up("eth0")
+        assert wire.state() == before
         backend.close()
 
 

@@ -3,14 +3,20 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
+from ipaddress import IPv4Interface
 from pathlib import Path
 
 import pytest
 
-from hostd.enforce.probe import Finding, choose, probe
-from tests.hostd.conftest import Wire
+from bench.testbed.namespace import connect
+from hostd.devices import Device, read_devices
+from hostd.enforce.probe import Finding, carrying, choose, probe
+from hostd.netlink import Netlink
+from tests.hostd.conftest import HERE, Wire
 
 ROOT = Path(__file__).parents[3]
+SECOND = IPv4Interface("10.96.0.1/24"), IPv4Interface("10.96.0.2/24")
 
 
 def test_it_changes_nothing_and_finds_both_backends(wire: Wire) -> None:
@@ -21,15 +27,34 @@ def test_it_changes_nothing_and_finds_both_backends(wire: Wire) -> None:
     assert len(os.listdir("/proc/self/fd")) == descriptors  # noqa: PTH208
     assert found["htb"].usable and found["pacing"].usable and found["device eth0"].usable
     assert choose(found.values()) == "htb"
-    assert choose(found.values(), fast_devices=True) == "pacing"
 
 
-def test_a_foreign_qdisc_is_named(wire: Wire) -> None:
+def test_a_foreign_qdisc_is_named_and_auto_goes_around_it(wire: Wire) -> None:
+    connect(wire.here, "eth1", wire.there, "eth1", SECOND)
     wire.here.netlink.tc("add", "pfifo", wire.here.index_of("eth0"), 0x30000, limit=10)
     with wire.here.enter():
         found = {finding.name: finding for finding in probe()}
-    assert not found["device eth0"].usable
+        with Netlink() as netlink:
+            devices = read_devices(netlink)
+    assert not found["device eth0"].usable and found["device eth1"].usable
     assert "pfifo" in found["device eth0"].reason and "takeover = true" in found["device eth0"].advice
+    ours, other = carrying(devices, {str(HERE.ip)}), carrying(devices, {str(SECOND[0].ip), "192.0.2.1"})
+    assert [device.name for device in (*ours, *other)] == ["eth0", "eth1"]
+    assert carrying(devices) == [*ours, *other]
+    assert choose(found.values(), ours) == choose(found.values(), carrying(devices)) == "pacing"
+    assert choose(found.values(), other) == choose(found.values(), ours, takeover=True) == "htb"
+    found["pacing"] = Finding("pacing", False, "")
+    assert choose(found.values(), ours) == "htb", "it may work on other devices, and says what is in the way"
+
+
+def test_auto_paces_where_one_lock_would_be_the_bottleneck(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No namespace has such a device."""
+    works = [Finding(name, True, "") for name in ("htb", "pacing", "observe")]
+    device = Device(2, "eth0", frozenset({"10.0.0.1"}), 65536, 65536, queues=64, loopback=False)
+    for speed_bps, chosen in ((100e9, "pacing"), (10e9, "htb"), (None, "htb")):
+        monkeypatch.setattr("hostd.enforce.probe.link_speed_bps", {"eth0": speed_bps}.get)
+        assert choose(works, [device]) == chosen
+        assert choose(works, [replace(device, queues=1)]) == "htb"
 
 
 def test_without_capabilities_htb_is_out_and_says_why() -> None:
