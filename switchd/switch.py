@@ -292,12 +292,11 @@ class Switch:
 def _phases(topology: Topology, switch: str, length_ns: int) -> dict[str, int]:
     """When in a slot each host reports: evenly over the slot, so that no two meet at the switch, and the racks one
     after the other, so that they do not meet at the switches above either. The hosts of a large rack come in bunches:
-    what they have to say to other switches then goes together."""
+    what they have to say to other switches then goes together. All begin a quarter of a step late: at the beginning
+    and in the middle of a slot the switches themselves have something to do (SETTLES_PER_SLOT)."""
     racks = list(dict.fromkeys(topology.switch_of[host] for host in topology.hosts))
     own = [host for host in topology.hosts if topology.switch_of[host] == switch]
     bunches = BUNCHES if len(own) > FEW_HOSTS and switch in topology.parents else len(own)
     steps = len(racks) * bunches
-    return {
-        host: (number % bunches * len(racks) + racks.index(switch)) * length_ns // steps
-        for number, host in enumerate(own)
-    }
+    turns = {host: number % bunches * len(racks) + racks.index(switch) for number, host in enumerate(own)}
+    return {host: (4 * turn + 1) * length_ns // (4 * steps) for host, turn in turns.items()}
