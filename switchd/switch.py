@@ -10,12 +10,13 @@ meets the table as the one before it left it, so accepted plans never exceed a l
 
 import asyncio
 import logging
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 from flowcore.domain import domains
 from flowcore.letters import joined
 from flowcore.messages import NO_ANSWER, Feedback, Message, PeersFound, PeersLost, Send, SwitchEvent, Tick
+from flowcore.patterns import FlowId
 from flowcore.policy import POLICIES
 from flowcore.switch import SwitchAgent
 from flowcore.topology import Topology
@@ -73,6 +74,7 @@ class Switch:
         self.refused: Counter[str] = Counter()
         self.messages = 0
         self.plans_refused = 0
+        self._proposed: defaultdict[str, set[FlowId]] = defaultdict(set)  # a host's flows whose plan is undecided
         self.hosts: dict[str, HostStream] = {}
         self.neighbours: dict[str, Outbox[Letter]] = {}  # connected switches, above and below
         self.calls: dict[tuple[str, int], asyncio.Future[pb.Feedback]] = {}  # unary calls that wait
@@ -134,10 +136,17 @@ class Switch:
             if len(stream.asked) >= HOST_OUTBOX:
                 stream.asked.clear()
             stream.asked[report.number] = now_ns
+        proposed = self._proposed[host]
+        proposed.difference_update(flow for flow, _ in report.withdrawn)
+        proposed.update(claim.flow for claim in report.claims if claim.plan_bps)
         self.take(report)
 
     def _answer(self, host: str, feedback: Feedback) -> None:
-        self.plans_refused += (refused := sum(not grant.accepted for grant in feedback.grants))
+        # A refused flow stays so until its next plan, and is told so each time: the plan was refused once.
+        proposed = self._proposed[host]
+        refused = sum(not grant.accepted and grant.flow in proposed for grant in feedback.grants)
+        proposed.difference_update(grant.flow for grant in feedback.grants)
+        self.plans_refused += refused
         if refused:
             self.instruments.refusals.labels("capacity").inc(refused)
         wire = feedback_to_wire(feedback)
