@@ -78,7 +78,6 @@ class Switch:
         self.hosts: dict[str, HostStream] = {}
         self.neighbours: dict[str, Outbox[Letter]] = {}  # connected switches, above and below
         self.calls: dict[tuple[str, int], asyncio.Future[pb.Feedback]] = {}  # unary calls that wait
-        self.beat_ns = 0  # when the timer last fired or a message came: for the watchdog
         domain = domains(config.topology)[config.name]
         self.own_hosts = domain.hosts
         self.agent = SwitchAgent(config.name, domain, self.slots, POLICIES[config.policy]().arbiter)
@@ -232,7 +231,7 @@ class Switch:
     # ---- The agent ----
 
     def take(self, event: SwitchEvent) -> None:
-        now_ns = self.beat_ns = self.clock.now_ns()
+        now_ns = self.clock.now_ns()
         self.messages += 1
         self.instruments.messages.inc()
         for effect in self.agent.handle(event, now_ns):
@@ -261,6 +260,11 @@ class Switch:
             self._arm(now_ns)  # our clock was set back meanwhile
         else:
             self.take(Tick())
+
+    def overdue_ns(self) -> int:
+        """For how long the agent has been waiting for a tick that has not come."""
+        deadline_ns = self.agent.next_deadline()
+        return 0 if deadline_ns is None else max(0, self.clock.now_ns() - deadline_ns)
 
     def close(self) -> None:
         if self._alarm is not None:
