@@ -4,6 +4,8 @@ Going up may choose any parent (a ToR has all spines): the first that is reachab
 so none can circle: one that came from above and is not for below us has nowhere to go.
 """
 
+from collections import Counter
+
 from flowcore.topology import Topology
 
 
@@ -15,6 +17,9 @@ class LetterRoutes:
         self._child_towards = {
             switch: child for switch in self.others if (child := _child_above(topology, switch, name)) is not None
         }
+        self.hosts_below = Counter(
+            child for tor in topology.switch_of.values() if (child := self._child_towards.get(tor)) is not None
+        )
 
     def may_bring(self, neighbour: str, origin: str) -> bool:
         """Whether a letter from `origin` can come to us by way of this neighbour."""

@@ -59,8 +59,6 @@ class HostStream:
     outbox: Outbox[pb.Feedback] = field(default_factory=lambda: Outbox(HOST_OUTBOX))
     heard: pb.ClockEcho = field(default_factory=pb.ClockEcho)  # when its last message left and arrived
     asked: dict[int, int] = field(default_factory=dict)  # report number: when it came, for the merge latency
-    slot: int = 0  # in which its last message came ...
-    in_slot: int = 0  # ... and how many so far
 
 
 class Switch:

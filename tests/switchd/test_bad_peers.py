@@ -10,7 +10,7 @@ import pytest
 
 from flowcore.messages import Report, Withdrawal
 from flowcore.topology import star, tree
-from switchd import streams, switch
+from switchd import flood, streams, switch
 from switchd.config import DEFAULT_MAX_FLOWS
 from tests.switchd.fabric import PATIENCE_S, Fabric, claim, flow, until
 from wire import control_pb2 as pb
@@ -184,7 +184,7 @@ async def test_an_oversized_message(net: Fabric, size_bytes: int) -> None:
 
 
 async def test_messages_without_end(net: Fabric, monkeypatch) -> None:
-    monkeypatch.setattr(streams, "MESSAGES_PER_SLOT", 20)  # a slow machine needs seconds to send more
+    monkeypatch.setattr(flood, "MESSAGES_PER_SLOT", 20)  # a slow machine needs seconds to send more
     bad = await net.joined("h1")
     with pytest.raises((grpc.aio.AioRpcError, asyncio.InvalidStateError)):
         for _ in range(100_000):
