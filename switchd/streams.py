@@ -301,7 +301,8 @@ class Streams:
         Its stream counts until it has taken the answer: one that does not read keeps us waiting with it.
         """
         most = self._most_streams if most is None else most
-        kind = what, address = what, _address(context)
+        address = _address(context)
+        kind = what, address
         self._open[kind] += 1
         try:
             if self._open[kind] > most:
