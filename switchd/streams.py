@@ -198,7 +198,7 @@ class Streams:
                 self._note_frame(heard, first)
                 heard.sent_ns = self._switch.clock.now_ns()
                 await self._write(context, pb.Frame(welcome=self._welcome(child), clock=heard))
-                await _both(self._child_reads(child, heard, context), self._child_writes(outbox, heard, context))
+                await _both(self._child_reads(child, heard, context), self._child_writes(child, outbox, heard, context))
             finally:
                 self._switch.neighbour_leaves(child, outbox)
 
@@ -211,11 +211,13 @@ class Streams:
             self._flood.take(child, heard.received_ns, flows, len(data), hosts)
             await self.take_frame(child, frame)
 
-    async def _child_writes(self, outbox: Outbox[Letter], heard: pb.ClockEcho, context: Context) -> None:
+    async def _child_writes(self, child: str, outbox: Outbox[Letter], heard: pb.ClockEcho, context: Context) -> None:
         pace = FramePace(self._slot_length_ns / 1e9)
         while letters := await outbox.take(pace):
             heard.sent_ns = self._switch.clock.now_ns()
             await self._write(context, pb.Frame(envelope=self._switch.envelopes(letters), clock=heard))
+        if self._switch.neighbours.get(child) is not outbox:
+            raise BadMessage("busy", "another stream of this switch has taken over")
         raise BadMessage("slow", "the letters are not being read")
 
     def _note_frame(self, heard: pb.ClockEcho, frame: pb.Frame) -> None:

@@ -318,6 +318,20 @@ async def test_letters_that_cannot_be_true(fabric) -> None:
     call.cancel()
 
 
+async def test_a_child_that_comes_again_is_not_slow(fabric) -> None:
+    """It was restarted before the parent noticed: the new stream takes over from the old one."""
+    net: Fabric = await fabric(TREE)
+    await net.stop("tor1")
+    old = await federate(net, "tor1")
+    new = await federate(net, "tor1")
+    with pytest.raises(grpc.aio.AioRpcError, match="another stream of this switch has taken over"):
+        await asyncio.wait_for(old.read(), PATIENCE_S)
+    assert net.switch("edge0").refused == {"busy": 1}
+    assert "tor1" in net.switch("edge0").neighbours
+    assert not new.done()
+    new.cancel()
+
+
 @pytest.mark.parametrize("name", ["tor2", "agg", "h0", "nobody"])
 async def test_only_children_federate(fabric, name: str) -> None:
     net: Fabric = await fabric(TREE)
