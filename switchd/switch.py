@@ -44,7 +44,8 @@ HOST_OUTBOX = 64
 # is of use any more: to leave it is how a switch with too much to do catches up. What is older has another clock.
 LATE_HORIZONS = 10
 # Groups in which the hosts of a rack report, if they are more than a few. Each has frames to other switches and back,
-# which cost what they cost however many hosts they are about.
+# which cost what they cost however many hosts they are about. A group reports in one instant: a frame leaves as soon
+# as there is something for it, and takes along only what is there by then.
 FEW_HOSTS = 3
 BUNCHES = 2
 # A ToR's hosts may all ask in the same instant.
