@@ -17,10 +17,10 @@ from wire.calls import PROTOCOL, open_channel, path
 
 @dataclass(slots=True)
 class Tally:
-    """What came of all hosts' messages. Spans are from sending to being answered, or to giving up."""
+    """What came of all hosts' messages. Spans are from sending to having decided, or to giving up after a slot."""
 
-    answered_s: list[tuple[float, float]] = field(default_factory=list)  # of the hosts that decide
-    missed_s: list[tuple[float, float]] = field(default_factory=list)
+    decided_s: list[tuple[float, float]] = field(default_factory=list)  # of the hosts that decide, with their missed
+    missed_s: list[tuple[float, float]] = field(default_factory=list)  # of all hosts
     echoes_ms: list[float] = field(default_factory=list)  # bare gRPC beside it
     negotiations: int = 0
     refused: int = 0
@@ -56,7 +56,7 @@ class Conversation:
             self._call = await RawStream.open(address, path("Negotiate"))
             while (answer := await self._greet()) is grpc.aio.EOF:  # a switch that has only just begun to listen
                 self._call = await RawStream.open(address, path("Negotiate"))
-        self._phase_ns = 0 if self._together else pb.SwitchMessage.FromString(answer).welcome.phase_ns
+        self.phase_ns = 0 if self._together else pb.SwitchMessage.FromString(answer).welcome.phase_ns
         self._reading = asyncio.create_task(self._read())
 
     async def _greet(self) -> bytes:
@@ -68,11 +68,19 @@ class Conversation:
         """Warms up from slot `begin` on, is measured from `first` on for `count` slots."""
         end = first + count
         for slot in range(begin, end + 1):
-            await until(self._slots.start_ns(slot) + self._phase_ns, self._clock)
+            await until(self._slots.start_ns(slot) + self.phase_ns, self._clock)
             if self._counted and not self._answered:
-                self._tally.missed_s.append((self._sent_s, time.perf_counter()))
+                self._miss()
             if slot < end:
                 await self._send(counted=slot >= first)
+
+    def _miss(self) -> None:
+        """It took a slot at least: to leave it out would make a switch the quicker the more it misses."""
+        self._answered = True  # nobody waits any more
+        span_s = self._sent_s, max(time.perf_counter(), self._sent_s + self._slots.length_ns / 1e9)
+        self._tally.missed_s.append(span_s)
+        if self._host.decides:
+            self._tally.decided_s.append(span_s)
 
     async def _send(self, counted: bool) -> None:
         now_ns = self._clock.own_ns()
@@ -102,7 +110,9 @@ class Conversation:
                 tally.answered += len(feedback.flow)
                 tally.refused += len(feedback.flow) - sum(feedback.accepted)
                 if host.decides:
-                    tally.answered_s.append((self._sent_s, time.perf_counter()))
+                    tally.decided_s.append((self._sent_s, time.perf_counter()))
+            if host.decides:
+                host.freeze()
 
     async def close(self) -> None:
         if self._reading is not None:

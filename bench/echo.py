@@ -7,13 +7,16 @@ something about us, milliseconds say as much about the machine.
 import asyncio
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import grpc
 
+from bench.conversation import until
 from bench.owned import owned_popen
 from bench.switch_processes import free_ports
+from flowcore.slots import SlotClock
+from service.shared_clock import SharedClock
 from wire.calls import open_channel
 
 _METHOD = "/bench.Echo/Echo"
@@ -31,14 +34,27 @@ def running_echo() -> Iterator[str]:
         process.wait()
 
 
-async def measure_echo(address: str, message: bytes, every_s: float, latencies_ms: list[float]) -> None:
-    """One round trip after another, until cancelled."""
+def quiet_phase_ns(phases_ns: Iterable[int], length_ns: int) -> int:
+    """When in a slot no host reports and no switch settles, which they do at its beginning and in its middle.
+
+    A phase of its own: a probe that drifts through the slot meets now this host and now that.
+    """
+    first_ns, *others_ns = sorted(set(phases_ns))
+    return (first_ns + others_ns[0]) // 2 if others_ns else first_ns + length_ns // 4
+
+
+async def measure_echo(
+    address: str, message: bytes, slots: SlotClock, phase_ns: int, clock: SharedClock, latencies_ms: list[float]
+) -> None:
+    """A round trip at this phase of each slot, until cancelled."""
     async with open_channel(address, None) as channel:
         call = channel.stream_stream(_METHOD)(wait_for_ready=True)
         await call.write(message)
         await call.read()
+        slot = 0
         while True:
-            await asyncio.sleep(every_s)
+            slot = max(slot, slots.index(clock.own_ns() - phase_ns)) + 1
+            await until(slots.start_ns(slot) + phase_ns, clock)
             sent_s = time.perf_counter()
             await call.write(message)
             await call.read()

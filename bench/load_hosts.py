@@ -37,6 +37,7 @@ class LoadHost:
         self.freeze()
 
     def freeze(self) -> None:
+        """The next messages are about the claims as they are now."""
         self.fixed = pb.Report(sender=self.name, claims=self.claims).SerializeToString()
 
     def message(self, number: int, slot: int, sent_ns: int) -> bytes:
@@ -46,7 +47,7 @@ class LoadHost:
         return pb.HostMessage(sent_ns=sent_ns).SerializeToString() + _REPORT_TAG + length + head + self.fixed
 
     def decide(self, feedback: pb.Feedback, horizon: int, slot_s: float) -> None:
-        """Algorithm 1 for each flow, in its part of what the path has left."""
+        """Algorithm 1 for each flow, in its part of what the path has left. To be said after `freeze`."""
         order = {flow: index for index, flow in enumerate(feedback.flow)}
         plans: list[float] = []
         flows = len(self.claims.flow)
@@ -56,7 +57,6 @@ class LoadHost:
             schedule = allocate(size_bytes, room, feedback.load[at : at + horizon])
             plans += (volume_bytes * 8 / slot_s for volume_bytes in schedule.volume_bytes)
         self.claims.plan_bps[:] = plans
-        self.freeze()
 
 
 def load_hosts(topology: Topology, flows: int, across: float, horizon: int, seed: int) -> list[LoadHost]:

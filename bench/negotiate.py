@@ -2,11 +2,13 @@
 
 One process stands for all hosts, each with a connection of its own. Once a slot, at the phase its switch gave it, a
 host sends the plans of its flows in one message. The latency is that of the hosts that decide (load_hosts.py), which
-use gRPC as hostd does: from sending the message, which asks and proposes, to having planned anew from the answer. The
-others' messages are put on the wire by hand (raw_stream.py). A slot is missed, by any host, when the answer has not
-come by the time the next message is due.
+use gRPC as hostd does: from sending the message, which asks and proposes, to having planned anew from the answer; to
+put the next message together is no part of it. The others' messages are put on the wire by hand (raw_stream.py). A slot
+is missed, by any host, when the answer has not come by the time the next message is due. A missed slot of a host that
+decides is in the percentiles with what it took until then, at least the length of a slot.
 
-Beside it, once a slot, a message of the same size makes a bare gRPC round trip (echo.py). Control bandwidth is what
+Beside it, once a slot, at a phase between those of two hosts, a message of the same size makes a bare gRPC round trip
+(echo.py). Control bandwidth is what
 crosses the loopback interface while nothing else uses it, TCP and IP headers and this round trip included. And
 beside both, on each core, somebody only sleeps (stalls.py): what was under way while a core stood still is counted,
 and counted apart.
@@ -26,7 +28,7 @@ import psutil
 import uvloop
 
 from bench.conversation import Conversation, Tally, until
-from bench.echo import measure_echo, running_echo
+from bench.echo import measure_echo, quiet_phase_ns, running_echo
 from bench.failure import Failure
 from bench.load_hosts import load_hosts
 from bench.stalls import Stalls, watching_stalls
@@ -142,7 +144,8 @@ async def _drive(
         tasks = [asyncio.create_task(one.run(begin, begin + WARM_UP_SLOTS, setup.slots)) for one in conversations]
         await until(slots.start_ns(begin + WARM_UP_SLOTS), clock)
         sample = hosts[0].message(0, begin, 0)
-        tasks.append(asyncio.create_task(measure_echo(echo, sample, setup.slot_ms / 1e3, tally.echoes_ms)))
+        phase_ns = quiet_phase_ns((one.phase_ns for one in conversations), slots.length_ns)
+        tasks.append(asyncio.create_task(measure_echo(echo, sample, slots, phase_ns, clock, tally.echoes_ms)))
         watched = {switch: psutil.Process(process.pid) for switch, process in processes.items()}
         before, own_s, lo_bytes = _cpu(watched), time.process_time(), _loopback_bytes()
         started_s = time.perf_counter()
@@ -165,7 +168,7 @@ def _result(setup: Setup, tally: Tally, spent: Spent, stalls: Stalls) -> dict[st
     negotiations = max(1, tally.negotiations)
     cpu_s, own_s, lo_bytes, wall_s = spent
     spine_s = cpu_s.get("spine0", 0.0)
-    undisturbed_s = [span for span in tally.answered_s if not stalls.during(*span)]
+    undisturbed_s = [span for span in tally.decided_s if not stalls.during(*span)]
     return {
         "hosts": setup.hosts,
         "switches": setup.switches,
@@ -176,7 +179,7 @@ def _result(setup: Setup, tally: Tally, spent: Spent, stalls: Stalls) -> dict[st
         "policy": setup.policy,
         "seed": setup.seed,
         "phases": "together" if setup.together else "spread",
-        **_percentiles("", _lengths_ms(tally.answered_s)),
+        **_percentiles("", _lengths_ms(tally.decided_s)),
         **_percentiles("undisturbed_", _lengths_ms(undisturbed_s)),
         **_percentiles("echo_", tally.echoes_ms),
         "negotiations": tally.negotiations,
@@ -204,7 +207,7 @@ def _lengths_ms(spans_s: list[tuple[float, float]]) -> list[float]:
 
 
 def _percentiles(prefix: str, latencies_ms: list[float]) -> dict[str, float | None]:
-    """None: no host that decides was ever answered in time."""
+    """None: nothing was measured, as when a core stood still in every slot."""
     values = np.percentile(latencies_ms, PERCENTILES).tolist() if latencies_ms else [None] * len(PERCENTILES)
     return {
         f"{prefix}p{percent}_ms": None if value is None else round(value, 3)

@@ -4,7 +4,12 @@ A host's negotiation costs its ToR `tor_cpu_us_per_negotiation` and the tier abo
 once a slot, whatever the size of the cluster: a ToR serves only its own rack, and the share of jobs that leave it is
 the measurement's `across`. So the work grows with the hosts and is divided among processes; each is one Python
 thread, filled to FILL of a core so that a queue stays short (at 60 % utilisation random arrivals wait 0.75 service
-times on average). Spines divide the upper tier's work among them, as ECMP divides the flows.
+times on average). Spines divide the upper tier's work among them: claims on their own links as ECMP divides the flows,
+letters from ToR to ToR by a hash of the ToR they are for (switchd/routes.py).
+
+Not measured is how letters fill. Flows to the same ToR share a letter, and letters to the same spine a frame. Few ToRs
+and one spine, as measured here, fill them; among hundreds of ToRs nearly every flow that leaves its rack is a letter of
+its own, and several spines have as many half-empty frames. What is found here is therefore a lower bound.
 """
 
 import math
@@ -15,7 +20,7 @@ HOSTS_PER_RACK = 48
 
 
 def needs(measured: Mapping[str, object], hosts: int) -> dict[str, object]:
-    """Processes, cores and bandwidth for so many hosts. `measured`: a result with several switches."""
+    """Processes, cores and bandwidth that so many hosts need at least. `measured`: a result with several switches."""
     slot_us = 1e3 * _number(measured, "slot_ms")
     tor_share = _number(measured, "tor_cpu_us_per_negotiation") / slot_us  # of a core, per host
     spine_share = _number(measured, "spine_cpu_us_per_negotiation") / slot_us

@@ -47,10 +47,10 @@ def _add_negotiate(commands: Any) -> None:
         help="hosts and switches over gRPC",
         description=(
             "Start real switchd processes on loopback and let many hosts negotiate with them, once a slot each:\n"
-            "how long from asking to deciding, how many slots were missed, what it costs. With several switches\n"
-            "all but one are ToRs and the last is a spine. One process stands for all hosts, cheaply; see\n"
-            "bench/load_hosts.py for what it leaves out. Control bandwidth is the loopback interface's: let\n"
-            "nothing else use it meanwhile."
+            "how long from asking to deciding (a missed slot counts as what it took, a slot at least), how many\n"
+            "slots were missed, what it costs. With several switches all but one are ToRs and the last is a spine.\n"
+            "One process stands for all hosts, cheaply; see bench/load_hosts.py for what it leaves out. Control\n"
+            "bandwidth is the loopback interface's: let nothing else use it meanwhile."
         ),
         epilog="example: paceline bench negotiate --hosts 6 --switches 3 --slots 1000",
     )

@@ -41,7 +41,7 @@ class Daemon(Protocol):
         """The main loop; cancelled when the daemon is to stop."""
 
     async def reload(self) -> None:
-        """Validates, then swaps. What it raises is logged, and the daemon goes on as it was."""
+        """Validates, then swaps; or NothingToReload. What it raises is logged, and the daemon goes on as it was."""
 
     async def shutdown(self) -> None:
         """Undoes what `startup` did, also when that failed half-way."""
@@ -57,6 +57,10 @@ class Requests:
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     reload: asyncio.Event = field(default_factory=asyncio.Event)
     interrupted: bool = False
+
+
+class NothingToReload(Exception):
+    """The daemon reads everything at its start; str() says what to do instead."""
 
 
 class CannotStart(Exception):
@@ -143,6 +147,9 @@ async def _reload_on_request(daemon: Daemon, requests: Requests, notify: Notify)
         try:
             await daemon.reload()
             status = "running; reloaded"
+        except NothingToReload as error:
+            status = "running; nothing to reload"
+            _log.warning("%s: %s", status, error)
         except (InputError, OSError) as error:
             status = "running as before; the reload was refused"
             _log.error("%s: %s", status, error)

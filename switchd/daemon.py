@@ -8,6 +8,7 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from service.lifecycle import NothingToReload
 from service.metrics import MetricsServer
 from switchd.config import SwitchConfig
 from switchd.streams import Streams
@@ -28,6 +29,9 @@ SERVER_OPTIONS = [
     # Peers ping an idle stream every second (wire/calls.py); a server would hang up on them after three.
     ("grpc.http2.min_ping_interval_without_data_ms", 500),
 ]
+
+# A switch is alive as long as its tick is no later than this; systemd's watchdog is patted only then.
+ALIVE_SLOTS = 10
 
 # Hosts get a slot or so to finish what they are saying; then they decide for themselves.
 DRAIN_S = 0.2
@@ -73,7 +77,7 @@ class SwitchDaemon:
             tasks.create_task(asyncio.Event().wait())
 
     async def reload(self) -> None:
-        _log.warning("a switch's configuration is read at its start; restart it to change it")
+        raise NothingToReload("a switch reads its configuration at its start; restart it to change it")
 
     async def shutdown(self) -> None:
         if self.switch is not None and hasattr(self, "_health"):
@@ -81,5 +85,6 @@ class SwitchDaemon:
         await self._open.aclose()
 
     def alive(self) -> bool:
-        """The event loop turns, or this would not be asked; a switch without hosts has nothing else to show."""
-        return True
+        """The event loop turns, or this would not be asked; a switch with something in its tables ticks as well."""
+        switch = self.switch
+        return switch is None or switch.overdue_ns() < ALIVE_SLOTS * switch.slots.length_ns

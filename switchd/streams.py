@@ -23,6 +23,7 @@ from google.protobuf.message import DecodeError, Message
 
 from service.repeats import RepeatLimit
 from service.tls import peer_names
+from switchd.flood import FloodLimit
 from switchd.outbox import FramePace, Outbox
 from switchd.switch import HostStream, Letter, Switch
 from wire import control_pb2 as pb
@@ -33,11 +34,11 @@ _log = logging.getLogger(__name__)
 
 HELLO_TIMEOUT_S = 2.0
 
-# A host reports once a slot and at events; every flow of a busy host beginning and ending in one slot stays below.
-MESSAGES_PER_SLOT = 200
-
 # Several hosts may come from one address (containers, tests), a thousand streams of one host may not.
 SPARE_STREAMS = 16
+
+# A dashboard needs one, and so does somebody with `paceline switch top`.
+WATCHERS_PER_ADDRESS = 4
 
 STATUS = {
     "identity": grpc.StatusCode.PERMISSION_DENIED,
@@ -61,7 +62,10 @@ class Streams:
     def __init__(self, switch: Switch) -> None:
         self._switch = switch
         self._repeats = RepeatLimit()
-        self._streams: Counter[str] = Counter()  # open streams by address
+        self._open: Counter[tuple[str, str]] = Counter()  # what is open, by its kind and address
+        self._flood = FloodLimit(switch.slots, switch.config.max_flows_per_host)
+        self._shown: dict[tuple[str, ...], bytes] = {}  # by links, to everybody who watches them in this slot
+        self._shown_slot = 0
         self._most_streams = SPARE_STREAMS + 2 * (len(switch.own_hosts) + len(switch.routes.others))
         self._slot_length_ns = switch.slots.length_ns
 
@@ -104,10 +108,7 @@ class Streams:
         """What a host said on its stream after Hello."""
         message = _parse(data, pb.HostMessage)
         self._note_time(stream, message.sent_ns)
-        slot = stream.heard.received_ns // self._slot_length_ns
-        stream.slot, stream.in_slot = slot, stream.in_slot + 1 if slot == stream.slot else 1
-        if stream.in_slot > MESSAGES_PER_SLOT:
-            raise BadMessage("flood", f"more than {MESSAGES_PER_SLOT} messages in a slot")
+        self._flood.take(host, stream.heard.received_ns, _flows_in(message.report), len(data))
         if stream.outbox.closed:  # the writer may be unable to say so, waiting for a peer that does not read
             raise self._closed(host, stream)
         if not message.HasField("report"):
@@ -164,6 +165,7 @@ class Streams:
             host = self._identify(report.sender, context, self._switch.own_hosts, "a host")
             if host in self._switch.hosts:
                 raise BadMessage("busy", f"{host} negotiates on a stream; Watch shows the table")
+            self._flood.take(host, received_ns, _flows_in(report), len(request))
             if bool(len(report.claims.plan_bps)) != plans:
                 raise BadMessage("shape", "UpdateSchedule needs plans" if plans else "FetchFeedback takes no plans")
             if not report.claims.flow:
@@ -196,7 +198,7 @@ class Streams:
                 self._note_frame(heard, first)
                 heard.sent_ns = self._switch.clock.now_ns()
                 await self._write(context, pb.Frame(welcome=self._welcome(child), clock=heard))
-                await _both(self._child_reads(child, heard, context), self._child_writes(outbox, heard, context))
+                await _both(self._child_reads(child, heard, context), self._child_writes(child, outbox, heard, context))
             finally:
                 self._switch.neighbour_leaves(child, outbox)
 
@@ -204,13 +206,18 @@ class Streams:
         while (data := await context.read()) is not grpc.aio.EOF:
             frame = _parse(data, pb.Frame)
             self._note_frame(heard, frame)
+            flows = sum(_flows_in(letter.report) for letter in frame.envelope if letter.to == self._switch.name)
+            hosts = self._switch.routes.hosts_below[child]
+            self._flood.take(child, heard.received_ns, flows, len(data), hosts)
             await self.take_frame(child, frame)
 
-    async def _child_writes(self, outbox: Outbox[Letter], heard: pb.ClockEcho, context: Context) -> None:
+    async def _child_writes(self, child: str, outbox: Outbox[Letter], heard: pb.ClockEcho, context: Context) -> None:
         pace = FramePace(self._slot_length_ns / 1e9)
         while letters := await outbox.take(pace):
             heard.sent_ns = self._switch.clock.now_ns()
             await self._write(context, pb.Frame(envelope=self._switch.envelopes(letters), clock=heard))
+        if self._switch.neighbours.get(child) is not outbox:
+            raise BadMessage("busy", "another stream of this switch has taken over")
         raise BadMessage("slow", "the letters are not being read")
 
     def _note_frame(self, heard: pb.ClockEcho, frame: pb.Frame) -> None:
@@ -234,7 +241,7 @@ class Streams:
     # ---- People ----
 
     async def watch(self, request: bytes, context: Context) -> None:
-        async with self._turning_away(context):
+        async with self._turning_away(context, "watchers", WATCHERS_PER_ADDRESS):
             wanted = _parse(request, pb.WatchRequest)
             known = self._switch.agent.table.capacity_bps
             for link in wanted.link:
@@ -243,8 +250,17 @@ class Streams:
             links = tuple(dict.fromkeys(wanted.link)) or tuple(known)
             every_s = max(1, min(wanted.every_slots, 10_000)) * self._slot_length_ns / 1e9
             while True:
-                await self._write(context, self._switch.snapshot(links))
+                await context.write(self._snapshot(links))
                 await asyncio.sleep(every_s)
+
+    def _snapshot(self, links: tuple[str, ...]) -> bytes:
+        """Made once a slot, however many watch."""
+        slot = self._switch.slots.index(self._switch.clock.now_ns())
+        if slot != self._shown_slot:
+            self._shown_slot, self._shown = slot, {}
+        if links not in self._shown:
+            self._shown[links] = self._switch.snapshot(links).SerializeToString()
+        return self._shown[links]
 
     # ---- Admission ----
 
@@ -279,24 +295,28 @@ class Streams:
         await context.write(message.SerializeToString())
 
     @asynccontextmanager
-    async def _turning_away(self, context: Context) -> AsyncIterator[None]:
+    async def _turning_away(
+        self, context: Context, what: str = "streams", most: int | None = None
+    ) -> AsyncIterator[None]:
         """A peer that breaks a rule is answered with a status, counted and logged now and then.
 
         Its stream counts until it has taken the answer: one that does not read keeps us waiting with it.
         """
+        most = self._most_streams if most is None else most
         address = _address(context)
-        self._streams[address] += 1
+        kind = what, address
+        self._open[kind] += 1
         try:
-            if self._streams[address] > self._most_streams:
-                raise BadMessage("streams", f"more than {self._most_streams} streams from one address")
+            if self._open[kind] > most:
+                raise BadMessage("streams", f"more than {most} {what} from one address")
             yield
         except BadMessage as error:
             self.count(error, address)
             await _abort(context, STATUS.get(error.reason, grpc.StatusCode.INVALID_ARGUMENT), str(error))
         finally:
-            self._streams[address] -= 1
-            if not self._streams[address]:
-                del self._streams[address]
+            self._open[kind] -= 1
+            if not self._open[kind]:
+                del self._open[kind]
 
     def count(self, error: BadMessage, peer: str) -> None:
         self._switch.count_bad(error.reason)
@@ -315,6 +335,10 @@ def _parse(data: bytes, kind: type[M]) -> M:
         return kind.FromString(data)
     except DecodeError:
         raise BadMessage("shape", f"no {kind.__name__} in {len(data)} bytes") from None
+
+
+def _flows_in(report: pb.Report) -> int:
+    return len(report.claims.flow) + len(report.withdrawn)
 
 
 async def _both(reading: Any, writing: Any) -> None:

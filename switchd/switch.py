@@ -10,12 +10,13 @@ meets the table as the one before it left it, so accepted plans never exceed a l
 
 import asyncio
 import logging
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 from flowcore.domain import domains
 from flowcore.letters import joined
 from flowcore.messages import NO_ANSWER, Feedback, Message, PeersFound, PeersLost, Send, SwitchEvent, Tick
+from flowcore.patterns import FlowId
 from flowcore.policy import POLICIES
 from flowcore.switch import SwitchAgent
 from flowcore.topology import Topology
@@ -43,7 +44,8 @@ HOST_OUTBOX = 64
 # is of use any more: to leave it is how a switch with too much to do catches up. What is older has another clock.
 LATE_HORIZONS = 10
 # Groups in which the hosts of a rack report, if they are more than a few. Each has frames to other switches and back,
-# which cost what they cost however many hosts they are about.
+# which cost what they cost however many hosts they are about. A group reports in one instant: a frame leaves as soon
+# as there is something for it, and takes along only what is there by then.
 FEW_HOSTS = 3
 BUNCHES = 2
 # A ToR's hosts may all ask in the same instant.
@@ -58,8 +60,6 @@ class HostStream:
     outbox: Outbox[pb.Feedback] = field(default_factory=lambda: Outbox(HOST_OUTBOX))
     heard: pb.ClockEcho = field(default_factory=pb.ClockEcho)  # when its last message left and arrived
     asked: dict[int, int] = field(default_factory=dict)  # report number: when it came, for the merge latency
-    slot: int = 0  # in which its last message came ...
-    in_slot: int = 0  # ... and how many so far
 
 
 class Switch:
@@ -73,10 +73,10 @@ class Switch:
         self.refused: Counter[str] = Counter()
         self.messages = 0
         self.plans_refused = 0
+        self._proposed: defaultdict[str, set[FlowId]] = defaultdict(set)  # a host's flows whose plan is undecided
         self.hosts: dict[str, HostStream] = {}
         self.neighbours: dict[str, Outbox[Letter]] = {}  # connected switches, above and below
         self.calls: dict[tuple[str, int], asyncio.Future[pb.Feedback]] = {}  # unary calls that wait
-        self.beat_ns = 0  # when the timer last fired or a message came: for the watchdog
         domain = domains(config.topology)[config.name]
         self.own_hosts = domain.hosts
         self.agent = SwitchAgent(config.name, domain, self.slots, POLICIES[config.policy]().arbiter)
@@ -134,10 +134,17 @@ class Switch:
             if len(stream.asked) >= HOST_OUTBOX:
                 stream.asked.clear()
             stream.asked[report.number] = now_ns
+        proposed = self._proposed[host]
+        proposed.difference_update(flow for flow, _ in report.withdrawn)
+        proposed.update(claim.flow for claim in report.claims if claim.plan_bps)
         self.take(report)
 
     def _answer(self, host: str, feedback: Feedback) -> None:
-        self.plans_refused += (refused := sum(not grant.accepted for grant in feedback.grants))
+        # A refused flow stays so until its next plan, and is told so each time: the plan was refused once.
+        proposed = self._proposed[host]
+        refused = sum(not grant.accepted and grant.flow in proposed for grant in feedback.grants)
+        proposed.difference_update(grant.flow for grant in feedback.grants)
+        self.plans_refused += refused
         if refused:
             self.instruments.refusals.labels("capacity").inc(refused)
         wire = feedback_to_wire(feedback)
@@ -223,7 +230,7 @@ class Switch:
     # ---- The agent ----
 
     def take(self, event: SwitchEvent) -> None:
-        now_ns = self.beat_ns = self.clock.now_ns()
+        now_ns = self.clock.now_ns()
         self.messages += 1
         self.instruments.messages.inc()
         for effect in self.agent.handle(event, now_ns):
@@ -252,6 +259,11 @@ class Switch:
             self._arm(now_ns)  # our clock was set back meanwhile
         else:
             self.take(Tick())
+
+    def overdue_ns(self) -> int:
+        """For how long the agent has been waiting for a tick that has not come."""
+        deadline_ns = self.agent.next_deadline()
+        return 0 if deadline_ns is None else max(0, self.clock.now_ns() - deadline_ns)
 
     def close(self) -> None:
         if self._alarm is not None:
@@ -292,12 +304,11 @@ class Switch:
 def _phases(topology: Topology, switch: str, length_ns: int) -> dict[str, int]:
     """When in a slot each host reports: evenly over the slot, so that no two meet at the switch, and the racks one
     after the other, so that they do not meet at the switches above either. The hosts of a large rack come in bunches:
-    what they have to say to other switches then goes together."""
+    what they have to say to other switches then goes together. All begin a quarter of a step late: at the beginning
+    and in the middle of a slot the switches themselves have something to do (SETTLES_PER_SLOT)."""
     racks = list(dict.fromkeys(topology.switch_of[host] for host in topology.hosts))
     own = [host for host in topology.hosts if topology.switch_of[host] == switch]
     bunches = BUNCHES if len(own) > FEW_HOSTS and switch in topology.parents else len(own)
     steps = len(racks) * bunches
-    return {
-        host: (number % bunches * len(racks) + racks.index(switch)) * length_ns // steps
-        for number, host in enumerate(own)
-    }
+    turns = {host: number % bunches * len(racks) + racks.index(switch) for number, host in enumerate(own)}
+    return {host: (4 * turn + 1) * length_ns // (4 * steps) for host, turn in turns.items()}

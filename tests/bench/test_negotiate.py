@@ -58,6 +58,7 @@ def test_a_decision_fits_into_what_is_left() -> None:
     rows = len(host.claims.flow) * 10
     feedback = pb.Feedback(flow=reversed(host.claims.flow), available_bps=[4e9] * rows, load=[0.1] * rows)
     host.decide(feedback, 10, slot_s=0.06)
+    host.freeze()
     sent = pb.HostMessage.FromString(host.message(1, 1, 1)).report.claims
     per_slot = [sum(sent.plan_bps[slot::10]) for slot in range(10)]
     assert 0.0 < max(per_slot) <= 4e9 * (1 + 1e-9)
@@ -74,12 +75,13 @@ def test_clusters_that_cannot_be(setup: tuple[int, int], said: str) -> None:
 
 def test_a_small_run() -> None:
     """In a process of its own, as gRPC's event loop likes it."""
-    options = ["--hosts", "4", "--switches", "3", "--slots", "10", "--flows", "2", "--across", "1", "--json"]
-    command = [sys.executable, "-m", "paceline", "bench", "negotiate", *options]
+    options = ["--hosts", "4", "--switches", "3", "--slots", "10", "--flows", "2", "--across", "1"]
+    command = [sys.executable, "-m", "paceline", "bench", "negotiate", *options, "--policy", "paceline", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=ROOT)
     assert (done.returncode, done.stderr) == (0, "")
     found = json.loads(done.stdout)
     assert (found["hosts"], found["switches"], found["slots"], found["phases"]) == (4, 3, 10, "spread")
+    assert found["policy"] == "paceline"
     assert found["negotiations"] == 40
     assert found["missed_outside_stalls"] <= found["missed_slots"] < found["negotiations"]
     assert found["machine_stalls"] >= 0 and 0.0 <= found["machine_stalled_percent"] <= 100.0

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from flowcore.fields import InputError
-from service.lifecycle import CannotStart, Requests, run_daemon, serve
+from service.lifecycle import CannotStart, NothingToReload, Requests, run_daemon, serve
 from service.notify import Notify
 
 
@@ -55,9 +55,11 @@ class Heard(Notify):
     def __init__(self) -> None:
         super().__init__(None)
         self.lines: list[str] = []
+        self.statuses: list[str] = []
 
     def _send(self, *lines: str) -> bool:
         self.lines.append(lines[0])
+        self.statuses += [line.removeprefix("STATUS=") for line in lines if line.startswith("STATUS=")]
         return True
 
 
@@ -113,8 +115,18 @@ async def test_a_failure_while_stopping_is_not_swallowed() -> None:
     assert daemon.happened[-1] == "shutdown"
 
 
-@pytest.mark.parametrize("failure", [None, InputError("x.toml", "name", "1", "a name"), RuntimeError("a bug")])
-async def test_a_refused_reload_changes_nothing(failure: Exception | None, caplog) -> None:
+@pytest.mark.parametrize(
+    ("failure", "status", "level"),
+    [
+        (None, "running; reloaded", logging.INFO),
+        (NothingToReload("restart it"), "running; nothing to reload", logging.WARNING),
+        (InputError("x.toml", "name", "1", "a name"), "running as before; the reload was refused", logging.ERROR),
+        (RuntimeError("a bug"), "running as before; the reload failed", logging.ERROR),
+    ],
+)
+async def test_a_refused_reload_changes_nothing(
+    failure: Exception | None, status: str, level: int, caplog
+) -> None:
     daemon, requests, heard = Recorder(**({"reload": failure} if failure else {})), Requests(), Heard()
     serving = asyncio.create_task(serve(daemon, requests, heard))
     await daemon.running.wait()
@@ -127,8 +139,8 @@ async def test_a_refused_reload_changes_nothing(failure: Exception | None, caplo
     await serving
     assert daemon.happened == ["startup", "run", "reload", "reload", "stopped", "shutdown"]
     assert heard.lines == ["READY=1", *["RELOADING=1", "READY=1"] * 2, "STOPPING=1"]
-    errors = [record for record in caplog.records if record.levelno == logging.ERROR]
-    assert len(errors) == (2 if failure else 0)
+    assert heard.statuses[1:3] == [status] * 2
+    assert [record.levelno for record in caplog.records] == ([level] * 2 if failure else [])
 
 
 async def test_the_watchdog_follows_the_daemon(monkeypatch) -> None:

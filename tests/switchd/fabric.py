@@ -160,6 +160,9 @@ class Fabric:
         requests.stop.set()
         await asyncio.wait_for(task, PATIENCE_S)
 
+    def requests(self, name: str) -> Requests:
+        return self._running[name][0]
+
     def switch(self, name: str) -> Switch:
         switch = self.daemons[name].switch
         assert switch is not None

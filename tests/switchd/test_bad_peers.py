@@ -10,7 +10,7 @@ import pytest
 
 from flowcore.messages import Report, Withdrawal
 from flowcore.topology import star, tree
-from switchd import streams, switch
+from switchd import flood, streams, switch
 from switchd.config import DEFAULT_MAX_FLOWS
 from tests.switchd.fabric import PATIENCE_S, Fabric, claim, flow, until
 from wire import control_pb2 as pb
@@ -184,7 +184,7 @@ async def test_an_oversized_message(net: Fabric, size_bytes: int) -> None:
 
 
 async def test_messages_without_end(net: Fabric, monkeypatch) -> None:
-    monkeypatch.setattr(streams, "MESSAGES_PER_SLOT", 20)  # a slow machine needs seconds to send more
+    monkeypatch.setattr(flood, "MESSAGES_PER_SLOT", 20)  # a slow machine needs seconds to send more
     bad = await net.joined("h1")
     with pytest.raises((grpc.aio.AioRpcError, asyncio.InvalidStateError)):
         for _ in range(100_000):
@@ -316,6 +316,20 @@ async def test_letters_that_cannot_be_true(fabric) -> None:
     assert others.flow not in edge.agent.table
     assert (await h0.ask(claim(TREE, flow("far", "h0", "h4"), 1e8))).silent == ()
     call.cancel()
+
+
+async def test_a_child_that_comes_again_is_not_slow(fabric) -> None:
+    """It was restarted before the parent noticed: the new stream takes over from the old one."""
+    net: Fabric = await fabric(TREE)
+    await net.stop("tor1")
+    old = await federate(net, "tor1")
+    new = await federate(net, "tor1")
+    with pytest.raises(grpc.aio.AioRpcError, match="another stream of this switch has taken over"):
+        await asyncio.wait_for(old.read(), PATIENCE_S)
+    assert net.switch("edge0").refused == {"busy": 1}
+    assert "tor1" in net.switch("edge0").neighbours
+    assert not new.done()
+    new.cancel()
 
 
 @pytest.mark.parametrize("name", ["tor2", "agg", "h0", "nobody"])

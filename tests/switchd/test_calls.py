@@ -62,6 +62,22 @@ async def test_fetch_and_update(fabric, topology) -> None:
     assert fits.accepted
 
 
+@pytest.mark.parametrize("topology", [STAR, TREE], ids=["star", "tree"])
+async def test_a_refused_plan_is_counted_once(fabric, topology) -> None:
+    """However often its host asks about the flow afterwards, and whatever else it is told meanwhile."""
+    net: Fabric = await fabric(topology)
+    tor = net.switch(topology.switch_of["h0"])
+    far, other = flow("far", "h0", topology.hosts[-1]), flow("other", "h0", "h1")
+    for plans in (1, 2):
+        [refused] = (await call(net, "UpdateSchedule", "h0", claim(topology, far, *[2e9] * 10))).grants
+        assert (refused.accepted, tor.plans_refused) == (False, plans)
+        for _ in range(2):
+            await call(net, "FetchFeedback", "h0", claim(topology, far))
+        await call(net, "UpdateSchedule", "h0", claim(topology, far), claim(topology, other, 1e8))
+        assert tor.plans_refused == plans
+    assert tor.registry.get_sample_value("paceline_switch_refusals_total", {"reason": "capacity"}) == 2.0
+
+
 async def test_calls_that_are_refused(fabric) -> None:
     net: Fabric = await fabric(STAR)
     asking, planning = claim(STAR, A), claim(STAR, A, 1e8)

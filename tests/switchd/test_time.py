@@ -4,8 +4,11 @@ import asyncio
 import time
 from itertools import pairwise
 
+import pytest
+
 from flowcore.clocksync import ClockEstimate
 from flowcore.messages import Report
+from flowcore.switch import SETTLES_PER_SLOT
 from flowcore.topology import clos, star, tree
 from service.shared_clock import SharedClock
 from switchd import switch as switch_module
@@ -24,7 +27,7 @@ A = flow("a", "h0", "h1")
 async def test_phases_are_spread_over_the_slot(fabric) -> None:
     net: Fabric = await fabric(STAR)
     welcomes = [await net.host(name).hello() for name in STAR.hosts]
-    assert [welcome.phase_ns for welcome in welcomes] == [0, SLOT_NS // 4, SLOT_NS // 2, 3 * SLOT_NS // 4]
+    assert [welcome.phase_ns for welcome in welcomes] == [SLOT_NS * sixteenth // 16 for sixteenth in (1, 5, 9, 13)]
     one = welcomes[0]
     assert (one.name, one.protocol, one.slot_length_ns, one.horizon) == ("sw", 1, SLOT_NS, 10)
     assert (one.epoch_ns, one.policy) == (0, "mlcc")
@@ -34,8 +37,21 @@ async def test_racks_take_turns(fabric) -> None:
     net: Fabric = await fabric(TREE)
     welcomes = [await net.host(name).hello() for name in TREE.hosts]
     assert sorted(welcome.phase_ns for welcome in welcomes) == [
-        SLOT_NS * step // len(welcomes) for step in range(len(welcomes))
+        SLOT_NS * (4 * step + 1) // (4 * len(welcomes)) for step in range(len(welcomes))
     ]
+
+
+@pytest.mark.parametrize("racks", [1, 2, 3, 7])
+@pytest.mark.parametrize("servers", [1, 2, 3, 4, 5, 24])
+def test_nobody_reports_while_the_switches_settle(racks: int, servers: int) -> None:
+    """They do at the slot's beginning and in its middle: a quarter of a step is kept from both."""
+    topology = clos(servers, racks, 1, (1.0, 1.0))
+    steps = racks * (switch_module.BUNCHES if servers > switch_module.FEW_HOSTS else servers)
+    half_ns, apart_ns = SLOT_NS // SETTLES_PER_SLOT, SLOT_NS // (4 * steps)
+    for rack in range(racks):
+        for phase_ns in switch_module._phases(topology, f"tor{rack}", SLOT_NS).values():
+            assert 0 <= phase_ns < SLOT_NS
+            assert apart_ns <= phase_ns % half_ns <= half_ns - apart_ns
 
 
 def test_a_large_rack_comes_in_bunches() -> None:

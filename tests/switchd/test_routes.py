@@ -1,0 +1,54 @@
+"""Which way a letter takes."""
+
+from collections import Counter
+
+import pytest
+
+from flowcore.topology import Topology, clos, tree
+from switchd.routes import LetterRoutes
+
+CLOS = clos(1, 60, 4, (1.0, 1.0))
+SPINES = {"spine0", "spine1", "spine2", "spine3"}
+TORS = [f"tor{n}" for n in range(60)]
+
+
+def ways(routes: LetterRoutes, live: set[str]) -> dict[str, str | None]:
+    return {tor: routes.next_hop(tor, live) for tor in TORS[1:]}
+
+
+def test_spines_share_what_is_relayed() -> None:
+    relayed = Counter(ways(LetterRoutes(CLOS, "tor0"), SPINES).values())
+    assert relayed.keys() == SPINES
+    assert max(relayed.values()) <= 2 * len(TORS) / len(SPINES)
+
+
+def test_only_the_letters_of_a_lost_spine_take_another_way() -> None:
+    routes = LetterRoutes(CLOS, "tor0")
+    before, after = ways(routes, SPINES), ways(routes, SPINES - {"spine0"})
+    moved = {tor for tor in before if before[tor] != after[tor]}
+    assert moved == {tor for tor, spine in before.items() if spine == "spine0"}
+    assert len({after[tor] for tor in moved}) > 1  # divided among the rest
+    assert ways(LetterRoutes(CLOS, "tor0"), SPINES) == before  # nobody rolls dice
+
+
+def test_all_senders_agree_and_a_parent_is_reached_directly() -> None:
+    for sender in ("tor1", "tor2"):
+        routes = LetterRoutes(CLOS, sender)
+        assert routes.next_hop("tor0", SPINES) == LetterRoutes(CLOS, "tor3").next_hop("tor0", SPINES)
+        assert all(routes.next_hop(spine, SPINES) == spine for spine in SPINES)
+        assert routes.next_hop("spine0", SPINES - {"spine0"}) is None
+        assert routes.unreachable(set()) == set(CLOS.switches) - {sender}
+        assert routes.unreachable({"spine3"}) == SPINES - {"spine3"}
+
+
+@pytest.mark.parametrize(
+    ("topology", "switch", "below"),
+    [
+        (CLOS, "spine2", dict.fromkeys(TORS, 1)),
+        (CLOS, "tor0", {}),
+        (tree(3, 2, 2, (1.0, 1.0, 1.0)), "agg", {"edge0": 6, "edge1": 6}),
+        (tree(3, 2, 2, (1.0, 1.0, 1.0)), "edge1", {"tor2": 3, "tor3": 3}),
+    ],
+)
+def test_the_hosts_below_each_child(topology: Topology, switch: str, below: dict[str, int]) -> None:
+    assert LetterRoutes(topology, switch).hosts_below == below
