@@ -47,7 +47,7 @@ from flowcore.patterns import FlowId
 from flowcore.slots import SlotClock
 from flowcore.table import LoadTable, Rates
 from flowcore.units import UNLIMITED
-from flowcore.waiting import VERDICT, OpenReport, Waiting
+from flowcore.waiting import VERDICT, Asked, OpenReport, Waiting
 
 # Bids grow while jobs wait. Settling them twice a slot costs little and was measured to be as good as always.
 SETTLES_PER_SLOT = 2
@@ -163,16 +163,17 @@ class SwitchAgent:
             effects += self._complete(self._forget(withdrawal.flow), slot)
             if withdrawal.flow.job in self._jobs:
                 self._volume[withdrawal.flow] = withdrawal.volume_bytes
-        answer = OpenReport(report.number, self._letters, slot, [], {})
+        answer = OpenReport(report.number, Asked(slot, self._letters))
         # What this report names is answered with it: only the rest of an older one is still to be answered.
-        effects += self._complete(self._waiting.stop_all(claim.flow for claim in report.claims), slot)
+        older = self._waiting.replace_with(answer, [claim.flow for claim in report.claims])
+        effects += self._complete(older, slot)
         for claim in report.claims:
             others = self._note(claim, report.sender, slot).others
             answer.flows.append(claim.flow)
             if own_host and others:
                 letters.claim(claim, others)
                 if heeded := set(others) - self.silent:
-                    answer.missing[claim.flow] = heeded
+                    answer.wait_for(heeded, claim.flow)
         self._enter(report, slot)
         self._reported = answer.flows
         if self.arena is not None:
@@ -345,7 +346,7 @@ class SwitchAgent:
         if self._domain.parent is not None and self._domain.parent not in self.silent:
             for flow in answer.flows:
                 if flow not in self.arena.shares:
-                    answer.missing.setdefault(flow, set()).add(VERDICT)
+                    answer.wait_for((VERDICT,), flow)
 
     def _decided_above(self, verdict: Verdict, slot: int) -> list[Effect]:
         assert self.arena is not None

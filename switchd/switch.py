@@ -99,7 +99,7 @@ class Switch:
             self.instruments.link_load.labels(link).set_function(lambda link=link: self._load_ratio(link))
         self.instruments.hosts.set_function(lambda: len(self.hosts))
         self.instruments.stale_parents.set_function(
-            lambda: sum(parent not in self.neighbours for parent in self.routes.parents)
+            lambda: sum(one not in self.neighbours or one in self.agent.silent for one in self.routes.parents)
         )
 
     # ---- Hosts ----
