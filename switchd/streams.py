@@ -92,7 +92,7 @@ class Streams:
                 stream.heard.sent_ns = self._switch.clock.now_ns()
                 welcome = pb.SwitchMessage(clock=stream.heard, welcome=self._welcome(host))
                 await self._write(context, welcome)
-                await _both(self._host_reads(host, stream, context), self._host_writes(host, stream, context))
+                await both(self._host_reads(host, stream, context), self._host_writes(host, stream, context))
             finally:
                 self._switch.host_leaves(host, stream)
 
@@ -196,7 +196,7 @@ class Streams:
                 self._note_frame(heard, first)
                 heard.sent_ns = self._switch.clock.now_ns()
                 await self._write(context, pb.Frame(welcome=self._welcome(child), clock=heard))
-                await _both(self._child_reads(child, heard, context), self._child_writes(outbox, heard, context))
+                await both(self._child_reads(child, heard, context), self._child_writes(outbox, heard, context))
             finally:
                 self._switch.neighbour_leaves(child, outbox)
 
@@ -317,8 +317,8 @@ def _parse(data: bytes, kind: type[M]) -> M:
         raise BadMessage("shape", f"no {kind.__name__} in {len(data)} bytes") from None
 
 
-async def _both(reading: Any, writing: Any) -> None:
-    """Until reading ends, or either fails."""
+async def both(reading: Any, writing: Any) -> None:
+    """Until one of them ends or fails; then neither goes on."""
     tasks = [asyncio.ensure_future(reading), asyncio.ensure_future(writing)]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
