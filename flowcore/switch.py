@@ -15,7 +15,8 @@ lost, is left out: claims are still forwarded to it, nobody waits for it any mor
 from it, or the shell's that it has been found, ends this.
 
 State is soft: everything here came in a report and disappears when the reports stop. A restarted switch is rebuilt
-by the next report of each host.
+by the next report of each host. So is one whose clock is set back: what it holds is dated in a time to come, so
+that no lease would end and no plan meet the slots it is for.
 """
 
 from collections.abc import Iterable, Sequence
@@ -72,19 +73,26 @@ class _Flow:
 class SwitchAgent:
     def __init__(self, name: str, domain: Domain, clock: SlotClock, arbiter: Arbiter | None) -> None:
         self.name = name
-        self.table = LoadTable(domain.table_bps, clock.horizon)
-        self.arena = None if arbiter is None else Arena(domain.scope_bps, arbiter, domain.table_bps)
         self._domain = domain
         self._clock = clock
+        self._arbiter = arbiter
+        self.silent: set[str] = set()  # other switches that nobody waits for
+        self._letters = 0  # the number of the last ones sent
+        self._slot: int | None = None  # of the last event
+        self._begin()
+
+    def _begin(self) -> None:
+        """With nothing known of anybody's flows."""
+        domain, arbiter = self._domain, self._arbiter
+        self.table = LoadTable(domain.table_bps, self._clock.horizon)
+        self.arena = None if arbiter is None else Arena(domain.scope_bps, arbiter, domain.table_bps)
         self._flows: dict[FlowId, _Flow] = {}
         self._child_of: dict[FlowId, str] = {}  # contending flows a child sent up
         self._volume: dict[FlowId, float] = {}  # F with this slot's plan
         self._jobs: dict[str, JobSizes] = {}
         self._waiting = Waiting()
-        self._letters = 0  # the number of the last ones sent
         self._reported: Sequence[FlowId] = ()  # of the report being taken: its answer will speak of them
-        self.silent: set[str] = set()  # other switches that nobody waits for
-        self._settle_ns = clock.epoch_ns
+        self._settle_ns = self._clock.epoch_ns
         self._idle = True
         self._unsettled = False
 
@@ -96,7 +104,10 @@ class SwitchAgent:
         return None if self._idle else self._settle_ns
 
     def handle(self, event: SwitchEvent, now_ns: int) -> list[Effect]:
-        slot = self._clock.index(now_ns)
+        slot, before = self._clock.index(now_ns), self._slot
+        self._slot = slot
+        if before is not None and slot < before:
+            return self._begin_anew() + self.handle(event, now_ns)
         if self._idle:
             self._idle = False
             self._arm(now_ns)
@@ -117,6 +128,14 @@ class SwitchAgent:
                 return self._find(event.peers, slot)
             case Tick():
                 return self._tick(slot, now_ns)
+
+    def _begin_anew(self) -> list[Effect]:
+        """Time has turned back. The parent, for which it has not, must decide again what we forget."""
+        escalated = () if self.arena is None else self.arena.escalated
+        self._begin()
+        if self._domain.parent is None or not escalated:
+            return []
+        return [Send(self._domain.parent, Contest(self.name, (), escalated))]
 
     def _tick(self, slot: int, now_ns: int) -> list[Effect]:
         self._arm(now_ns)

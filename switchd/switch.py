@@ -245,13 +245,8 @@ class Switch:
 
     def _ring(self) -> None:
         armed_ns, self._armed_ns = self._armed_ns, None
-        now_ns = self.clock.now_ns()
-        if armed_ns is None:
-            return  # nothing is left to ring for
-        if now_ns < armed_ns:
-            self._arm(now_ns)  # our clock was set back meanwhile
-        else:
-            self.take(Tick())
+        if armed_ns is not None:  # else nothing is left to ring for
+            self.take(Tick())  # also if our clock was set back meanwhile: the agent has to know
 
     def close(self) -> None:
         if self._alarm is not None:

@@ -61,6 +61,7 @@ class Uplink:
         try:
             await call.write(pb.Frame(sent_ns=switch.clock.own_ns(), hello=hello).SerializeToString())
             opening = pb.Frame.FromString(await _first(call))
+            self._sampled_ns = 0  # the parent may have another clock than before
             self._note_time(opening)
             outbox = switch.neighbour_joins(self._parent)
             try:
