@@ -90,6 +90,7 @@ class Switch:
             config.slots.horizon,
             config.max_flows_per_host,
             self.agent.remembers,
+            self._paths.path,
         )
         self._repeats = RepeatLimit()
         self._lost: set[str] = set()
