@@ -31,6 +31,7 @@ class Admission:
         max_flows: int,
         remembered: Callable[[str], bool],
         path_of: Callable[[FlowId], tuple[str, ...]],
+        arbitrates: bool,
     ) -> None:
         """`remembered`: whether the agent still knows a job. `path_of` raises BadMessage where there is none."""
         self._name = name
@@ -42,6 +43,7 @@ class Admission:
         self._topology = topology
         self._remembered = remembered
         self._path_of = path_of
+        self._arbitrates = arbitrates
         children = [switch for switch in topology.switches if name in topology.parents.get(switch, ())]
         self._hosts_below: dict[str, set[str]] = {child: set() for child in children}
         for host in topology.hosts:
@@ -67,6 +69,8 @@ class Admission:
         """A message from another switch, whose stream or whose relay vouches for its name."""
         if message.sender != sender:
             raise BadMessage("identity", f"{sender} writes as {message.sender[:60]!r}")
+        if isinstance(message, Contest | Verdict) and not self._arbitrates:
+            raise BadMessage("policy", f"{sender} wants links divided, which the policy of {self._name} does not do")
         match message:
             case Report():
                 self._check_slots(message, slot)

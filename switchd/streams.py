@@ -5,7 +5,7 @@ leases. Between switches a stream carries many hosts' words, so there a bad lett
 
     INVALID_ARGUMENT     no message of ours, or one that breaks a rule
     PERMISSION_DENIED    speaks for somebody else
-    FAILED_PRECONDITION  another protocol, topology or horizon
+    FAILED_PRECONDITION  another protocol, topology, horizon, slot length or policy
     RESOURCE_EXHAUSTED   too many streams, messages or flows, too large a message, too slow a reader
     DEADLINE_EXCEEDED    connected and said nothing
 """
@@ -44,6 +44,8 @@ STATUS = {
     "protocol": grpc.StatusCode.FAILED_PRECONDITION,
     "topology": grpc.StatusCode.FAILED_PRECONDITION,
     "horizon": grpc.StatusCode.FAILED_PRECONDITION,
+    "slot_length": grpc.StatusCode.FAILED_PRECONDITION,
+    "policy": grpc.StatusCode.FAILED_PRECONDITION,
     "busy": grpc.StatusCode.FAILED_PRECONDITION,
     "streams": grpc.StatusCode.RESOURCE_EXHAUSTED,
     "flood": grpc.StatusCode.RESOURCE_EXHAUSTED,
@@ -257,6 +259,12 @@ class Streams:
             raise BadMessage("topology", f"{name} was configured with another topology than {self._switch.name}")
         if hello.horizon not in (0, horizon):
             raise BadMessage("horizon", f"{name} plans {hello.horizon} slots ahead, this switch {horizon}")
+        if hello.slot_length_ns not in (0, self._slot_length_ns):
+            own_ns = self._slot_length_ns
+            raise BadMessage("slot_length", f"{name} has slots of {hello.slot_length_ns} ns, this switch of {own_ns}")
+        if hello.policy not in ("", self._switch.config.policy):
+            own = self._switch.config.policy
+            raise BadMessage("policy", f"{name} runs {hello.policy[:60]!r}, this switch {own!r}")
         return name
 
     def _identify(self, name: str, context: Context, known: frozenset[str], what: str) -> str:

@@ -91,6 +91,7 @@ class Switch:
             config.max_flows_per_host,
             self.agent.remembers,
             self._paths.path,
+            self.agent.arena is not None,
         )
         self._repeats = RepeatLimit()
         self._lost: set[str] = set()

@@ -9,6 +9,7 @@ import logging
 import grpc
 from google.protobuf.message import DecodeError
 
+from service.repeats import RepeatLimit
 from service.tls import expecting
 from switchd.outbox import FramePace, Outbox
 from switchd.streams import Streams, both
@@ -29,6 +30,7 @@ class Uplink:
         # The clocks of a tree follow its top, each switch by way of its first parent.
         self._follows_clock = parent == switch.routes.parents[0]
         self._sampled_ns = 0
+        self._repeats = RepeatLimit()
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -47,6 +49,10 @@ class Uplink:
                         reason = error.details() if isinstance(error, grpc.aio.AioRpcError) else "no Frame"
                         _log.warning("no stream to the parent: %s", reason, extra={"switch": self._parent})
                     failing = True
+                except Exception:  # whatever a letter brought about: the stream ends with it, not the switch
+                    self._switch.count_bad("error")
+                    if self._repeats.passes("error") is not None:
+                        _log.exception("the stream to the parent failed", extra={"switch": self._parent})
                 await asyncio.sleep(RETRY_S)
 
     async def _federate(self, channel: grpc.aio.Channel) -> None:
@@ -57,10 +63,13 @@ class Uplink:
             protocol=PROTOCOL,
             topology=switch.config.topology.fingerprint,
             horizon=switch.slots.horizon,
+            slot_length_ns=switch.slots.length_ns,
+            policy=switch.config.policy,
         )
         try:
             await call.write(pb.Frame(sent_ns=switch.clock.own_ns(), hello=hello).SerializeToString())
             opening = pb.Frame.FromString(await _first(call))
+            self._check_terms(opening.welcome)
             self._sampled_ns = 0  # the parent may have another clock than before
             self._note_time(opening)
             outbox = switch.neighbour_joins(self._parent)
@@ -70,6 +79,17 @@ class Uplink:
                 switch.neighbour_leaves(self._parent, outbox)
         finally:
             call.cancel()
+
+    def _check_terms(self, welcome: pb.Welcome) -> None:
+        """What a parent that did not compare it with our Hello leaves to us."""
+        slots, policy = self._switch.slots, self._switch.config.policy
+        for what, found, own in (
+            ("horizon", welcome.horizon, slots.horizon),
+            ("slot_length", welcome.slot_length_ns, slots.length_ns),
+            ("policy", welcome.policy, policy),
+        ):
+            if found != own:
+                raise BadMessage(what, f"{self._parent} has {found!r}, this switch {own!r}")
 
     async def _read(self, call: grpc.aio.StreamStreamCall) -> None:
         while (data := await call.read()) is not grpc.aio.EOF:

@@ -61,3 +61,19 @@ async def test_letters(which: str) -> None:
             assert switch.messages == before + 1
     finally:
         switch.close()
+
+
+@pytest.mark.parametrize(
+    ("to", "sender", "message"),
+    [
+        ("edge0", "tor0", Contest("tor0", (claim(TREE, NEAR),))),
+        ("tor0", "edge0", Verdict("edge0", (Share(FAR, 1e8, 1e9),))),
+    ],
+    ids=["contest", "verdict"],
+)
+async def test_a_switch_without_an_arbiter_divides_nothing(to: str, sender: str, message: Message) -> None:
+    switch = made(to, "mlcc")
+    with pytest.raises(BadMessage, match="does not do") as refused:
+        switch.letter(sender, envelope(sender, to, message))
+    assert refused.value.reason == "policy"
+    switch.close()
