@@ -23,8 +23,9 @@ from google.protobuf.message import DecodeError, Message
 
 from service.repeats import RepeatLimit
 from service.tls import peer_names
+from switchd.frames import Letter, frames
 from switchd.outbox import FramePace, Outbox
-from switchd.switch import HostStream, Letter, Switch
+from switchd.switch import HostStream, Switch
 from wire import control_pb2 as pb
 from wire.calls import MAX_MESSAGE_BYTES, PROTOCOL, SERVICE
 from wire.translate import BadMessage
@@ -210,9 +211,14 @@ class Streams:
 
     async def _child_writes(self, outbox: Outbox[Letter], heard: pb.ClockEcho, context: Context) -> None:
         pace = FramePace(self._slot_length_ns / 1e9)
-        while letters := await outbox.take(pace):
+
+        def serialized(envelopes: list[pb.Envelope]) -> bytes:
             heard.sent_ns = self._switch.clock.now_ns()
-            await self._write(context, pb.Frame(envelope=self._switch.envelopes(letters), clock=heard))
+            return pb.Frame(envelope=envelopes, clock=heard).SerializeToString()
+
+        while letters := await outbox.take(pace):
+            for frame in frames(self._switch.name, letters, serialized):
+                await context.write(frame)
         raise BadMessage("slow", "the letters are not being read")
 
     def _note_frame(self, heard: pb.ClockEcho, frame: pb.Frame) -> None:

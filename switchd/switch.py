@@ -14,8 +14,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from flowcore.domain import domains
-from flowcore.letters import joined
-from flowcore.messages import NO_ANSWER, Feedback, Message, PeersFound, PeersLost, Send, SwitchEvent, Tick
+from flowcore.messages import NO_ANSWER, Feedback, PeersFound, PeersLost, Send, SwitchEvent, Tick
 from flowcore.policy import POLICIES
 from flowcore.switch import SwitchAgent
 from flowcore.topology import Topology
@@ -27,15 +26,13 @@ from service.shared_clock import SharedClock
 from switchd.admission import Admission
 from switchd.clock_watch import ClockWatch
 from switchd.config import SwitchConfig
+from switchd.frames import Letter
 from switchd.outbox import Outbox
 from switchd.routes import LetterRoutes
 from wire import control_pb2 as pb
-from wire.translate import BadMessage, Routes, envelope, feedback_to_wire, message_from, report_from_wire
+from wire.translate import BadMessage, Routes, feedback_to_wire, message_from, report_from_wire
 
 _log = logging.getLogger(__name__)
-
-# To another switch: our own, or one that passes through.
-Letter = Send | pb.Envelope
 
 # Answers to a few slots; a host this far behind decides by itself by now.
 HOST_OUTBOX = 64
@@ -207,15 +204,6 @@ class Switch:
             self.neighbours[hop].put(send)
         elif send.to not in self.agent.silent:
             self._lost.add(send.to)
-
-    def envelopes(self, letters: list[Letter]) -> list[pb.Envelope]:
-        """What waited for a frame, as it goes into it: others' letters as they came, our own joined."""
-        relayed = [letter for letter in letters if isinstance(letter, pb.Envelope)]
-        own: dict[str, list[Message]] = {}
-        for letter in letters:
-            if isinstance(letter, Send):
-                own.setdefault(letter.to, []).append(letter.message)
-        return relayed + [envelope(self.name, to, one) for to, messages in own.items() for one in joined(messages)]
 
     def _tell_lost(self) -> None:
         if self._lost:

@@ -11,9 +11,10 @@ from google.protobuf.message import DecodeError
 
 from service.repeats import RepeatLimit
 from service.tls import expecting
+from switchd.frames import Letter, frames
 from switchd.outbox import FramePace, Outbox
 from switchd.streams import Streams, both
-from switchd.switch import Letter, Switch
+from switchd.switch import Switch
 from wire import control_pb2 as pb
 from wire.calls import PROTOCOL, open_channel, path
 from wire.translate import BadMessage
@@ -99,9 +100,13 @@ class Uplink:
 
     async def _write(self, call: grpc.aio.StreamStreamCall, outbox: Outbox[Letter]) -> None:
         pace = FramePace(self._switch.slots.length_ns / 1e9)
+
+        def serialized(envelopes: list[pb.Envelope]) -> bytes:
+            return pb.Frame(sent_ns=self._switch.clock.own_ns(), envelope=envelopes).SerializeToString()
+
         while letters := await outbox.take(pace):
-            frame = pb.Frame(sent_ns=self._switch.clock.own_ns(), envelope=self._switch.envelopes(letters))
-            await call.write(frame.SerializeToString())
+            for frame in frames(self._switch.name, letters, serialized):
+                await call.write(frame)
         raise BadMessage("slow", "the letters are not being read")
 
     def _note_time(self, frame: pb.Frame) -> None:
