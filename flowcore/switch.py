@@ -310,8 +310,11 @@ class SwitchAgent:
         return effects + self._complete(self._waiting.no_longer_for(unheard), slot)
 
     def _find(self, peers: Iterable[str], slot: int) -> list[Effect]:
-        parent_is_back = self.arena is not None and self._domain.parent in self.silent & set(peers)
-        self.silent -= set(peers)
+        """They may have been restarted, and know nothing of what was said before."""
+        found = set(peers)
+        parent_is_back = self.arena is not None and self._domain.parent in self.silent & found
+        self.silent -= found
+        self._forget_what_came_from(found)
         return self._settle(slot) if parent_is_back else []
 
     # ---- Arbitration ----
@@ -338,6 +341,14 @@ class SwitchAgent:
         for claim in contest.claims:
             self._child_of[claim.flow] = contest.sender
         return self._compete(contest.claims, contest.withdrawn, slot)
+
+    def _forget_what_came_from(self, children: set[str]) -> None:
+        """What they send up next is new again: a child without its shares would wait for ever for a change of them."""
+        flows = [flow for flow, child in self._child_of.items() if child in children]
+        for flow in flows:
+            del self._child_of[flow]
+        if self.arena is not None:
+            self._unsettled |= self.arena.remove(flows)
 
     def _compete(self, claims: Iterable[Claim], withdrawn: Iterable[FlowId], slot: int) -> list[Effect]:
         """Settle at once when somebody came or left; mere renewals wait for the next tick."""

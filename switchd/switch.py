@@ -161,8 +161,7 @@ class Switch:
         outbox = self.neighbours[name] = Outbox(SWITCH_OUTBOX)
         _log.info("switch connected", extra={"switch": name})
         found = self.agent.silent - self.routes.unreachable(set(self.neighbours))
-        if found:
-            self.take(PeersFound(tuple(sorted(found))))
+        self.take(PeersFound(tuple(sorted(found | {name}))))  # also if nobody has missed it yet
         return outbox
 
     def neighbour_leaves(self, name: str, outbox: Outbox[Letter]) -> None:

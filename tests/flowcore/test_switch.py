@@ -15,6 +15,8 @@ from flowcore.messages import (
     Effect,
     Feedback,
     Grant,
+    PeersFound,
+    PeersLost,
     Report,
     Send,
     SwitchEvent,
@@ -528,6 +530,23 @@ def test_a_switch_whose_clock_is_set_back_begins_anew(policy: str) -> None:
     assert deadline_ns is not None and deadline_ns - fabric.now_ns <= SLOT_NS
     fabric.wait_until(fabric.now_ns + (LEASE_SLOTS + 2) * SLOT_NS)
     assert len(switch.table) == 0  # and leases end
+
+
+@pytest.mark.parametrize("lost", ["tor0", "edge0"])
+def test_a_child_restarted_within_its_lease_gets_its_shares_again(lost: str) -> None:
+    """To its parent nothing has changed; that the child is back must be news enough."""
+    topology = tree(2, 1, 2, (1.0, 1.0, 1.0))  # tor0 - edge0 - agg - edge1 - tor1
+    fabric = Fabric(topology, "paceline")
+    far = flow("far", "h0", "h2")
+    assert fabric.report("h0", claim(topology, far))[far].share_bps == GBPS
+    fabric.now_ns += SLOT_NS
+    above = topology.parents[lost][0]
+    fabric.switches[lost] = fabric.fresh(lost)
+    fabric.tell(above, PeersFound((lost,)))
+    if lost == "edge0":
+        fabric.tell("tor0", PeersLost((lost,)))
+        fabric.tell("tor0", PeersFound((lost,)))
+    assert fabric.report("h0", claim(topology, far))[far].share_bps == GBPS
 
 
 def test_after_a_step_back_the_parent_is_asked_anew() -> None:

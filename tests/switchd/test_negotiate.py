@@ -8,6 +8,7 @@ import pytest
 
 from flowcore.messages import Feedback
 from flowcore.patterns import FlowId
+from flowcore.scenario import SlotsSpec
 from flowcore.topology import Topology, clos, star, tree
 from tests.switchd.fabric import Fabric, claim, flow, until
 
@@ -123,7 +124,7 @@ class Books:
 @pytest.mark.parametrize("topology", [STAR, TREE, CLOS], ids=["star", "tree", "clos"])
 async def test_accepted_plans_never_exceed_a_link(fabric, topology: Topology, policy: str) -> None:
     """All hosts at once, greedy and impatient, in whatever order their messages meet."""
-    net: Fabric = await fabric(topology, policy=policy)
+    net: Fabric = await fabric(topology, policy=policy, slots=SlotsSpec(300.0, 10))  # answers must come in their slot
     hosts = {name: await net.joined(name) for name in topology.hosts}
     books, refusals = Books(topology), 0
 
