@@ -63,6 +63,11 @@ class Arena:
     def empty(self) -> bool:
         return not self._claims
 
+    @property
+    def escalated(self) -> tuple[FlowId, ...]:
+        """What the parent was told of, and not yet that it is over."""
+        return tuple(sorted(self._escalated))
+
     def passes(self, flow: FlowId, path: tuple[str, ...]) -> bool:
         """A flow from elsewhere crosses a link here; True if that is news to the groups."""
         if flow in self._passing or all(link in self._scope_bps for link in path):

@@ -9,6 +9,9 @@ Queues only ever add to a round trip, so the sample with the shortest is the tru
 clocks part by up to 100 µs a second. So the one counts with the least  round trip / 2 + DRIFT · age,  which keeps a
 good sample through a minute of overload. A minute of good samples shows the parting as a slope: the skew.
 `offset_ns(now)` follows it, so that a peer that falls silent for a while is still timed well.
+
+A sample that cannot be of the same clock as the truest (further off than both can be wrong and quartz can part) is of
+another: the peer was restarted elsewhere, or set. What was known of the old one is then forgotten.
 """
 
 from collections import deque
@@ -40,6 +43,9 @@ class ClockEstimate:
 
     def __init__(self) -> None:
         self.round_trip_ns = 0  # of the last exchange
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
         self._window: deque[Sample] = deque(maxlen=SAMPLES_PER_WINDOW)
         self._best: deque[Sample] = deque(maxlen=WINDOWS)
         self._count = 0
@@ -57,14 +63,17 @@ class ClockEstimate:
             return
         offset_ns = ((peer_received_ns - sent_ns) + (peer_sent_ns - received_ns)) / 2
         self.round_trip_ns = round_trip_ns
-        self._window.append(Sample((sent_ns + received_ns) // 2, offset_ns, round_trip_ns))
+        sample = Sample((sent_ns + received_ns) // 2, offset_ns, round_trip_ns)
+        if self._truest is not None and not _one_clock(self._truest, sample):
+            self._begin_anew()
+        self._window.append(sample)
         self._count += 1
         if self._count % SAMPLES_PER_WINDOW == 0:
             self._best.append(min(self._window, key=lambda sample: sample.round_trip_ns))
             self.skew = self._slope()
         # All samples age alike, so the best so far is all there is to compare with.
-        if self._truest is None or _doubt_ns(self._window[-1]) <= _doubt_ns(self._truest):
-            self._truest = self._window[-1]
+        if self._truest is None or _doubt_ns(sample) <= _doubt_ns(self._truest):
+            self._truest = sample
 
     def _slope(self) -> float:
         """Least squares through the best sample of each window, but for windows of nothing but queues."""
@@ -88,3 +97,9 @@ class ClockEstimate:
 def _doubt_ns(sample: Sample) -> float:
     """How wrong a sample may be, up to the age that all have in common."""
     return sample.round_trip_ns / 2 - DRIFT * sample.at_ns
+
+
+def _one_clock(one: Sample, other: Sample) -> bool:
+    """Whether some clock was read by both."""
+    wrong_ns = (one.round_trip_ns + other.round_trip_ns) / 2 + MAX_SKEW * abs(one.at_ns - other.at_ns)
+    return abs(one.offset_ns - other.offset_ns) <= wrong_ns + 1  # and a rounding

@@ -15,7 +15,8 @@ lost, is left out: claims are still forwarded to it, nobody waits for it any mor
 from it, or the shell's that it has been found, ends this.
 
 State is soft: everything here came in a report and disappears when the reports stop. A restarted switch is rebuilt
-by the next report of each host.
+by the next report of each host. So is one whose clock is set back: what it holds is dated in a time to come, so
+that no lease would end and no plan meet the slots it is for.
 """
 
 from collections.abc import Iterable, Sequence
@@ -47,7 +48,7 @@ from flowcore.patterns import FlowId
 from flowcore.slots import SlotClock
 from flowcore.table import LoadTable, Rates
 from flowcore.units import UNLIMITED
-from flowcore.waiting import VERDICT, OpenReport, Waiting
+from flowcore.waiting import VERDICT, Asked, OpenReport, Waiting
 
 # Bids grow while jobs wait. Settling them twice a slot costs little and was measured to be as good as always.
 SETTLES_PER_SLOT = 2
@@ -72,19 +73,26 @@ class _Flow:
 class SwitchAgent:
     def __init__(self, name: str, domain: Domain, clock: SlotClock, arbiter: Arbiter | None) -> None:
         self.name = name
-        self.table = LoadTable(domain.table_bps, clock.horizon)
-        self.arena = None if arbiter is None else Arena(domain.scope_bps, arbiter, domain.table_bps)
         self._domain = domain
         self._clock = clock
+        self._arbiter = arbiter
+        self.silent: set[str] = set()  # other switches that nobody waits for
+        self._letters = 0  # the number of the last ones sent
+        self._slot: int | None = None  # of the last event
+        self._begin()
+
+    def _begin(self) -> None:
+        """With nothing known of anybody's flows."""
+        domain, arbiter = self._domain, self._arbiter
+        self.table = LoadTable(domain.table_bps, self._clock.horizon)
+        self.arena = None if arbiter is None else Arena(domain.scope_bps, arbiter, domain.table_bps)
         self._flows: dict[FlowId, _Flow] = {}
         self._child_of: dict[FlowId, str] = {}  # contending flows a child sent up
         self._volume: dict[FlowId, float] = {}  # F with this slot's plan
         self._jobs: dict[str, JobSizes] = {}
         self._waiting = Waiting()
-        self._letters = 0  # the number of the last ones sent
         self._reported: Sequence[FlowId] = ()  # of the report being taken: its answer will speak of them
-        self.silent: set[str] = set()  # other switches that nobody waits for
-        self._settle_ns = clock.epoch_ns
+        self._settle_ns = self._clock.epoch_ns
         self._idle = True
         self._unsettled = False
 
@@ -96,7 +104,10 @@ class SwitchAgent:
         return None if self._idle else self._settle_ns
 
     def handle(self, event: SwitchEvent, now_ns: int) -> list[Effect]:
-        slot = self._clock.index(now_ns)
+        slot, before = self._clock.index(now_ns), self._slot
+        self._slot = slot
+        if before is not None and slot < before:
+            return self._begin_anew() + self.handle(event, now_ns)
         if self._idle:
             self._idle = False
             self._arm(now_ns)
@@ -117,6 +128,14 @@ class SwitchAgent:
                 return self._find(event.peers, slot)
             case Tick():
                 return self._tick(slot, now_ns)
+
+    def _begin_anew(self) -> list[Effect]:
+        """Time has turned back. The parent, for which it has not, must decide again what we forget."""
+        escalated = () if self.arena is None else self.arena.escalated
+        self._begin()
+        if self._domain.parent is None or not escalated:
+            return []
+        return [Send(self._domain.parent, Contest(self.name, (), escalated))]
 
     def _tick(self, slot: int, now_ns: int) -> list[Effect]:
         self._arm(now_ns)
@@ -163,16 +182,17 @@ class SwitchAgent:
             effects += self._complete(self._forget(withdrawal.flow), slot)
             if withdrawal.flow.job in self._jobs:
                 self._volume[withdrawal.flow] = withdrawal.volume_bytes
-        answer = OpenReport(report.number, self._letters, slot, [], {})
+        answer = OpenReport(report.number, Asked(slot, self._letters))
         # What this report names is answered with it: only the rest of an older one is still to be answered.
-        effects += self._complete(self._waiting.stop_all(claim.flow for claim in report.claims), slot)
+        older = self._waiting.replace_with(answer, [claim.flow for claim in report.claims])
+        effects += self._complete(older, slot)
         for claim in report.claims:
             others = self._note(claim, report.sender, slot).others
             answer.flows.append(claim.flow)
             if own_host and others:
                 letters.claim(claim, others)
                 if heeded := set(others) - self.silent:
-                    answer.missing[claim.flow] = heeded
+                    answer.wait_for(heeded, claim.flow)
         self._enter(report, slot)
         self._reported = answer.flows
         if self.arena is not None:
@@ -290,8 +310,11 @@ class SwitchAgent:
         return effects + self._complete(self._waiting.no_longer_for(unheard), slot)
 
     def _find(self, peers: Iterable[str], slot: int) -> list[Effect]:
-        parent_is_back = self.arena is not None and self._domain.parent in self.silent & set(peers)
-        self.silent -= set(peers)
+        """They may have been restarted, and know nothing of what was said before."""
+        found = set(peers)
+        parent_is_back = self.arena is not None and self._domain.parent in self.silent & found
+        self.silent -= found
+        self._forget_what_came_from(found)
         return self._settle(slot) if parent_is_back else []
 
     # ---- Arbitration ----
@@ -319,6 +342,14 @@ class SwitchAgent:
             self._child_of[claim.flow] = contest.sender
         return self._compete(contest.claims, contest.withdrawn, slot)
 
+    def _forget_what_came_from(self, children: set[str]) -> None:
+        """What they send up next is new again: a child without its shares would wait for ever for a change of them."""
+        flows = [flow for flow, child in self._child_of.items() if child in children]
+        for flow in flows:
+            del self._child_of[flow]
+        if self.arena is not None:
+            self._unsettled |= self.arena.remove(flows)
+
     def _compete(self, claims: Iterable[Claim], withdrawn: Iterable[FlowId], slot: int) -> list[Effect]:
         """Settle at once when somebody came or left; mere renewals wait for the next tick."""
         assert self.arena is not None
@@ -345,7 +376,7 @@ class SwitchAgent:
         if self._domain.parent is not None and self._domain.parent not in self.silent:
             for flow in answer.flows:
                 if flow not in self.arena.shares:
-                    answer.missing.setdefault(flow, set()).add(VERDICT)
+                    answer.wait_for((VERDICT,), flow)
 
     def _decided_above(self, verdict: Verdict, slot: int) -> list[Effect]:
         assert self.arena is not None

@@ -1,12 +1,15 @@
 """Reports on their way to one answer each: whose word is still missing about which of their flows.
 
 Law: a report is answered once, when nothing is missing any more or nobody is waited for any longer; a flow's answer
-belongs to the last report that named it.
+belongs to the last report that named it, which takes over how long others have been waited for. So a host that reports
+every slot is answered although its newer report always comes before the word on the older one: after a slot of waiting
+what others said last has to do, and only those who said nothing are silent.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
+from typing import NamedTuple
 
 from flowcore.patterns import FlowId
 
@@ -15,13 +18,33 @@ from flowcore.patterns import FlowId
 VERDICT = "verdict"
 
 
+class Asked(NamedTuple):
+    """Since when somebody has been waited for, the number of the letters that asked, and whether they were answered."""
+
+    slot: int
+    letters: int
+    answered: bool = False  # while a newer report was waiting
+
+
+Missing = dict[FlowId, dict[str, Asked]]  # by switches' names, or VERDICT
+
+
 @dataclass(slots=True)
 class OpenReport:
     number: int
-    letters: int  # the number of the letters that asked others about it
-    slot: int
-    flows: list[FlowId]
-    missing: dict[FlowId, set[str]]  # switches' names, or VERDICT
+    asked: Asked
+    flows: list[FlowId] = field(default_factory=list)
+    missing: Missing = field(default_factory=dict)
+    _earlier: Missing = field(default_factory=dict)  # what older reports on the same flows waited for
+
+    def replace(self, flow: FlowId, older: "OpenReport") -> None:
+        """Who is missing there has been waited for all along, if it is waited for here."""
+        if flow in older.missing:
+            self._earlier[flow] = older.missing[flow]
+
+    def wait_for(self, whom: Iterable[str], flow: FlowId) -> None:
+        earlier = self._earlier.get(flow, {})
+        self.missing.setdefault(flow, {}).update({one: earlier.get(one, self.asked) for one in whom})
 
 
 class Waiting:
@@ -50,17 +73,24 @@ class Waiting:
         report.flows.remove(flow)
         return [report] if report.missing.pop(flow, None) and not report.missing else []
 
-    def stop_all(self, flows: Iterable[FlowId]) -> list[OpenReport]:
+    def replace_with(self, newer: OpenReport, flows: Sequence[FlowId]) -> list[OpenReport]:
         """Before any is answered: what is left of an older report is then what no newer one names."""
+        for flow in flows:
+            if flow in self._report_of:
+                newer.replace(flow, self._report_of[flow])
         return list(chain.from_iterable(map(self.stop, flows)))
 
     def heard_from(self, whom: str, flow: FlowId, number: int | None = None) -> list[OpenReport]:
         """Somebody has spoken about the flow, in answer to the letter of this number or to one before it."""
         report = self._report_of.get(flow)
-        if report is None or flow not in report.missing or (number is not None and number < report.letters):
+        if report is None or flow not in report.missing or whom not in report.missing[flow]:
             return []
         missing = report.missing[flow]
-        missing.discard(whom)
+        if number is not None and number < report.asked.letters:
+            if number >= missing[whom].letters:
+                missing[whom] = missing[whom]._replace(answered=True)
+            return []
+        del missing[whom]
         if not missing:
             del report.missing[flow]
         return [] if report.missing else [report]
@@ -68,17 +98,22 @@ class Waiting:
     def no_longer_for(self, whom: set[str]) -> list[OpenReport]:
         reports = self._open(lambda _: True)
         for report in reports:
-            report.missing = {flow: left for flow, who in report.missing.items() if (left := who - whom)}
+            left = {flow: {one: who[one] for one in who if one not in whom} for flow, who in report.missing.items()}
+            report.missing = {flow: who for flow, who in left.items() if who}
         return [report for report in reports if not report.missing]
 
     def overdue(self, slot: int) -> tuple[list[OpenReport], set[str]]:
-        """Reports that have waited for more than a slot, and the switches they waited for."""
-        reports = self._open(lambda report: report.slot < slot - 1)
-        # A verdict may stay away because nothing changed; a table owes an answer.
-        late = {peer for report in reports for peers in report.missing.values() for peer in peers} - {VERDICT}
+        """Reports with somebody missing for more than a slot, and the switches that have said nothing all the while."""
+
+        def late(report: OpenReport) -> list[tuple[str, Asked]]:
+            missing = chain.from_iterable(who.items() for who in report.missing.values())
+            return [(one, asked) for one, asked in missing if asked.slot < slot - 1]
+
+        reports = self._open(lambda report: bool(late(report)))
+        owing = {one for report in reports for one, asked in late(report) if not asked.answered}
         for report in reports:
             report.missing.clear()
-        return reports, late
+        return reports, owing - {VERDICT}  # which may stay away because nothing changed; a table owes an answer
 
     def end(self, flows: Iterable[FlowId]) -> None:
         """Their report is being answered."""

@@ -1,7 +1,8 @@
 """Who may say what: the checks between a message that is well formed and one the agent may believe.
 
     a host      speaks for its own flows only, about the coming slots, at most `max_flows` of them
-    a switch    speaks for flows that begin below it, and only where one of our links is on their path
+    a switch    speaks for flows that begin below it, and only where one of our links is on their path;
+                answers for flows that begin below us and cross one of its links
 
 A peer that fails is refused with a BadMessage, and nothing it said has been believed. Memory per host is bounded:
 the agent remembers a flow for as long as it remembers its job, so every flow that a host has named of a job that is
@@ -10,7 +11,7 @@ still remembered counts against it, and so do the flows it named as its preds an
 
 from collections.abc import Callable, Iterable
 
-from flowcore.domain import Domain
+from flowcore.domain import Domain, above
 from flowcore.messages import Claim, Contest, Feedback, Message, Report, Verdict, Withdrawal
 from flowcore.patterns import FlowId
 from flowcore.topology import Topology
@@ -29,8 +30,10 @@ class Admission:
         horizon: int,
         max_flows: int,
         remembered: Callable[[str], bool],
+        path_of: Callable[[FlowId], tuple[str, ...]],
+        arbitrates: bool,
     ) -> None:
-        """`remembered`: whether the agent still knows a job."""
+        """`remembered`: whether the agent still knows a job. `path_of` raises BadMessage where there is none."""
         self._name = name
         self._domain = domain
         self._own_links = domain.table_bps.keys()
@@ -39,6 +42,14 @@ class Admission:
         self._parents = topology.parents.get(name, ())
         self._topology = topology
         self._remembered = remembered
+        self._path_of = path_of
+        self._arbitrates = arbitrates
+        children = [switch for switch in topology.switches if name in topology.parents.get(switch, ())]
+        self._hosts_below: dict[str, set[str]] = {child: set() for child in children}
+        for host in topology.hosts:
+            for switch in above(host, topology):
+                if switch in self._hosts_below:
+                    self._hosts_below[switch].add(host)
         self._rosters: dict[str, dict[FlowId, int]] = {}  # host: its flows and how many others each depends on
 
     def check_report(self, host: str, report: Report, slot: int) -> None:
@@ -58,6 +69,8 @@ class Admission:
         """A message from another switch, whose stream or whose relay vouches for its name."""
         if message.sender != sender:
             raise BadMessage("identity", f"{sender} writes as {message.sender[:60]!r}")
+        if isinstance(message, Contest | Verdict) and not self._arbitrates:
+            raise BadMessage("policy", f"{sender} wants links divided, which the policy of {self._name} does not do")
         match message:
             case Report():
                 self._check_slots(message, slot)
@@ -71,8 +84,11 @@ class Admission:
                 self._enrol_all(message.claims, message.withdrawn)
             case Contest():
                 self._check_claims(message.claims)
-                if self._name not in self._topology.parents.get(sender, ()):
+                if sender not in self._hosts_below:
                     raise BadMessage("identity", f"{sender} is no child of {self._name}")
+                for flow in (*(claim.flow for claim in message.claims), *message.withdrawn):
+                    if flow.source not in self._hosts_below[sender]:
+                        raise BadMessage("identity", f"{sender} speaks for {flow}, which begins elsewhere")
                 self._enrol_all(message.claims, ())
             case Verdict():
                 if sender not in self._parents:
@@ -80,6 +96,12 @@ class Admission:
             case Feedback():
                 if any(len(grant.load) != self._horizon for grant in message.grants):
                     raise BadMessage("horizon", f"grants of another horizon than {self._horizon} slots")
+                for flow in (grant.flow for grant in message.grants):
+                    if flow.source not in self._domain.hosts or not self._keeps_a_link_of(flow, sender):
+                        raise BadMessage("identity", f"{sender} answers for {flow}, which it was not asked about")
+
+    def _keeps_a_link_of(self, flow: FlowId, switch: str) -> bool:
+        return any(self._domain.keeper[link] == switch for link in self._path_of(flow))
 
     def _named(self, report: Report) -> list[FlowId]:
         return [claim.flow for claim in report.claims] + [gone.flow for gone in report.withdrawn]

@@ -5,7 +5,7 @@ leases. Between switches a stream carries many hosts' words, so there a bad lett
 
     INVALID_ARGUMENT     no message of ours, or one that breaks a rule
     PERMISSION_DENIED    speaks for somebody else
-    FAILED_PRECONDITION  another protocol, topology or horizon
+    FAILED_PRECONDITION  another protocol, topology, horizon, slot length or policy
     RESOURCE_EXHAUSTED   too many streams, messages or flows, too large a message, too slow a reader
     DEADLINE_EXCEEDED    connected and said nothing
 """
@@ -24,8 +24,9 @@ from google.protobuf.message import DecodeError, Message
 from service.repeats import RepeatLimit
 from service.tls import peer_names
 from switchd.flood import FloodLimit
+from switchd.frames import Letter, frames
 from switchd.outbox import FramePace, Outbox
-from switchd.switch import HostStream, Letter, Switch
+from switchd.switch import HostStream, Switch
 from wire import control_pb2 as pb
 from wire.calls import MAX_MESSAGE_BYTES, PROTOCOL, SERVICE
 from wire.translate import BadMessage
@@ -45,6 +46,8 @@ STATUS = {
     "protocol": grpc.StatusCode.FAILED_PRECONDITION,
     "topology": grpc.StatusCode.FAILED_PRECONDITION,
     "horizon": grpc.StatusCode.FAILED_PRECONDITION,
+    "slot_length": grpc.StatusCode.FAILED_PRECONDITION,
+    "policy": grpc.StatusCode.FAILED_PRECONDITION,
     "busy": grpc.StatusCode.FAILED_PRECONDITION,
     "streams": grpc.StatusCode.RESOURCE_EXHAUSTED,
     "flood": grpc.StatusCode.RESOURCE_EXHAUSTED,
@@ -96,7 +99,7 @@ class Streams:
                 stream.heard.sent_ns = self._switch.clock.now_ns()
                 welcome = pb.SwitchMessage(clock=stream.heard, welcome=self._welcome(host))
                 await self._write(context, welcome)
-                await _both(self._host_reads(host, stream, context), self._host_writes(host, stream, context))
+                await both(self._host_reads(host, stream, context), self._host_writes(host, stream, context))
             finally:
                 self._switch.host_leaves(host, stream)
 
@@ -198,7 +201,7 @@ class Streams:
                 self._note_frame(heard, first)
                 heard.sent_ns = self._switch.clock.now_ns()
                 await self._write(context, pb.Frame(welcome=self._welcome(child), clock=heard))
-                await _both(self._child_reads(child, heard, context), self._child_writes(child, outbox, heard, context))
+                await both(self._child_reads(child, heard, context), self._child_writes(child, outbox, heard, context))
             finally:
                 self._switch.neighbour_leaves(child, outbox)
 
@@ -213,9 +216,14 @@ class Streams:
 
     async def _child_writes(self, child: str, outbox: Outbox[Letter], heard: pb.ClockEcho, context: Context) -> None:
         pace = FramePace(self._slot_length_ns / 1e9)
-        while letters := await outbox.take(pace):
+
+        def serialized(envelopes: list[pb.Envelope]) -> bytes:
             heard.sent_ns = self._switch.clock.now_ns()
-            await self._write(context, pb.Frame(envelope=self._switch.envelopes(letters), clock=heard))
+            return pb.Frame(envelope=envelopes, clock=heard).SerializeToString()
+
+        while letters := await outbox.take(pace):
+            for frame in frames(self._switch.name, letters, serialized):
+                await context.write(frame)
         if self._switch.neighbours.get(child) is not outbox:
             raise BadMessage("busy", "another stream of this switch has taken over")
         raise BadMessage("slow", "the letters are not being read")
@@ -273,6 +281,12 @@ class Streams:
             raise BadMessage("topology", f"{name} was configured with another topology than {self._switch.name}")
         if hello.horizon not in (0, horizon):
             raise BadMessage("horizon", f"{name} plans {hello.horizon} slots ahead, this switch {horizon}")
+        if hello.slot_length_ns not in (0, self._slot_length_ns):
+            own_ns = self._slot_length_ns
+            raise BadMessage("slot_length", f"{name} has slots of {hello.slot_length_ns} ns, this switch of {own_ns}")
+        if hello.policy not in ("", self._switch.config.policy):
+            own = self._switch.config.policy
+            raise BadMessage("policy", f"{name} runs {hello.policy[:60]!r}, this switch {own!r}")
         return name
 
     def _identify(self, name: str, context: Context, known: frozenset[str], what: str) -> str:
@@ -341,8 +355,8 @@ def _flows_in(report: pb.Report) -> int:
     return len(report.claims.flow) + len(report.withdrawn)
 
 
-async def _both(reading: Any, writing: Any) -> None:
-    """Until reading ends, or either fails."""
+async def both(reading: Any, writing: Any) -> None:
+    """Until one of them ends or fails; then neither goes on."""
     tasks = [asyncio.ensure_future(reading), asyncio.ensure_future(writing)]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -14,8 +14,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 from flowcore.domain import domains
-from flowcore.letters import joined
-from flowcore.messages import NO_ANSWER, Feedback, Message, PeersFound, PeersLost, Send, SwitchEvent, Tick
+from flowcore.messages import NO_ANSWER, Feedback, PeersFound, PeersLost, Send, SwitchEvent, Tick
 from flowcore.patterns import FlowId
 from flowcore.policy import POLICIES
 from flowcore.switch import SwitchAgent
@@ -28,15 +27,13 @@ from service.shared_clock import SharedClock
 from switchd.admission import Admission
 from switchd.clock_watch import ClockWatch
 from switchd.config import SwitchConfig
+from switchd.frames import Letter
 from switchd.outbox import Outbox
 from switchd.routes import LetterRoutes
 from wire import control_pb2 as pb
-from wire.translate import BadMessage, Routes, envelope, feedback_to_wire, message_from, report_from_wire
+from wire.translate import BadMessage, Routes, feedback_to_wire, message_from, report_from_wire
 
 _log = logging.getLogger(__name__)
-
-# To another switch: our own, or one that passes through.
-Letter = Send | pb.Envelope
 
 # Answers to a few slots; a host this far behind decides by itself by now.
 HOST_OUTBOX = 64
@@ -90,6 +87,8 @@ class Switch:
             config.slots.horizon,
             config.max_flows_per_host,
             self.agent.remembers,
+            self._paths.path,
+            self.agent.arena is not None,
         )
         self._repeats = RepeatLimit()
         self._lost: set[str] = set()
@@ -99,7 +98,7 @@ class Switch:
             self.instruments.link_load.labels(link).set_function(lambda link=link: self._load_ratio(link))
         self.instruments.hosts.set_function(lambda: len(self.hosts))
         self.instruments.stale_parents.set_function(
-            lambda: sum(parent not in self.neighbours for parent in self.routes.parents)
+            lambda: sum(one not in self.neighbours or one in self.agent.silent for one in self.routes.parents)
         )
 
     # ---- Hosts ----
@@ -169,8 +168,7 @@ class Switch:
         outbox = self.neighbours[name] = Outbox(SWITCH_OUTBOX)
         _log.info("switch connected", extra={"switch": name})
         found = self.agent.silent - self.routes.unreachable(set(self.neighbours))
-        if found:
-            self.take(PeersFound(tuple(sorted(found))))
+        self.take(PeersFound(tuple(sorted(found | {name}))))  # also if nobody has missed it yet
         return outbox
 
     def neighbour_leaves(self, name: str, outbox: Outbox[Letter]) -> None:
@@ -213,15 +211,6 @@ class Switch:
         elif send.to not in self.agent.silent:
             self._lost.add(send.to)
 
-    def envelopes(self, letters: list[Letter]) -> list[pb.Envelope]:
-        """What waited for a frame, as it goes into it: others' letters as they came, our own joined."""
-        relayed = [letter for letter in letters if isinstance(letter, pb.Envelope)]
-        own: dict[str, list[Message]] = {}
-        for letter in letters:
-            if isinstance(letter, Send):
-                own.setdefault(letter.to, []).append(letter.message)
-        return relayed + [envelope(self.name, to, one) for to, messages in own.items() for one in joined(messages)]
-
     def _tell_lost(self) -> None:
         if self._lost:
             lost, self._lost = tuple(sorted(self._lost)), set()
@@ -252,13 +241,8 @@ class Switch:
 
     def _ring(self) -> None:
         armed_ns, self._armed_ns = self._armed_ns, None
-        now_ns = self.clock.now_ns()
-        if armed_ns is None:
-            return  # nothing is left to ring for
-        if now_ns < armed_ns:
-            self._arm(now_ns)  # our clock was set back meanwhile
-        else:
-            self.take(Tick())
+        if armed_ns is not None:  # else nothing is left to ring for
+            self.take(Tick())  # also if our clock was set back meanwhile: the agent has to know
 
     def overdue_ns(self) -> int:
         """For how long the agent has been waiting for a tick that has not come."""

@@ -1,4 +1,7 @@
-"""A switch's stream to one parent: kept open for as long as we run, and opened again when it breaks."""
+"""A switch's stream to one parent: kept open for as long as we run, and opened again when it breaks.
+
+Reading and writing end together: a stream that only hears would drop whatever we say until the connection breaks.
+"""
 
 import asyncio
 import logging
@@ -6,12 +9,15 @@ import logging
 import grpc
 from google.protobuf.message import DecodeError
 
+from service.repeats import RepeatLimit
 from service.tls import expecting
+from switchd.frames import Letter, frames
 from switchd.outbox import FramePace, Outbox
-from switchd.streams import Streams
-from switchd.switch import Letter, Switch
+from switchd.streams import Streams, both
+from switchd.switch import Switch
 from wire import control_pb2 as pb
 from wire.calls import PROTOCOL, open_channel, path
+from wire.translate import BadMessage
 
 _log = logging.getLogger(__name__)
 
@@ -25,6 +31,7 @@ class Uplink:
         # The clocks of a tree follow its top, each switch by way of its first parent.
         self._follows_clock = parent == switch.routes.parents[0]
         self._sampled_ns = 0
+        self._repeats = RepeatLimit()
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -36,11 +43,17 @@ class Uplink:
                 try:
                     await self._federate(channel)
                     failing = False
+                except BadMessage as error:
+                    self._streams.count(error, self._parent)
                 except (grpc.aio.AioRpcError, DecodeError) as error:
                     if not failing:
                         reason = error.details() if isinstance(error, grpc.aio.AioRpcError) else "no Frame"
                         _log.warning("no stream to the parent: %s", reason, extra={"switch": self._parent})
                     failing = True
+                except Exception:  # whatever a letter brought about: the stream ends with it, not the switch
+                    self._switch.count_bad("error")
+                    if self._repeats.passes("error") is not None:
+                        _log.exception("the stream to the parent failed", extra={"switch": self._parent})
                 await asyncio.sleep(RETRY_S)
 
     async def _federate(self, channel: grpc.aio.Channel) -> None:
@@ -51,32 +64,50 @@ class Uplink:
             protocol=PROTOCOL,
             topology=switch.config.topology.fingerprint,
             horizon=switch.slots.horizon,
+            slot_length_ns=switch.slots.length_ns,
+            policy=switch.config.policy,
         )
-        writing = None
         try:
             await call.write(pb.Frame(sent_ns=switch.clock.own_ns(), hello=hello).SerializeToString())
-            opening = pb.Frame.FromString(await _read(call))
+            opening = pb.Frame.FromString(await _first(call))
+            self._check_terms(opening.welcome)
+            self._sampled_ns = 0  # the parent may have another clock than before
             self._note_time(opening)
             outbox = switch.neighbour_joins(self._parent)
             try:
-                writing = asyncio.create_task(self._write(call, outbox))
-                while (data := await call.read()) is not grpc.aio.EOF:
-                    frame = pb.Frame.FromString(data)
-                    self._note_time(frame)
-                    await self._streams.take_frame(self._parent, frame)
+                await both(self._read(call), self._write(call, outbox))
             finally:
                 switch.neighbour_leaves(self._parent, outbox)
         finally:
-            if writing is not None:
-                writing.cancel()
-                await asyncio.gather(writing, return_exceptions=True)
             call.cancel()
+
+    def _check_terms(self, welcome: pb.Welcome) -> None:
+        """What a parent that did not compare it with our Hello leaves to us."""
+        slots, policy = self._switch.slots, self._switch.config.policy
+        for what, found, own in (
+            ("horizon", welcome.horizon, slots.horizon),
+            ("slot_length", welcome.slot_length_ns, slots.length_ns),
+            ("policy", welcome.policy, policy),
+        ):
+            if found != own:
+                raise BadMessage(what, f"{self._parent} has {found!r}, this switch {own!r}")
+
+    async def _read(self, call: grpc.aio.StreamStreamCall) -> None:
+        while (data := await call.read()) is not grpc.aio.EOF:
+            frame = pb.Frame.FromString(data)
+            self._note_time(frame)
+            await self._streams.take_frame(self._parent, frame)
 
     async def _write(self, call: grpc.aio.StreamStreamCall, outbox: Outbox[Letter]) -> None:
         pace = FramePace(self._switch.slots.length_ns / 1e9)
+
+        def serialized(envelopes: list[pb.Envelope]) -> bytes:
+            return pb.Frame(sent_ns=self._switch.clock.own_ns(), envelope=envelopes).SerializeToString()
+
         while letters := await outbox.take(pace):
-            frame = pb.Frame(sent_ns=self._switch.clock.own_ns(), envelope=self._switch.envelopes(letters))
-            await call.write(frame.SerializeToString())
+            for frame in frames(self._switch.name, letters, serialized):
+                await call.write(frame)
+        raise BadMessage("slow", "the letters are not being read")
 
     def _note_time(self, frame: pb.Frame) -> None:
         """One sample a slot: with every frame the best of the last few would be the best of a moment, and a moment
@@ -91,7 +122,7 @@ class Uplink:
             self._switch.clock.peer.observe(clock.echo_ns, clock.received_ns, clock.sent_ns, received_ns)
 
 
-async def _read(call: grpc.aio.StreamStreamCall) -> bytes:
+async def _first(call: grpc.aio.StreamStreamCall) -> bytes:
     data = await call.read()
     if data is grpc.aio.EOF:
         raise DecodeError("the parent hung up")

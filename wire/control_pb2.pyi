@@ -7,16 +7,20 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Hello(_message.Message):
-    __slots__ = ("name", "protocol", "topology", "horizon")
+    __slots__ = ("name", "protocol", "topology", "horizon", "slot_length_ns", "policy")
     NAME_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     TOPOLOGY_FIELD_NUMBER: _ClassVar[int]
     HORIZON_FIELD_NUMBER: _ClassVar[int]
+    SLOT_LENGTH_NS_FIELD_NUMBER: _ClassVar[int]
+    POLICY_FIELD_NUMBER: _ClassVar[int]
     name: str
     protocol: int
     topology: str
     horizon: int
-    def __init__(self, name: _Optional[str] = ..., protocol: _Optional[int] = ..., topology: _Optional[str] = ..., horizon: _Optional[int] = ...) -> None: ...
+    slot_length_ns: int
+    policy: str
+    def __init__(self, name: _Optional[str] = ..., protocol: _Optional[int] = ..., topology: _Optional[str] = ..., horizon: _Optional[int] = ..., slot_length_ns: _Optional[int] = ..., policy: _Optional[str] = ...) -> None: ...
 
 class Welcome(_message.Message):
     __slots__ = ("name", "protocol", "epoch_ns", "slot_length_ns", "horizon", "phase_ns", "policy")

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcore.clocksync import DRIFT, ClockEstimate
+from flowcore.clocksync import DRIFT, MAX_SKEW, ClockEstimate
 
 SLOT_NS = 60_000_000
 
@@ -56,3 +56,17 @@ def test_impossible_times_are_left_out() -> None:
     estimate.observe(100, 0, 500, 200)  # held longer than the whole exchange took
     estimate.observe(200, 0, 0, 100)  # came back before it left
     assert not estimate.known and estimate.offset_ns(0) == 0
+
+
+@given(st.integers(1, 1000), st.integers(-(10**12), 10**12), delays, delays)
+def test_a_peer_with_another_clock_is_followed_at_once(heard: int, step_ns: int, there_ns: int, back_ns: int) -> None:
+    """It was restarted, or set: one exchange that the old clock cannot have had is enough."""
+    estimate = ClockEstimate()
+    for number in range(min(heard, 200)):
+        exchange(estimate, number * SLOT_NS, 100_000, 0, 100_000, lambda t: t + 7_000_000)
+    exchange(estimate, heard * SLOT_NS, there_ns, 0, back_ns, lambda t: t + step_ns)
+    believable_ns = (there_ns + back_ns) / 2 + 100_000 + heard * SLOT_NS * MAX_SKEW + 2
+    found_ns = estimate.offset_ns(heard * SLOT_NS)
+    assert min(abs(found_ns - step_ns), abs(found_ns - 7_000_000)) <= believable_ns
+    if abs(step_ns - 7_000_000) > 2 * believable_ns:
+        assert abs(found_ns - step_ns) <= believable_ns

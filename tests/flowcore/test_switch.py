@@ -15,6 +15,8 @@ from flowcore.messages import (
     Effect,
     Feedback,
     Grant,
+    PeersFound,
+    PeersLost,
     Report,
     Send,
     SwitchEvent,
@@ -72,6 +74,7 @@ class Fabric:
     policy: str
     now_ns: int = 0
     inbox: dict[str, list[Feedback]] = field(default_factory=dict)
+    behind_ns: dict[str, int] = field(default_factory=dict)  # by switch
 
     def __post_init__(self) -> None:
         self.switches = {name: self.fresh(name) for name in self.topology.switches}
@@ -104,7 +107,7 @@ class Fabric:
         return {grant.flow: grant for feedback in received for grant in feedback.grants}
 
     def handle(self, switch: str, event: SwitchEvent) -> list[Effect]:
-        return self.switches[switch].handle(event, self.now_ns)
+        return self.switches[switch].handle(event, self.now_ns - self.behind_ns.get(switch, 0))
 
     def wait_until(self, now_ns: int) -> dict[FlowId, Grant]:
         """Ticks as they fall due; what was pushed meanwhile."""
@@ -505,3 +508,52 @@ def test_a_silent_switch_is_answered_for_with_what_it_last_said_about_those_slot
         if effect.to == "h0"
     ]
     assert answers[-1].grants[0].available_bps[0] == GBPS
+
+
+# ---- A clock that is set back ----
+
+
+@pytest.mark.parametrize("policy", ["mlcc", "paceline"])
+def test_a_switch_whose_clock_is_set_back_begins_anew(policy: str) -> None:
+    """Leases and plans are dated in a time to come: they go, and what hosts say next counts as after a restart."""
+    fabric = Fabric(STAR, policy, now_ns=1000 * SLOT_NS)
+    fabric.report("h0", claim(STAR, A, (GBPS,) * HORIZON))
+    fabric.now_ns = 500 * SLOT_NS
+    fabric.tell("sw", Tick())
+    switch = fabric.switches["sw"]
+    assert A not in switch.table
+    fabric.report("h3", claim(STAR, C, (GBPS,) * HORIZON))
+    assert switch.table.load_bps("sw->h1", fabric.slot) == GBPS
+    refused = fabric.report("h0", claim(STAR, A, (GBPS,) * HORIZON))
+    assert not refused[A].accepted  # it counts again what it has promised
+    deadline_ns = switch.next_deadline()
+    assert deadline_ns is not None and deadline_ns - fabric.now_ns <= SLOT_NS
+    fabric.wait_until(fabric.now_ns + (LEASE_SLOTS + 2) * SLOT_NS)
+    assert len(switch.table) == 0  # and leases end
+
+
+@pytest.mark.parametrize("lost", ["tor0", "edge0"])
+def test_a_child_restarted_within_its_lease_gets_its_shares_again(lost: str) -> None:
+    """To its parent nothing has changed; that the child is back must be news enough."""
+    topology = tree(2, 1, 2, (1.0, 1.0, 1.0))  # tor0 - edge0 - agg - edge1 - tor1
+    fabric = Fabric(topology, "paceline")
+    far = flow("far", "h0", "h2")
+    assert fabric.report("h0", claim(topology, far))[far].share_bps == GBPS
+    fabric.now_ns += SLOT_NS
+    above = topology.parents[lost][0]
+    fabric.switches[lost] = fabric.fresh(lost)
+    fabric.tell(above, PeersFound((lost,)))
+    if lost == "edge0":
+        fabric.tell("tor0", PeersLost((lost,)))
+        fabric.tell("tor0", PeersFound((lost,)))
+    assert fabric.report("h0", claim(topology, far))[far].share_bps == GBPS
+
+
+def test_after_a_step_back_the_parent_is_asked_anew() -> None:
+    """tor0 has forgotten the shares it was given; its parent, whose clock was right, must give them again."""
+    topology = tree(2, 2, 1, (1.0, 1.0, 1.0))
+    fabric = Fabric(topology, "paceline", now_ns=1000 * SLOT_NS)
+    far = flow("far", "h0", "h2")
+    assert fabric.report("h0", claim(topology, far))[far].share_bps == GBPS
+    fabric.behind_ns["tor0"] = 2 * SLOT_NS
+    assert fabric.report("h0", claim(topology, far))[far].share_bps == GBPS

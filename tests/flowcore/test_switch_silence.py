@@ -1,6 +1,7 @@
 """A switch whose parent is gone: answers at once, says who is missing, divides alone, and takes it back."""
 
 from collections import deque
+from heapq import heappop, heappush
 from itertools import count
 
 import pytest
@@ -11,6 +12,7 @@ from flowcore.messages import (
     Claim,
     Effect,
     Feedback,
+    Grant,
     PeersFound,
     PeersLost,
     Report,
@@ -198,6 +200,57 @@ def test_silence_is_noticed_without_the_shell(policy: str) -> None:
     fabric.dead.clear()
     fabric.report("h0", claim(FAR, 1e8))
     assert fabric.report("h0", claim(FAR, 1e8))[1][-1].silent == ()
+
+
+@pytest.mark.parametrize("policy", ["mlcc", "paceline"])
+def test_silence_is_noticed_though_every_slot_brings_a_newer_report(policy: str) -> None:
+    """The newer one takes over how long its flows have been waited for."""
+    fabric = Fabric(policy)
+    fabric.dead = {"agg"}
+    answered: list[Feedback] = []
+    for _ in range(6):
+        number, heard = fabric.report("h0", claim(FAR, 1e8), claim(NEAR, 1e8))
+        answered += [feedback for feedback in (*heard, *fabric.wait(1)) if feedback.answers == number]
+    assert len(answered) >= 3  # with an arbiter FAR has nobody to decide about it, and waits for that every other slot
+    assert all(feedback.silent == ("agg",) for feedback in answered[1:])
+    assert fabric.agents["tor0"].silent == {"agg"}
+
+
+def test_whom_a_newer_flow_waits_for_has_its_slot_as_well() -> None:
+    """agg is gone and FAR waits for it; that the flow beside it has just been asked about makes nobody late."""
+    fabric = Fabric("mlcc")
+    fabric.dead = {"agg", "tor1"}
+    beside = FlowId("beside", "h0", "h2", Role.RING)
+    fabric.report("h0", claim(FAR))
+    fabric.wait(1.9)
+    number, _ = fabric.report("h0", claim(FAR), claim(beside))
+    [answer, *_] = fabric.wait(0.2)
+    assert (answer.answers, fabric.agents["tor0"].silent) == (number, {"agg"})
+
+
+def test_a_switch_that_needs_more_than_a_slot_is_late_and_not_silent() -> None:
+    """Its word on the report before is what the answer is made of."""
+    agent = SwitchAgent("tor0", domains(TREE)["tor0"], CLOCK, None)
+    beside = FlowId("beside", "h0", "h2", Role.RING)  # tor0 - edge0 - tor1
+    grant = Grant(beside, True, 0.0, 0.0, (GBPS,) * 10, (0.0,) * 10, 1, 0.0, 0.0)
+    order = count()
+    coming: list[tuple[int, int, SwitchEvent]] = []
+    for slot in range(8):
+        heappush(coming, (slot * SLOT_NS, next(order), Tick()))
+        heappush(coming, (slot * SLOT_NS + 1, next(order), Report("h0", slot, slot, (claim(beside, 1e8),))))
+    answered: list[int] = []
+    while coming:
+        now_ns, _, event = heappop(coming)
+        for effect in agent.handle(event, now_ns):
+            assert isinstance(effect, Send)
+            if isinstance(letter := effect.message, Report):
+                takes_ns = round((1.3 if effect.to == "edge0" else 0.1) * SLOT_NS)
+                answer = Feedback(effect.to, letter.number, letter.first_slot, (grant,))
+                heappush(coming, (now_ns + takes_ns, next(order), answer))
+            elif isinstance(letter, Feedback) and letter.answers >= 0:
+                answered.append(letter.answers)
+        assert not agent.silent
+    assert len(answered) >= 3
 
 
 @pytest.mark.parametrize("policy", ["mlcc", "paceline"])

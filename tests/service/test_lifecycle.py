@@ -124,9 +124,7 @@ async def test_a_failure_while_stopping_is_not_swallowed() -> None:
         (RuntimeError("a bug"), "running as before; the reload failed", logging.ERROR),
     ],
 )
-async def test_a_refused_reload_changes_nothing(
-    failure: Exception | None, status: str, level: int, caplog
-) -> None:
+async def test_a_refused_reload_changes_nothing(failure: Exception | None, status: str, level: int, caplog) -> None:
     daemon, requests, heard = Recorder(**({"reload": failure} if failure else {})), Requests(), Heard()
     serving = asyncio.create_task(serve(daemon, requests, heard))
     await daemon.running.wait()

@@ -217,3 +217,18 @@ async def test_stale_parents_are_counted(fabric) -> None:
     await until(lambda: net.switch("tor0").registry.get_sample_value("paceline_switch_stale_parents") == 1.0)
     await net.start("edge0")
     await until(lambda: net.switch("tor0").registry.get_sample_value("paceline_switch_stale_parents") == 0.0)
+
+
+async def test_a_parent_that_listens_and_says_nothing_is_stale_too(fabric) -> None:
+    """Its stream stays open; that it owes answers is what gives it away."""
+    net: Fabric = await fabric(TREE)
+    h0 = await net.joined("h0")
+    net.switch("edge0").letter = lambda *_: None
+    far = claim(TREE, flow("far", "h0", "h2"), 1e8)
+    async with asyncio.timeout(PATIENCE_S):
+        while "edge0" not in net.switch("tor0").agent.silent:
+            await h0.send(far)
+            await asyncio.sleep(0.06)
+    assert "edge0" in net.switch("tor0").neighbours
+    assert net.switch("tor0").registry.get_sample_value("paceline_switch_stale_parents") == 1.0
+    assert "edge0" in (await h0.ask(far)).silent

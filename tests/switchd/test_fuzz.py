@@ -133,8 +133,9 @@ async def test_what_hosts_might_send(policy: str, monkeypatch: pytest.MonkeyPatc
     assert sizes[-1] < sizes[0] * 1.02
 
 
-async def test_what_switches_might_send() -> None:
-    switch = Switch(SwitchConfig("edge0", "127.0.0.1:0", TREE, LONG_SLOTS, parents={"agg": "127.0.0.1:1"}))
+@pytest.mark.parametrize(("policy", "count"), [("paceline", 8_000), ("mlcc", 1_000)])
+async def test_what_switches_might_send(policy: str, count: int) -> None:
+    switch = Switch(SwitchConfig("edge0", "127.0.0.1:0", TREE, LONG_SLOTS, policy, parents={"agg": "127.0.0.1:1"}))
     streams, draws = Streams(switch), random.Random(2)
     slot = switch.slots.index(switch.clock.now_ns())
     for name in ("tor0", "tor1", "agg"):
@@ -145,7 +146,7 @@ async def test_what_switches_might_send() -> None:
     whole = [frame_of(letter) for letter in valid_letters(slot)]
     sizes = []
     for _ in range(4):
-        for number, data in enumerate(messages(draws, 8_000, whole, lambda draws: letters_of(draws, slot))):
+        for number, data in enumerate(messages(draws, count, whole, lambda draws: letters_of(draws, slot))):
             neighbour = draws.choice(("tor1", "tor1", "agg"))
             try:
                 streams.take_letters(neighbour, _parse(data, pb.Frame).envelope)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from flowcore.scenario import SlotsSpec
 from flowcore.slots import SlotClock
 from flowcore.topology import star, tree
 from tests.switchd.fabric import Fabric, claim, flow, until
@@ -62,6 +63,19 @@ async def test_a_lost_parent_is_shown_to_hosts_and_taken_back(fabric) -> None:
         while (await h0.ask(claim(TREE, FLOWS[0], *[1e8] * 10))).silent:
             await asyncio.sleep(0.02)
     assert FLOWS[0] in net.switch("edge0").agent.table
+
+
+async def test_a_tor_that_returns_within_the_lease_has_its_shares_again(fabric) -> None:
+    """Its parent still holds them, and sees no change."""
+    net: Fabric = await fabric(TREE, policy="paceline", slots=SlotsSpec(1000.0, 10))
+    h0 = await net.joined("h0", fresh=True)
+    assert (await h0.ask(claim(TREE, FLOWS[0], 1e8))).grants[0].share_bps == 1e9
+    await h0.close()
+    await net.stop("tor0")
+    await net.start("tor0")
+    back = await net.joined("h0", fresh=True)
+    assert FLOWS[0] in net.switch("edge0").agent.table  # its lease has not ended
+    assert (await back.ask(claim(TREE, FLOWS[0], 1e8))).grants[0].share_bps == 1e9
 
 
 # ---- kill -9 ----

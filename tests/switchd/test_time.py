@@ -8,14 +8,18 @@ import pytest
 
 from flowcore.clocksync import ClockEstimate
 from flowcore.messages import Report
+from flowcore.scenario import SlotsSpec
 from flowcore.switch import SETTLES_PER_SLOT
 from flowcore.topology import clos, star, tree
 from service.shared_clock import SharedClock
 from switchd import switch as switch_module
 from switchd.clock_watch import ENOUGH, ClockWatch
+from switchd.config import SwitchConfig
+from switchd.switch import Switch
 from tests.switchd.fabric import PATIENCE_S, Fabric, claim, flow, until
 from wire.calls import open_channel
 from wire.host_stream import HostStream, Terms
+from wire.translate import report_to_wire
 
 STAR = star(4, 1.0)
 TREE = tree(1, 2, 2, (1.0, 1.0, 1.0))
@@ -142,3 +146,58 @@ async def test_a_switch_follows_the_clock_of_its_first_parent(fabric, monkeypatc
         assert (await h0.ask(claim(TREE, flow("far", "h0", "h3"), 1e8))).silent == ()
     finally:
         await net.close()
+
+
+async def test_a_switch_that_was_ahead_begins_anew_with_its_parents_time(fabric, monkeypatch) -> None:
+    """tor0 was an hour ahead while its parent was away: no plan and no lease of that time remains."""
+    ahead: list[SharedClock] = []
+    right = SharedClock.own_ns
+
+    def clock_ahead() -> SharedClock:
+        ahead.append(SharedClock())
+        return ahead[-1]
+
+    monkeypatch.setattr(SharedClock, "own_ns", lambda clock: right(clock) + 3600 * 10**9 * (clock in ahead))
+    net: Fabric = await fabric(TREE, slots=SlotsSpec(300.0, 10))
+    await net.stop("edge0")
+    await net.stop("tor0")
+    monkeypatch.setattr(switch_module, "SharedClock", clock_ahead)
+    await net.start("tor0")
+    monkeypatch.setattr(switch_module, "SharedClock", SharedClock)
+    tor, near = net.switch("tor0"), flow("near", "h0", "h1")
+    h0, h1 = await net.joined("h0"), await net.joined("h1")
+    assert (await h0.ask(claim(TREE, near, *[1e9] * 10))).grants[0].accepted
+    await net.start("edge0")
+    await until(lambda: tor.clock.now_ns() < tor.clock.own_ns() - 1800 * 10**9)
+    await until(lambda: near not in tor.agent.table)  # nobody says anything: the alarm rings all the same
+    assert (await h1.ask(claim(TREE, flow("back", "h1", "h0"), *[1e9] * 10))).grants[0].accepted
+    assert tor.agent.table.load_bps("tor0->h0", net.slot("tor0") + 2) == 1e9
+    await until(lambda: not len(tor.agent.table))  # leases end
+
+
+async def test_the_alarm_rings_for_a_clock_that_was_set_back() -> None:
+    """Nobody says anything: its own alarm has to find out."""
+    switch = Switch(SwitchConfig("sw", "127.0.0.1:0", STAR, SlotsSpec(60.0, 10)))
+    switch.report("h0", report_to_wire(Report("h0", 1, switch.slots.index(switch.clock.now_ns()), (claim(STAR, A),))))
+    assert A in switch.agent.table
+    own_ns = switch.clock.own_ns()
+    switch.clock.peer.observe(own_ns, own_ns - 3600 * 10**9, own_ns - 3600 * 10**9, own_ns)
+    await until(lambda: A not in switch.agent.table)
+    switch.close()
+
+
+async def test_a_parent_with_another_clock_than_before_is_followed_at_once(fabric, monkeypatch) -> None:
+    right, behind = SharedClock.own_ns, []
+    monkeypatch.setattr(SharedClock, "own_ns", lambda clock: right(clock) - 3600 * 10**9 * (clock in behind))
+    net: Fabric = await fabric(TREE, slots=SlotsSpec(20_000.0, 10))  # far fewer than one sample a second
+    tor = net.switch("tor0")
+    for _ in range(20):  # samples enough to be sure of the old one
+        own_ns = tor.clock.own_ns()
+        tor.clock.peer.observe(own_ns, own_ns, own_ns, own_ns)
+    await net.stop("edge0")
+    clock = SharedClock()
+    behind.append(clock)
+    monkeypatch.setattr(switch_module, "SharedClock", lambda: clock)
+    await net.stop("agg")
+    await net.start("edge0")
+    assert tor.clock.now_ns() < tor.clock.own_ns() - 1800 * 10**9

@@ -1,0 +1,79 @@
+"""What waits for one neighbour, in frames that it will take.
+
+Our own letters to the same switch go joined, others' as they came. A frame is not much larger than FRAME_BYTES: what is
+too much for one is halved, first among the letters, then a letter among its flows. All receivers act on each flow for
+itself, so a letter in parts, in order, says what it says whole.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from flowcore.letters import joined
+from flowcore.messages import Contest, Feedback, Message, Report, Send, Verdict
+from service.repeats import RepeatLimit
+from wire import control_pb2 as pb
+from wire.calls import MAX_MESSAGE_BYTES
+from wire.translate import envelope
+
+_log = logging.getLogger(__name__)
+_repeats = RepeatLimit()
+Many = TypeVar("Many", bound=Sequence)
+
+# To another switch: our own, or one that passes through.
+Letter = Send | pb.Envelope
+
+# The answer to a letter of claims without plans is up to three times as long, and must be below MAX_MESSAGE_BYTES.
+FRAME_BYTES = 256 * 1024
+
+
+def frames(name: str, letters: Sequence[Letter], serialized: Callable[[list[pb.Envelope]], bytes]) -> Iterator[bytes]:
+    """`serialized` makes a frame; it is asked for one when the one before has been taken."""
+    frame = serialized(_envelopes(name, letters))
+    parts = _halves(letters) if len(frame) > FRAME_BYTES else []
+    if parts:
+        for part in parts:
+            yield from frames(name, part, serialized)
+    elif len(frame) <= MAX_MESSAGE_BYTES:
+        yield frame
+    else:  # one claim with a host's whole megabyte of preds; the receiver would hang up on us
+        _repeats.log(_log, logging.WARNING, "size", "a letter of %d bytes is left out", len(frame))
+
+
+def _envelopes(name: str, letters: Sequence[Letter]) -> list[pb.Envelope]:
+    relayed = [letter for letter in letters if isinstance(letter, pb.Envelope)]
+    own: dict[str, list[Message]] = {}
+    for letter in letters:
+        if isinstance(letter, Send):
+            own.setdefault(letter.to, []).append(letter.message)
+    return relayed + [envelope(name, to, one) for to, messages in own.items() for one in joined(messages)]
+
+
+def _halves(letters: Sequence[Letter]) -> list[list[Letter]]:
+    """Empty if it cannot be halved: a letter that passes through was in a frame before."""
+    if len(letters) > 1:
+        return [list(half) for half in _split(letters)]
+    [letter] = letters
+    if isinstance(letter, pb.Envelope):
+        return []
+    return [[Send(letter.to, part)] for part in _parts(letter.message)]
+
+
+def _parts(message: Message) -> list[Message]:
+    match message:
+        case Report() | Contest() if message.withdrawn and message.claims:
+            return [replace(message, claims=()), replace(message, withdrawn=())]
+        case Report() | Contest() if message.withdrawn:
+            return [replace(message, withdrawn=half) for half in _split(message.withdrawn)]
+        case Report() | Contest():
+            return [replace(message, claims=half) for half in _split(message.claims)]
+        case Feedback():
+            return [replace(message, grants=half) for half in _split(message.grants)]
+        case Verdict():
+            return [replace(message, shares=half) for half in _split(message.shares)]
+
+
+def _split(many: Many) -> list[Many]:
+    middle = len(many) // 2
+    return [many[:middle], many[middle:]] if middle else []
