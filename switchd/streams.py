@@ -106,6 +106,7 @@ class Streams:
     async def _host_reads(self, host: str, stream: HostStream, context: Context) -> None:
         while (data := await context.read()) is not grpc.aio.EOF:
             self.take_message(host, stream, data)
+            await asyncio.sleep(0)  # what it led to is written before we ask for more
 
     def take_message(self, host: str, stream: HostStream, data: bytes) -> None:
         """What a host said on its stream after Hello."""
@@ -238,6 +239,7 @@ class Streams:
             self.take_letters(neighbour, passing)
             await asyncio.sleep(0)
         self.take_letters(neighbour, [letter for letter in frame.envelope if letter.to == self._switch.name])
+        await asyncio.sleep(0)  # what they led to is written before we ask for more
 
     def take_letters(self, neighbour: str, letters: Iterable[pb.Envelope]) -> None:
         for letter in letters:
