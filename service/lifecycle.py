@@ -78,6 +78,9 @@ def run_daemon(name: str, make: Callable[[], Daemon], lock: Path | None = None) 
             with _os_errors_refuse(BAD_INPUT):
                 held.enter_context(only_instance(lock) if lock else nullcontext())
             gc.freeze()  # what the imports made is never garbage: collections need not look at it
+            # A message makes hundreds of objects that end with it: after 700, the default, a collection would come with
+            # nearly every message, and find nothing.
+            gc.set_threshold(20_000)
             return uvloop.run(_serve_with_signals(make))
     except (InputError, AlreadyRunning) as error:
         return _refuse(name, str(error), BAD_INPUT)
