@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyroute2 import NetlinkError
 
+from bench.failure import Failure
+from bench.testbed import network
 from bench.testbed.impair import Impairment
 from bench.testbed.network import CONTROL_IFNAME, DATA_IFNAME, Testbed
 from bench.testbed.ports import PAYLOAD_SHARE
@@ -180,8 +181,10 @@ def test_twenty_rounds_leave_nothing() -> None:
     assert state() == before
 
 
-def test_a_network_that_cannot_be_built_leaves_nothing() -> None:
+@pytest.mark.parametrize("known", [False, True], ids=["refused by us", "refused by the kernel"])
+def test_a_network_that_cannot_be_built_leaves_nothing(monkeypatch: pytest.MonkeyPatch, known: bool) -> None:
+    monkeypatch.setattr(network, "has_congestion_control", lambda name: known)
     before = list(namespaces_held())
-    with pytest.raises(NetlinkError):
+    with pytest.raises(Failure, match="the kernel refuses" if known else "this kernel has no"):
         Testbed(star(2, 1.0), "no-such-congestion-control")
     assert list(namespaces_held()) == before
