@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from bench.experiments import cases, delay, rate
+from bench.experiments import cases, delay, mixes, rate
 from bench.experiments.overhead import Metered
 from bench.experiments.turns import Filmed
 from bench.jobs_control import DaemonCpu
@@ -53,6 +53,7 @@ def pretended(monkeypatch: pytest.MonkeyPatch) -> Pretended:
     stand_in = Pretended()
     monkeypatch.setattr(cases, "run_once", stand_in)
     monkeypatch.setattr(cases, "_nursery", lambda of: nullcontext())
+    monkeypatch.setattr(mixes, "simulated_slowdown", lambda scenario: 1.2)
     return stand_in
 
 

@@ -2,8 +2,9 @@
 
 import pytest
 
-from bench.experiments.mixes import _in_step_s
+from bench.experiments.mixes import _in_step_s, scenario_named, simulated_slowdown
 from bench.experiments.must_show import CRUDE, must_show
+from sim.run import run
 
 KEPT = {"reno": 1.4, "cubic": 1.4, "bbr": 1.6, "paceline": 1.0}
 
@@ -59,3 +60,10 @@ def test_a_job_is_in_step_from_its_last_slow_iterations_on() -> None:
     assert _in_step_s([1.0] * 8, alone_s=1.0) == 0.0
     assert _in_step_s([1.0] * 8 + [2.0], alone_s=1.0) is None
     assert _in_step_s([1.0] * 3, alone_s=1.0) is None
+
+
+def test_what_the_simulator_expects_is_of_links_with_headers() -> None:
+    """Load 0.975 of their payload: three jobs fit, and a link of 4 % less would be too narrow for them."""
+    assert simulated_slowdown(scenario_named("mix-3")) == pytest.approx(1.0, abs=1e-6)
+    crowded = scenario_named("mix-1")
+    assert 1.0 < run(crowded, "paceline").mean_slowdown < simulated_slowdown(crowded) < 1.3
