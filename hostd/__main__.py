@@ -10,12 +10,13 @@ from hostd.config import BACKENDS, read_config
 from hostd.daemon import HostDaemon
 from hostd.instance import only_hostd_here
 from service import logs
+from service.arguments import DaemonParser
 from service.lifecycle import BAD_INPUT, run_daemon
 from service.lockfile import AlreadyRunning
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
+    parser = DaemonParser(
         prog="hostd",
         description="Paces the bursts of the training jobs on this host, together with its switch.",
         epilog="example: hostd --config /etc/paceline/hostd.toml",

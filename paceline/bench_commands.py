@@ -1,7 +1,6 @@
 """`paceline bench`: how fast the parts are on this machine."""
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
@@ -146,15 +145,14 @@ NEGOTIATE_ROWS = {
 
 
 def run_scale(args: argparse.Namespace) -> int:
+    from bench.report.page import read_result
     from bench.scale import needs
     from paceline.console import print_json, print_table
 
     try:
-        measured = json.loads(args.file.read_text())
-        if not isinstance(measured, dict):
-            raise ValueError("found no object, expected a result of `paceline bench negotiate --json`")
+        measured = read_result(args.file, "paceline bench negotiate --json")
         found = [needs(measured, hosts) for hosts in args.hosts or (1000, 10_000)]
-    except ValueError as error:  # also of JSON and of UTF-8
+    except ValueError as error:
         raise CommandError(f"{args.file}: {error}") from None
     if args.json:
         print_json({"from": args.file.name, "commit": measured.get("commit"), "needs": found})

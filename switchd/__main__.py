@@ -8,13 +8,14 @@ from pathlib import Path
 from flowcore.fields import InputError
 from flowcore.policy import POLICIES
 from service import logs
+from service.arguments import DaemonParser
 from service.lifecycle import run_daemon
 from switchd.config import DEFAULT_PORT, SwitchConfig, of_scenario, parse_config
 from switchd.daemon import SwitchDaemon
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
+    parser = DaemonParser(
         prog="switchd",
         description="Stands in for a programmable switch: keeps the load tables of its links for the coming slots.",
         epilog="examples:\n  switchd --config /etc/paceline/switchd.toml\n"

@@ -58,13 +58,13 @@ def read_results(directory: Path) -> dict[str, Document]:
     return found
 
 
-def read_result(path: Path) -> Document:
+def read_result(path: Path, made_by: str = "paceline bench paper") -> Document:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except ValueError:
         document = None
     if not isinstance(document, dict):
-        raise Failure(f"{path}: no result of `paceline bench paper`; remove it, or measure again with --force")
+        raise Failure(f"{path}: no result of `{made_by}`; measure again")
     return document
 
 
