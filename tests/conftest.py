@@ -1,10 +1,14 @@
-"""Shared by all tests: the hypothesis profiles, the option that rewrites the golden files, no skips on CI."""
+"""Shared by all tests: hypothesis profiles, the option that rewrites golden files, no skips on CI, second tries."""
 
 import os
 from collections.abc import Generator
 
 import pytest
 from hypothesis import settings
+
+from tests.second_try import SecondTries
+
+pytest_plugins = ["pytester"]
 
 # `fixed` makes a run depend on the code alone, so that a red build means a change and not a roll of the dice;
 # `--hypothesis-profile=explore` looks for new counterexamples. No deadline: the machine may be busy.
@@ -19,6 +23,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write tests/sim/golden/*.json from what the code does now, instead of comparing with them",
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(SecondTries())
 
 
 @pytest.hookimpl(wrapper=True)

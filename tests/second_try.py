@@ -1,0 +1,71 @@
+"""A test that failed while the machine stood still is made once more; the summary names it, with what it said first.
+
+Tests of daemons wait for milliseconds on real clocks. On a virtual machine whose cores now and then stop for a tenth of
+a second, a failure in that moment says nothing about the code; one at any other time does, and counts at once. The rule
+is that of the benchmarks, whose runs are made again when the machine stalled in them (bench/stalls.py).
+"""
+
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import pytest
+from _pytest.runner import runtestprotocol
+
+from bench.stalls import Stalls, watching_stalls
+
+LONG_STALL_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class FirstTry:
+    test: str
+    stalled_ms: float
+    said: str
+
+
+class SecondTries:
+    def __init__(self) -> None:
+        self._watch = ExitStack()
+        self._stalls: Stalls | None = None
+        self.first_tries: list[FirstTry] = []
+
+    def pytest_sessionstart(self) -> None:
+        self._stalls = self._watch.enter_context(watching_stalls())
+
+    def pytest_sessionfinish(self) -> None:
+        self._watch.close()
+
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+        item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+        began_s = time.perf_counter()
+        reports = runtestprotocol(item, log=False, nextitem=nextitem)
+        failed = [report for report in reports if report.failed]
+        stalled_s = self._longest_stall_s(began_s) if failed else 0.0
+        if stalled_s >= LONG_STALL_S:
+            self.first_tries.append(FirstTry(item.nodeid, 1e3 * stalled_s, "\n".join(map(_last_line, failed))))
+            reports = runtestprotocol(item, log=False, nextitem=nextitem)
+        for report in reports:
+            item.ihook.pytest_runtest_logreport(report=report)
+        item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+        return True
+
+    def _longest_stall_s(self, since_s: float) -> float:
+        """Of the machine, by watchers who came before everybody; they tell only when they end, so others follow."""
+        self._watch.close()
+        found, self._stalls = self._stalls, self._watch.enter_context(watching_stalls())
+        if found is None or not found.first:
+            return 0.0
+        return max((end_s - max(begin_s, since_s) for begin_s, end_s in found.spans_s if end_s > since_s), default=0.0)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self.first_tries:
+            terminalreporter.section("second tries")
+        for one in self.first_tries:
+            terminalreporter.line(f"{one.test}: the machine stood still for {one.stalled_ms:.0f} ms; first it said")
+            terminalreporter.line(f"    {one.said}")
+
+
+def _last_line(report: pytest.TestReport) -> str:
+    lines = report.longreprtext.strip().splitlines()
+    return next((line for line in lines if line.startswith("E ")), lines[-1] if lines else report.when or "")
