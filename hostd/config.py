@@ -20,6 +20,7 @@ from flowcore.fields import (
 from flowcore.policy import POLICIES
 from flowcore.scenario import SlotsSpec, slots_table, topology_table
 from flowcore.topology import Topology, star_of
+from hostd.enforce.transport import KERNEL_RETRANSMIT_MS, Transport
 from hostd.plain_jobs import PlainJob
 from service.address import host_port
 from service.tls import TlsFiles, plaintext_allowed, tls_files
@@ -27,6 +28,7 @@ from service.tls import TlsFiles, plaintext_allowed, tls_files
 MODES = ("observe", "advise", "enforce")
 BACKENDS = ("auto", "htb", "pacing", "observe")
 RUNTIME_DIRECTORY = Path("/run/paceline/hostd")
+RETRANSMIT_MS = 10.0  # dozens of round trips in a cluster, and a small part of a burst
 MAX_CONFIG_BYTES = 1_000_000
 MAX_PATTERN_CHARS = 1000
 
@@ -48,6 +50,7 @@ class HostConfig:
     takeover: bool = False  # replace a qdisc somebody else set, and put it back at the end
     small_bundles: bool = False  # pacing: set net.ipv4.tcp_tso_rtt_log = 0 while we run
     congestion_control: str | None = None  # of the sockets we control
+    retransmit_ms: float = RETRANSMIT_MS  # the least time before they send something again
     metrics: str | None = None
     tls: TlsFiles | None = None
     plaintext: bool = False
@@ -59,6 +62,10 @@ class HostConfig:
     @property
     def nic_bps(self) -> float:
         return self.topology.links[f"{self.name}->{self.switch_name}"].capacity_bps
+
+    @property
+    def transport(self) -> Transport:
+        return Transport(self.congestion_control, self.retransmit_ms)
 
     @property
     def own_addresses(self) -> frozenset[str]:
@@ -192,6 +199,7 @@ _TOP = {
     "takeover": Field(_flag, False),
     "small_bundles": Field(_flag, False),
     "congestion_control": Field(printable_name, None),
+    "retransmit_ms": Field(number_from(1.0, KERNEL_RETRANSMIT_MS), RETRANSMIT_MS),
     "metrics": Field(_address, None),
     "tls": Field(tls_files, None),
     "plaintext": Field(_flag, False),

@@ -50,7 +50,7 @@ HOUSEKEEPING_S = 1.0
 
 # What a reload may change. With the rest the agent was built, or others hold on to it.
 OF_JOBS = ("jobs", "without_shim")
-OF_ENFORCING = ("mode", "backend", "takeover", "small_bundles", "congestion_control")
+OF_ENFORCING = ("mode", "backend", "takeover", "small_bundles", "congestion_control", "retransmit_ms")
 
 
 class HostDaemon:

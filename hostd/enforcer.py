@@ -143,14 +143,14 @@ class Enforcer:
                     journal,
                     lambda name: min(link_speed_bps(name) or config.nic_bps, config.nic_bps),
                     takeover=config.takeover,
-                    congestion_control=config.congestion_control,
+                    transport=config.transport,
                 )
             case "pacing":
                 return PacingBackend(
                     journal,
                     config.nic_bps,
                     small_bundles=config.small_bundles,
-                    congestion_control=config.congestion_control,
+                    transport=config.transport,
                 )
             case _:
                 return ObserveBackend()
@@ -234,8 +234,8 @@ def _terms(config: HostConfig, name: str) -> tuple[object, ...]:
     """All that makes one backend different from another, of what a reload may change."""
     match name:
         case "htb":
-            return name, config.takeover, config.congestion_control
+            return name, config.takeover, config.transport
         case "pacing":
-            return name, config.small_bundles, config.congestion_control
+            return name, config.small_bundles, config.transport
         case _:
             return (name,)

@@ -6,25 +6,24 @@ forgotten for the first: hold what came before giving back what left.
 """
 
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from hostd.borrow import Gone, borrowed
+from hostd.enforce.transport import Option
 from hostd.journal import Journal
 from hostd.sockets import DataSocket
 from hostd.undo import SocketUndo, socket_undo
-
-Option = tuple[int, int]  # level and name, as for setsockopt
 
 
 class HeldSockets:
     """Sets these options on sockets of jobs. What could not be done is returned as lines, never raised."""
 
-    def __init__(self, journal: Journal, option: Option, congestion_control: str | None = None) -> None:
-        """Every socket held gets the congestion control, if one is named."""
+    def __init__(self, journal: Journal, option: Option, settings: Mapping[Option, bytes]) -> None:
+        """`option` will be set as we go, the settings once on every socket held."""
         self._journal = journal
-        self._options = (option, TCP_CONGESTION) if congestion_control else (option,)
-        self._congestion_control = congestion_control
+        self._options = (option, *settings)
+        self._settings = settings
         self._held: dict[int, dict[str, SocketUndo]] = {}  # what is in the journal, by cookie and key
 
     def hold(self, sockets: Iterable[DataSocket]) -> tuple[list[DataSocket], list[str]]:
@@ -48,8 +47,8 @@ class HeldSockets:
             return [], [*troubles, f"cannot write the journal: {error}"]
         self._held |= {one.cookie: undos for one, undos in noted.items()}
         held = list(noted)
-        if self._congestion_control:
-            troubles += self.set(held, TCP_CONGESTION, self._congestion_control.encode())
+        for option, value in self._settings.items():
+            troubles += self.set(held, option, value)
         return held, troubles
 
     def set(self, sockets: Iterable[DataSocket], option: Option, value: bytes) -> list[str]:
@@ -84,4 +83,3 @@ def _key(undo: SocketUndo) -> str:
 
 SO_PRIORITY: Option = (socket.SOL_SOCKET, 12)
 SO_MAX_PACING_RATE: Option = (socket.SOL_SOCKET, 47)
-TCP_CONGESTION: Option = (socket.IPPROTO_TCP, 13)

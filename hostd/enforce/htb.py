@@ -26,6 +26,7 @@ from hostd.devices import link_speed_bps, read_devices
 from hostd.enforce.base import FLOOR_BPS, CannotEnforce, Limit, Trouble
 from hostd.enforce.held_sockets import SO_PRIORITY, HeldSockets
 from hostd.enforce.htb_device import FIRST_MINOR, LAST_MINOR, MAJOR, HtbDevice
+from hostd.enforce.transport import AS_THE_KERNEL, Transport
 from hostd.journal import Journal
 from hostd.netlink import Message, Netlink, means_absent
 from hostd.sockets import DataSocket, own_namespace
@@ -54,7 +55,7 @@ class HtbBackend:
         bundle_ns: int | None = BUNDLE_NS,
         floor_bps: float = FLOOR_BPS,
         takeover: bool = False,
-        congestion_control: str | None = None,
+        transport: Transport = AS_THE_KERNEL,
     ) -> None:
         """`link_bps` says how fast a device is, by name; bundle_ns None leaves bundles as they are."""
         self._journal = journal
@@ -64,7 +65,7 @@ class HtbBackend:
         self._takeover = takeover
         self._netlink = Netlink()
         self._namespace = own_namespace()
-        self._held = HeldSockets(journal, SO_PRIORITY, congestion_control)
+        self._held = HeldSockets(journal, SO_PRIORITY, transport.settings())
         self._present = read_devices(self._netlink)
         self._trees: dict[str, HtbDevice] = {}
         self._flows: dict[FlowId, _Flow] = {}

@@ -29,6 +29,7 @@ from flowcore.units import BITS_PER_BYTE, UNLIMITED
 from hostd.borrow import Gone, borrowed
 from hostd.enforce.base import FLOOR_BPS, Limit, Trouble
 from hostd.enforce.held_sockets import SO_MAX_PACING_RATE, HeldSockets
+from hostd.enforce.transport import AS_THE_KERNEL, Transport
 from hostd.journal import Journal
 from hostd.sockets import DataSocket
 from hostd.tcp_info import TcpCounters
@@ -61,13 +62,13 @@ class PacingBackend:
         *,
         floor_bps: float = PACING_FLOOR_BPS,
         small_bundles: bool = False,
-        congestion_control: str | None = None,
+        transport: Transport = AS_THE_KERNEL,
     ) -> None:
         """`small_bundles` allows tcp_tso_rtt_log to be set; raises OSError when that fails."""
         self._journal = journal
         self._link_bps = link_bps
         self._floor_bps = floor_bps
-        self._held = HeldSockets(journal, SO_MAX_PACING_RATE, congestion_control)
+        self._held = HeldSockets(journal, SO_MAX_PACING_RATE, transport.settings())
         self._flows: dict[FlowId, _Flow] = {}
         self._waiting: dict[FlowId, Limit] = {}
         self._set: dict[DataSocket, int] = {}  # bytes per second; what is in force is not set again

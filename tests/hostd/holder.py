@@ -13,6 +13,7 @@ from flowcore.patterns import FlowId, Role
 from hostd.enforce.base import Limit
 from hostd.enforce.htb import HtbBackend
 from hostd.enforce.pacing import PacingBackend
+from hostd.enforce.transport import Transport
 from hostd.journal import Journal, Revoked
 from hostd.lease import Lease
 from hostd.sockets import ProcessSockets
@@ -29,7 +30,7 @@ def main() -> None:
         if name == "htb":
             backend = HtbBackend(journal, lambda device: 20 * rate_bps)
         else:
-            backend = PacingBackend(journal, 20 * rate_bps, small_bundles=True, congestion_control="reno")
+            backend = PacingBackend(journal, 20 * rate_bps, small_bundles=True, transport=Transport("reno", 40.0))
         process = ProcessSockets(pid)
         process.look()
         backend.attach(FLOW, process.sockets)

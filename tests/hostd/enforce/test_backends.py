@@ -12,18 +12,19 @@ from flowcore.patterns import FlowId
 from flowcore.units import UNLIMITED
 from hostd.borrow import borrowed, cookie_of
 from hostd.enforce.base import Backend, Limit
-from hostd.enforce.held_sockets import TCP_CONGESTION
 from hostd.enforce.htb import HtbBackend
 from hostd.enforce.pacing import PacingBackend
+from hostd.enforce.transport import Transport
 from hostd.journal import Journal, release
 from hostd.sockets import DataSocket, own_namespace
 from tests.hostd.conftest import FLOW, HERE, HERE6, PORT, THERE, THERE6, Wire, next_line, wait_until
 
 Make = Callable[[Journal], Backend]
 LINK_BPS = 1e9
+TRANSPORT = Transport("reno", retransmit_ms=40.0)
 BACKENDS: dict[str, Make] = {
-    "htb": lambda journal: HtbBackend(journal, lambda device: LINK_BPS, congestion_control="reno"),
-    "pacing": lambda journal: PacingBackend(journal, LINK_BPS, small_bundles=True, congestion_control="reno"),
+    "htb": lambda journal: HtbBackend(journal, lambda device: LINK_BPS, transport=TRANSPORT),
+    "pacing": lambda journal: PacingBackend(journal, LINK_BPS, small_bundles=True, transport=TRANSPORT),
 }
 
 
@@ -71,23 +72,24 @@ def test_closing_restores_everything(wire: Wire, make: Make, journal_path: Path)
     assert not journal_path.exists()
 
 
-def test_sockets_have_the_congestion_control_named_while_they_are_held(
-    wire: Wire, make: Make, journal_path: Path
-) -> None:
-    def is_reno() -> bool:
+def test_sockets_have_the_transport_named_while_they_are_held(wire: Wire, make: Make, journal_path: Path) -> None:
+    wanted = TRANSPORT.settings()
+
+    def as_wanted() -> set[bool]:
         [one] = sockets
         with borrowed(one.pid, one.fd, one.cookie) as theirs:
-            return theirs.getsockopt(*TCP_CONGESTION, 16).rstrip(b"\0") == b"reno"
+            found = {option: theirs.getsockopt(*option, 16) for option in wanted}
+        return {found[option].rstrip(b"\0") == value.rstrip(b"\0") for option, value in wanted.items()}
 
     wire.sink()
     sockets = wire.send().sockets()
     with wire.here.enter():
         backend = make(Journal(journal_path))
-        assert not is_reno()
+        assert as_wanted() == {False}
         backend.attach(FLOW, sockets)
-        assert is_reno()
+        assert as_wanted() == {True}
         backend.detach(FLOW)
-        assert not is_reno()
+        assert as_wanted() == {False}
         backend.close()
 
 
