@@ -67,6 +67,16 @@ def impair_arrivals(host: Namespace, index: int, impairment: Impairment) -> None
         nft.close()
 
 
+def heal_arrivals(host: Namespace) -> None:
+    """Nothing is lost or marked any more."""
+    with host.enter():
+        nft = NFTables(nfgen_family=_IPV4)
+    try:
+        nft.table("del", name=_TABLE)
+    finally:
+        nft.close()
+
+
 def _came_through(index: int) -> list[Any]:
     meta = genex("meta", {"key": Meta.NFT_META_IIF, "dreg": _REGISTER})
     return [meta, _compare(Cmp.NFT_CMP_EQ, struct.pack("=I", index))]

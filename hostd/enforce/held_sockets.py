@@ -6,25 +6,27 @@ forgotten for the first: hold what came before giving back what left.
 """
 
 import socket
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from hostd.borrow import Gone, borrowed
-from hostd.enforce.transport import Option
+from hostd.enforce.transport import Losses, Option, Transport
 from hostd.journal import Journal
 from hostd.sockets import DataSocket
+from hostd.tcp_info import TcpCounters
 from hostd.undo import SocketUndo, socket_undo
 
 
 class HeldSockets:
     """Sets these options on sockets of jobs. What could not be done is returned as lines, never raised."""
 
-    def __init__(self, journal: Journal, option: Option, settings: Mapping[Option, bytes]) -> None:
-        """`option` will be set as we go, the settings once on every socket held."""
+    def __init__(self, journal: Journal, option: Option, transport: Transport) -> None:
+        """`option` will be set as we go; the transport's are kept here."""
         self._journal = journal
-        self._options = (option, *settings)
-        self._settings = settings
+        self._always, self._where_lossy = transport.always(), transport.where_lossy()
+        self._options = (option, *self._always, *self._where_lossy)
         self._held: dict[int, dict[str, SocketUndo]] = {}  # what is in the journal, by cookie and key
+        self._losses: dict[int, Losses] = {}  # by cookie
 
     def hold(self, sockets: Iterable[DataSocket]) -> tuple[list[DataSocket], list[str]]:
         """Puts the options on record as they are now; returns the sockets that may be changed from now on."""
@@ -47,7 +49,7 @@ class HeldSockets:
             return [], [*troubles, f"cannot write the journal: {error}"]
         self._held |= {one.cookie: undos for one, undos in noted.items()}
         held = list(noted)
-        for option, value in self._settings.items():
+        for option, value in self._always.items():
             troubles += self.set(held, option, value)
         return held, troubles
 
@@ -55,9 +57,29 @@ class HeldSockets:
         """Of sockets that are held."""
         return _each(sockets, lambda _, theirs: theirs.setsockopt(*option, value))
 
+    def refresh(self) -> list[str]:
+        """Who loses packets notices soon; who does not any more is as he was."""
+        troubles = []
+        for cookie, undos in self._held.items() if self._where_lossy else ():
+            losses = self._losses.setdefault(cookie, Losses())
+            before = {(undo.level, undo.option): undo for undo in undos.values()}
+            any_undo = next(iter(undos.values()))
+            try:
+                with borrowed(any_undo.pid, any_undo.fd, cookie) as theirs:
+                    if losses.look(TcpCounters.of(theirs)):
+                        for option, value in self._where_lossy.items():
+                            theirs.setsockopt(*option, value if losses.lossy else bytes.fromhex(before[option].value))
+            except Gone:
+                continue
+            except OSError as error:
+                troubles.append(str(error))
+        return troubles
+
     def give_back(self, sockets: Iterable[DataSocket]) -> list[str]:
         """They are as they were; closed ones are forgotten, and those held through another descriptor stay held."""
         leaving = [one for one in sockets if self._reaches(one)]
+        for one in leaving:
+            self._losses.pop(one.cookie, None)
         keys = [key for one in leaving for key in self._held.pop(one.cookie, ())]
         return [f"{key}: {problem}" for key, problem in self._journal.take_back(keys).items()]
 

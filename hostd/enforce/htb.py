@@ -65,7 +65,7 @@ class HtbBackend:
         self._takeover = takeover
         self._netlink = Netlink()
         self._namespace = own_namespace()
-        self._held = HeldSockets(journal, SO_PRIORITY, transport.settings())
+        self._held = HeldSockets(journal, SO_PRIORITY, transport)
         self._present = read_devices(self._netlink)
         self._trees: dict[str, HtbDevice] = {}
         self._flows: dict[FlowId, _Flow] = {}
@@ -128,7 +128,10 @@ class HtbBackend:
             if name not in self._present or self._present[name].ifindex != tree.device.ifindex:
                 del self._trees[name]  # a namesake is set up anew
                 tree.forget_device()
-        return [Trouble(flow, reason) for flow, state in self._flows.items() for reason in self._place(state)]
+        troubles = [Trouble(None, reason) for reason in self._held.refresh()]
+        for flow, state in self._flows.items():
+            troubles += [Trouble(flow, reason) for reason in self._place(state)]
+        return troubles
 
     def read_back(self) -> dict[FlowId, Limit]:
         rates = {name: tree.rates() for name, tree in self._trees.items()}

@@ -68,7 +68,7 @@ class PacingBackend:
         self._journal = journal
         self._link_bps = link_bps
         self._floor_bps = floor_bps
-        self._held = HeldSockets(journal, SO_MAX_PACING_RATE, transport.settings())
+        self._held = HeldSockets(journal, SO_MAX_PACING_RATE, transport)
         self._flows: dict[FlowId, _Flow] = {}
         self._waiting: dict[FlowId, Limit] = {}
         self._set: dict[DataSocket, int] = {}  # bytes per second; what is in force is not set again
@@ -104,7 +104,8 @@ class PacingBackend:
         return self._pace()
 
     def refresh(self) -> list[Trouble]:
-        return []  # a socket does not care which device it leaves through
+        """A socket does not care which device it leaves through."""
+        return [Trouble(None, reason) for reason in self._held.refresh()]
 
     def read_back(self) -> dict[FlowId, Limit]:
         found = {}

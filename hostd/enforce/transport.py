@@ -3,17 +3,24 @@
 Linux waits at least 200 ms before it sends again what nobody acknowledged. Between hosts of one cluster that is a
 thousand round trips, and as long as a burst: one lost last packet, and all workers wait for it. A tail loss probe
 of a single packet waits as long. Since Linux 6.15 a socket can be given another least time; older kernels keep theirs.
+
+Only where packets are lost: a packet also goes unacknowledged while it waits in our own queue for its turn, and TCP
+begins each pause of that length with a small window.
 """
 
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from hostd.tcp_info import TcpCounters
+
 Option = tuple[int, int]  # level and name, as for setsockopt
 
 TCP_CONGESTION: Option = (socket.IPPROTO_TCP, 13)
 TCP_RTO_MIN_US: Option = (socket.IPPROTO_TCP, 45)
 KERNEL_RETRANSMIT_MS = 200.0
+LOSSY = 1e-3  # of what it sent; full queues alone cost a tenth of that
+JUDGED_BYTES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,17 +30,37 @@ class Transport:
     congestion_control: str | None = None
     retransmit_ms: float = KERNEL_RETRANSMIT_MS  # the least time before something is sent again
 
-    def settings(self) -> dict[Option, bytes]:
-        """Options that this kernel has, with their values."""
-        found = {TCP_CONGESTION: self.congestion_control.encode()} if self.congestion_control else {}
+    def always(self) -> dict[Option, bytes]:
+        return {TCP_CONGESTION: self.congestion_control.encode()} if self.congestion_control else {}
+
+    def where_lossy(self) -> dict[Option, bytes]:
+        """If this kernel can."""
         for wait_ms in _waits_ms(self.retransmit_ms):
             value = round(wait_ms * 1e3).to_bytes(4, "little")
             if _accepted(TCP_RTO_MIN_US, value):
-                return {**found, TCP_RTO_MIN_US: value}
-        return found
+                return {TCP_RTO_MIN_US: value}
+        return {}
 
 
 AS_THE_KERNEL = Transport()
+
+
+class Losses:
+    """Whether a socket's path loses packets, from what it had to send again."""
+
+    def __init__(self) -> None:
+        self.lossy = False
+        self._acked_bytes = self._again_bytes = 0  # when it was judged last
+
+    def look(self, counters: TcpCounters) -> bool:
+        """Whether that has changed."""
+        acked_bytes = counters.acked_bytes - self._acked_bytes
+        if acked_bytes < JUDGED_BYTES:
+            return False
+        again_bytes = counters.retransmitted_bytes - self._again_bytes
+        self._acked_bytes, self._again_bytes = counters.acked_bytes, counters.retransmitted_bytes
+        before, self.lossy = self.lossy, again_bytes >= LOSSY * acked_bytes
+        return self.lossy != before
 
 
 def _waits_ms(wanted_ms: float) -> Iterator[float]:

@@ -16,12 +16,11 @@ import pytest
 from bench.testbed.namespace import Namespace, connect
 from flowcore.patterns import FlowId, Role
 from hostd.borrow import borrowed
-from hostd.config import RETRANSMIT_MS
 from hostd.devices import read_devices
 from hostd.enforce.held_sockets import SO_MAX_PACING_RATE, SO_PRIORITY
 from hostd.enforce.pacing import TSO_RTT_LOG
 from hostd.enforce.qdisc_tree import read_tree
-from hostd.enforce.transport import Transport
+from hostd.enforce.transport import TCP_CONGESTION, Transport
 from hostd.netlink import Netlink
 from hostd.sockets import DataSocket, ProcessSockets
 from hostd.tcp_info import FlowMeter
@@ -97,7 +96,7 @@ class Wire:
         options = []
         for one in sockets:
             with borrowed(one.pid, one.fd, one.cookie) as theirs:
-                wanted = (SO_PRIORITY, SO_MAX_PACING_RATE, *Transport("reno", RETRANSMIT_MS).settings())
+                wanted = (SO_PRIORITY, SO_MAX_PACING_RATE, TCP_CONGESTION, *Transport(retransmit_ms=40.0).where_lossy())
                 options.append([theirs.getsockopt(*option, 16) for option in wanted])
         return devices, trees, sysctl, options
 

@@ -3,18 +3,21 @@
 import os
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from bench.testbed.impair import Impairment, heal_arrivals, impair_arrivals
+from bench.testbed.namespace import Namespace
 from flowcore.patterns import FlowId
 from flowcore.units import UNLIMITED
 from hostd.borrow import borrowed, cookie_of
 from hostd.enforce.base import Backend, Limit
 from hostd.enforce.htb import HtbBackend
 from hostd.enforce.pacing import PacingBackend
-from hostd.enforce.transport import Transport
+from hostd.enforce.transport import Option, Transport
 from hostd.journal import Journal, release
 from hostd.sockets import DataSocket, own_namespace
 from tests.hostd.conftest import FLOW, HERE, HERE6, PORT, THERE, THERE6, Wire, next_line, wait_until
@@ -72,25 +75,56 @@ def test_closing_restores_everything(wire: Wire, make: Make, journal_path: Path)
     assert not journal_path.exists()
 
 
-def test_sockets_have_the_transport_named_while_they_are_held(wire: Wire, make: Make, journal_path: Path) -> None:
-    wanted = TRANSPORT.settings()
-
-    def as_wanted() -> set[bool]:
-        [one] = sockets
-        with borrowed(one.pid, one.fd, one.cookie) as theirs:
-            found = {option: theirs.getsockopt(*option, 16) for option in wanted}
-        return {found[option].rstrip(b"\0") == value.rstrip(b"\0") for option, value in wanted.items()}
-
+def test_sockets_have_the_congestion_control_named_while_they_are_held(
+    wire: Wire, make: Make, journal_path: Path
+) -> None:
     wire.sink()
     sockets = wire.send().sockets()
     with wire.here.enter():
         backend = make(Journal(journal_path))
-        assert as_wanted() == {False}
+        assert not has(sockets, TRANSPORT.always())
         backend.attach(FLOW, sockets)
-        assert as_wanted() == {True}
+        assert has(sockets, TRANSPORT.always())
         backend.detach(FLOW)
-        assert as_wanted() == {False}
+        assert not has(sockets, TRANSPORT.always())
         backend.close()
+
+
+def test_sockets_that_lose_packets_notice_it_soon(wire: Wire, make: Make, journal_path: Path) -> None:
+    assert TRANSPORT.where_lossy(), "needs Linux 6.15"
+
+    def becomes(lossy: bool) -> None:
+        wait_until(lambda: backend.refresh() == [] and has(sockets, TRANSPORT.where_lossy()) is lossy)
+
+    wire.sink()
+    sockets = wire.send().sockets()
+    with wire.here.enter():
+        before = wire.state(sockets)
+        backend = make(Journal(journal_path))
+        backend.attach(FLOW, sockets)
+        with losing(wire.there):
+            becomes(True)
+        becomes(False)
+        with losing(wire.there):
+            becomes(True)
+        backend.close()
+        assert wire.state(sockets) == before
+
+
+@contextmanager
+def losing(there: Namespace) -> Iterator[None]:
+    """A twentieth of what arrives."""
+    impair_arrivals(there, there.index_of("eth0"), Impairment(loss=0.05))
+    try:
+        yield
+    finally:
+        heal_arrivals(there)
+
+
+def has(sockets: tuple[DataSocket, ...], wanted: dict[Option, bytes]) -> bool:
+    [one] = sockets
+    with borrowed(one.pid, one.fd, one.cookie) as theirs:
+        return all(theirs.getsockopt(*option, len(value)) == value for option, value in wanted.items())
 
 
 def test_a_limit_may_come_before_the_sockets(wire: Wire, make: Make, journal_path: Path) -> None:
