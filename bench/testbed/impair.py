@@ -46,6 +46,11 @@ class Impairment:
     def any(self) -> bool:
         return bool(self.loss or self.marks)
 
+    @property
+    def one_by_one(self) -> bool:
+        """Whether packets are sent so."""
+        return self.any or self.single_packets
+
 
 UNIMPAIRED = Impairment()
 

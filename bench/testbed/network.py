@@ -52,7 +52,7 @@ class Testbed:
         self.topology = topology
         self.addresses = Addresses(topology)
         self._counters: dict[str, tuple[str, int, str]] = {}  # link -> node, interface number, which counter
-        self._single_packets, self._bundle_bytes = impairment.any or impairment.single_packets, bundle_bytes
+        self._single_packets, self._bundle_bytes = impairment.one_by_one, bundle_bytes
         if not has_congestion_control(congestion_control):
             raise Failure(f"this kernel has no {congestion_control} (sudo modprobe tcp_{congestion_control})")
         try:

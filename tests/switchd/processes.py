@@ -33,6 +33,9 @@ class Switches:
         process.kill()
         process.communicate()
 
+    def signal(self, name: str, number: int) -> None:
+        self.processes[name].send_signal(number)
+
     def close(self) -> None:
         for name in list(self.processes):
             self.kill(name)

@@ -1,6 +1,7 @@
 """Plans are leases, switches keep nothing: whoever dies is forgotten, whoever returns is rebuilt."""
 
 import asyncio
+import signal
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,7 +19,7 @@ from wire import control_pb2 as pb
 from wire.calls import open_channel, path
 
 STAR = star(4, 1.0)
-SLOT_MS = 200.0  # a break is noticed and repaired in some tens of milliseconds, whatever the slot
+SLOT_MS = 400.0  # so that two slots are two slots on a busy machine as well
 SLOT_S = SLOT_MS / 1e3
 SLOTS = SlotClock(round(SLOT_MS * 1e6), 10)
 TREE = tree(3, 2, 1, (1.0, 10.0, 10.0))
@@ -78,7 +79,7 @@ async def test_a_tor_that_returns_within_the_lease_has_its_shares_again(fabric) 
     assert (await back.ask(claim(TREE, FLOWS[0], 1e8))).grants[0].share_bps == 1e9
 
 
-# ---- kill -9 ----
+# ---- kill -9, and SIGSTOP ----
 
 
 class Run:
@@ -121,14 +122,19 @@ async def slots(count: float) -> None:
     await asyncio.sleep(count * SLOT_S)
 
 
-@pytest.mark.parametrize("victim", ["tor0", "edge0"])
-async def test_a_switch_is_killed_and_comes_back(tmp_path: Path, victim: str) -> None:
+@pytest.mark.parametrize(("victim", "fate"), [("tor0", "killed"), ("edge0", "killed"), ("edge0", "hung")])
+async def test_a_switch_goes_and_comes_back(tmp_path: Path, victim: str, fate: str) -> None:
     async with running(tmp_path) as run:
         below, others = run.reporters[:3], run.reporters[3:]
         killed_s = time.monotonic()
-        run.switches.kill(victim)
-        await slots(8)
-        run.switches.start(victim)
+        if fate == "killed":
+            run.switches.kill(victim)
+            await slots(8)
+            run.switches.start(victim)
+        else:
+            run.switches.signal(victim, signal.SIGSTOP)
+            await slots(8)
+            run.switches.signal(victim, signal.SIGCONT)
         returned_s = await _back(run, victim)
         await slots(4)
         # Those whose own switch lives keep their slots, the one in flight at the break included.
@@ -143,7 +149,7 @@ async def test_a_switch_is_killed_and_comes_back(tmp_path: Path, victim: str) ->
             assert all(one.lost_s for one in below)
             returned_s = min(one.welcomed_s[-1] for one in below)
         rebuilt_s = max(one.first_accepted_after(returned_s) for one in run.reporters)
-        assert rebuilt_s - returned_s <= 2 * SLOT_S + 0.4  # and a busy machine
+        assert rebuilt_s - returned_s <= 2 * SLOT_S
 
 
 async def _back(run: Run, victim: str) -> float:
