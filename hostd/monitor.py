@@ -9,7 +9,7 @@ at which it is looked at next, on a grid that makes their times coincide:
     sending      after half the time it needs for the rest at its speed, and at the line's speed when it was given
                  another rate: hardly ever in the middle of a burst, often at its end, where hand-over depends on
                  it; all sending jobs together every MARKS_NS
-    receiving    (it has sent everything, and its iteration has not ended) after RECEIVING_NS
+    receiving    (it has sent everything, and its iteration has not ended) after RECEIVING_NS, later less often
     whatever     PATIENT_NS from now while nobody decides by what is seen (observe mode)
 
 A look is one word per process: has it had an event since? If so, its counters are read and what its sockets have

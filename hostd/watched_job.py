@@ -24,7 +24,8 @@ from nccl_shim.reader import ProcessView
 LOOK_NS = 2_000_000  # how late a burst may be noticed
 PLAIN_LOOK_NS = 2 * LOOK_NS  # the same of a job without the shim, at which a look costs more
 SHORTEST_READ_NS = 2 * LOOK_NS
-RECEIVING_NS = 4 * LOOK_NS
+RECEIVING_NS, LONGEST_RECEIVING_NS = 4 * LOOK_NS, 20 * LOOK_NS
+PATIENCE = 0.25  # of the time it has been waiting
 MARKS_NS = 100_000_000  # all sending jobs are read: an iteration may turn out much smaller than the last ones
 SOONEST, PHASES = 0.75, 8
 REST_NS = 5_000_000  # nothing sent for so long
@@ -160,7 +161,9 @@ class WatchedJob:
         elif self._ended_ns is not None and self._compute_ns:
             due_ns = max(due_ns, self._ended_ns + round(SOONEST * min(self._compute_ns)))
         elif self.watch.sizes:
-            due_ns = now_ns + RECEIVING_NS
+            waiting_ns = round(PATIENCE * (now_ns - self._moved_ns))
+            due_ns = now_ns + min(max(RECEIVING_NS, waiting_ns), LONGEST_RECEIVING_NS)
+            due_ns -= due_ns % RECEIVING_NS
         self.due_ns = due_ns - due_ns % LOOK_NS
 
     def _of_shim(self) -> JobFacts:
