@@ -1,7 +1,8 @@
 """A hundred thousand malformed messages: no crash, no growth, no wrong table.
 
 Most go straight to where a stream hands over its bytes, which is what makes so many affordable; some thousands
-travel over real streams. Nothing but BadMessage may come out: a stream that raises anything else has crashed.
+travel over real streams. Each test says how many of its own were refused; together that is more than a hundred
+thousand. Nothing but BadMessage may come out: a stream that raises anything else has crashed.
 """
 
 import asyncio
@@ -128,7 +129,7 @@ async def test_what_hosts_might_send(policy: str, monkeypatch: pytest.MonkeyPatc
     switch.close()
     assert outcomes.total() == 40_000
     assert {"shape", "flow", "numbers", "identity", "slot"} <= outcomes.keys()
-    assert outcomes["taken"] < 10_000  # the rest were refused
+    assert outcomes.total() - outcomes["taken"] >= 37_000
     check_table(switch, GOOD)
     assert sizes[-1] < sizes[0] * 1.02
 
@@ -160,6 +161,7 @@ async def test_what_switches_might_send(policy: str, count: int) -> None:
         sizes.append(held(switch))
     switch.close()
     assert {"shape", "flow", "numbers", "identity"} <= switch.refused.keys()
+    assert switch.refused.total() >= 4 * count
     check_table(switch, far)
     assert sizes[-1] < sizes[0] * 1.02
 
