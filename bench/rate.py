@@ -5,7 +5,8 @@
 
     error      of a flow in a slot: |bytes on the wire ÷ (rate × slot) − 1|, from the moment of the change on, so that
                whatever comes late or too early counts
-    settled    from when on HOLD_NS pass at the new rate, give or take SETTLED_BAND or two bundles
+    settled    from when on the new rate lasts for HOLD_NS, or for as long as HOLD_BUNDLES bundles take at it, give or
+               take SETTLED_BAND or two bundles
 
 A change that comes more than a quarter of a slot late (the bench had no CPU, or somebody held the kernel's one lock
 for network configuration) says nothing about rates: its slots are counted and not judged.
@@ -30,7 +31,7 @@ from bench import rate_peer
 from bench.failure import Failure
 from bench.testbed.namespace import Namespace, connect
 from flowcore.patterns import FlowId, Role
-from flowcore.units import NS_PER_MS, NS_PER_S, transfer_bytes
+from flowcore.units import NS_PER_MS, NS_PER_S, transfer_bytes, transfer_ns
 from hostd.enforce.base import Backend, Limit
 from hostd.enforce.htb import HtbBackend
 from hostd.enforce.pacing import PacingBackend
@@ -41,7 +42,7 @@ STAIRCASE_BPS = (400e6, 100e6, 800e6, 200e6, 600e6, 50e6, 900e6, 300e6)
 FULL_HEIGHT_FLOWS = 4
 SLOT_NS = 60 * NS_PER_MS
 ROUNDS = 8
-HOLD_NS = 5 * NS_PER_MS
+HOLD_NS, HOLD_BUNDLES = 5 * NS_PER_MS, 8
 SETTLED_BAND = 0.05
 LATE_NS = SLOT_NS // 4
 _GRID_NS = NS_PER_MS // 4
@@ -111,10 +112,11 @@ def error(step: Step, curve: Curve) -> float:
 
 def settle_ms(step: Step, curve: Curve) -> float:
     """From the change; the whole slot if it never does."""
-    asked_bytes = transfer_bytes(step.rate_bps, HOLD_NS)
+    hold_ns = max(HOLD_NS, transfer_ns(HOLD_BUNDLES * BUNDLE_BYTES, step.rate_bps))
+    asked_bytes = transfer_bytes(step.rate_bps, hold_ns)
     tolerance_bytes = max(SETTLED_BAND * asked_bytes, 2 * BUNDLE_BYTES)
-    for start_ns in range(step.start_ns, step.end_ns - HOLD_NS, _GRID_NS):
-        if abs(curve.between(start_ns, start_ns + HOLD_NS) - asked_bytes) <= tolerance_bytes:
+    for start_ns in range(step.start_ns, step.end_ns - hold_ns, _GRID_NS):
+        if abs(curve.between(start_ns, start_ns + hold_ns) - asked_bytes) <= tolerance_bytes:
             return (start_ns - step.start_ns) / NS_PER_MS
     return (step.end_ns - step.start_ns) / NS_PER_MS
 

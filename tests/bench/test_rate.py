@@ -39,11 +39,12 @@ def test_a_late_change_counts_for_as_long_as_it_is_late(late_ms: int) -> None:
     assert late_ms - 1 <= settle_ms(STEP, curve) <= late_ms
 
 
-@pytest.mark.parametrize("factor", [0.0, 0.5, 1.2])
-def test_a_wrong_rate_never_settles(factor: float) -> None:
-    curve = arriving(RATE_BPS, factor * RATE_BPS)
-    assert error(STEP, curve) == pytest.approx(abs(factor - 1), abs=0.005)
-    assert settle_ms(STEP, curve) == SLOT_NS / NS_PER_MS
+@pytest.mark.parametrize("rate_bps", [RATE_BPS, 12.5e6])
+@pytest.mark.parametrize("factor", [0.0, 0.5, 1.3])
+def test_a_wrong_rate_never_settles(factor: float, rate_bps: float) -> None:
+    step, curve = STEP._replace(rate_bps=rate_bps), arriving(rate_bps, factor * rate_bps)
+    assert error(step, curve) == pytest.approx(abs(factor - 1), abs=0.005)
+    assert settle_ms(step, curve) == SLOT_NS / NS_PER_MS
 
 
 @pytest.mark.parametrize("backend", ["htb", "pacing"])
