@@ -82,6 +82,14 @@ class Flow:
     def id(self) -> FlowId:
         return self.spec.flow
 
+    def set_back(self, by_ns: int) -> None:
+        """The clock was. What is dated by slots would be of a time to come, and is forgotten."""
+        self.ready_ns -= by_ns
+        self.released_ns -= by_ns
+        self.observed_ns -= by_ns
+        self.bandwidth = BandwidthEstimate(self.bandwidth.line_rate_bps)
+        self.grant, self.plan_bps, self.replanned_slot = None, (), -1
+
     @property
     def remaining_bytes(self) -> float:
         return max(0.0, self.spec.size_bytes - self.sent_bytes)
@@ -133,6 +141,7 @@ class HostAgent:
         self._phase_ns = 0  # when in a slot it reports
         self._boundary_ns = clock.epoch_ns
         self._tick_ns = clock.epoch_ns
+        self._now_ns = clock.epoch_ns
         self._effects: list[Effect] = []
 
     def _nic_agent(self) -> SwitchAgent:
@@ -157,6 +166,9 @@ class HostAgent:
 
     def handle(self, event: HostEvent, now_ns: int) -> list[Effect]:
         self._effects = []
+        if now_ns < self._now_ns:
+            self._set_back(self._now_ns - now_ns, now_ns)
+        self._now_ns = now_ns
         match event:
             case Progress():
                 self._progress(event, now_ns)
@@ -318,6 +330,15 @@ class HostAgent:
         """The next slot's beginning, and the next time to report, which is a phase later than some slot's."""
         self._boundary_ns = self.clock.next_start_ns(now_ns)
         self._tick_ns = self.clock.next_start_ns(now_ns - self._phase_ns) + self._phase_ns
+
+    def _set_back(self, by_ns: int, now_ns: int) -> None:
+        """The clock was: we follow a switch whose clock is behind, and what we wait for would come too late."""
+        for job in self.jobs.values():
+            job.progress.set_back(by_ns)
+        for flow in self.flows.values():
+            flow.set_back(by_ns)
+        self._asked_ns, self._heard_ns = {}, now_ns
+        self._arm(now_ns)
 
     def _isolate(self) -> None:
         """Go on with the NIC's table alone; the reports to the switch go on as well, so that it can return."""

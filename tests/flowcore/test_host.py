@@ -594,3 +594,34 @@ def test_mlcc_without_a_phase_negotiates_first() -> None:
     host.until(SLOT_NS)
     assert host.limit_of(flow) == before  # the paper: fetch, plan, apply
     assert host.claims_of(flow, since_ns=SLOT_NS) == [SLOT_NS]
+
+
+# ---- A switch with another idea of the time ----
+
+
+@pytest.mark.parametrize("switch", ["sw", None])
+@pytest.mark.parametrize("policy", [name for name in POLICIES if POLICIES[name]().paced])
+def test_a_clock_that_is_set_back_costs_no_slot(policy: str, switch: str | None) -> None:
+    host = Host(policy, switch, sends_bps=1e7)
+    flows = host.join(ring("a", "h0", "h1"), ring("b", "h0", "h2"))
+    for flow in flows:
+        host.ready(flow, 10 * MS)
+    for _ in range(8):
+        host.until(host.now_ns + SLOT_NS)
+        if switch:
+            host.answer(*(grant(flow, GBPS / 2) for flow in flows))
+    host.now_ns = begun_ns = host.now_ns - 5 * SLOT_NS
+    host.tell(Welcomed(0))
+    assert host.agent.next_deadline() is not None
+    before = len(host.log)
+    host.until(begun_ns + 4 * SLOT_NS)
+    again = [(when, effect) for when, effect in host.log[before:] if isinstance(effect, Send)]
+    if switch:
+        assert len(again) >= 4, "a report in every slot"
+        host.answer(*(grant(flow, GBPS / 2) for flow in flows))
+        host.until(host.now_ns + SLOT_NS)
+    slowdowns = {job.progress.slowdown for job in host.agent.jobs.values()}
+    assert all(1.0 <= one < 100.0 for one in slowdowns)
+    for flow in flows:
+        host.done(flow)
+    assert host.agent.next_deadline() is None
