@@ -13,17 +13,17 @@ the table of this host's NIC and nothing else: the same code with one link.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from flowcore.domain import Domain
 from flowcore.estimate import BandwidthEstimate
+from flowcore.host_books import Flow, Job
 from flowcore.messages import (
     Claim,
     Effect,
     Feedback,
     FlowDone,
     FlowReady,
-    Grant,
     HostEvent,
     IterationEnded,
     JobJoined,
@@ -37,7 +37,7 @@ from flowcore.messages import (
     Welcomed,
     Withdrawal,
 )
-from flowcore.patterns import FlowId, FlowSpec
+from flowcore.patterns import FlowId
 from flowcore.policy.base import Policy, Standing
 from flowcore.progress import JobProgress
 from flowcore.slots import SlotClock
@@ -47,78 +47,6 @@ from flowcore.units import UNLIMITED, transfer_bytes, transfer_ns
 
 # As long as the switch keeps a lease: by then it has forgotten us as well.
 SILENCE_SLOTS = 3
-
-
-@dataclass(slots=True)
-class Flow:
-    """One flow this host sends."""
-
-    spec: FlowSpec
-    path: tuple[str, ...]
-    followers: tuple[FlowId, ...]
-    bandwidth: BandwidthEstimate
-    iteration: int = 0
-    sent_bytes: float = 0.0  # in this iteration
-    counted_bytes: float = 0.0  # of those, already credited to the job's progress
-    ready_ns: int = 0
-    live: bool = False  # has bytes waiting
-    claimed: bool = False  # the switch knows it
-    released_ns: int = 0  # when its claim was withdrawn because it was almost through
-    replanned_slot: int = -1  # when it last made a refused plan anew ...
-    tries: int = 0  # ... and how often in that slot
-    grant: Grant | None = None  # the last answer in this iteration ...
-    grant_slot: int = 0  # ... and the slot its numbers begin with
-    plan_bps: tuple[float, ...] = ()
-    plan_slot: int = 0
-    rate_bps: float = UNLIMITED
-    ceiling_bps: float = UNLIMITED
-    # What was promised and sent in the current slot, for the bandwidth estimate.
-    slot_sent_bytes: float = 0.0
-    slot_promised_bits_ns: float = 0.0
-    slot_busy_ns: int = 0
-    observed_ns: int = 0
-
-    @property
-    def id(self) -> FlowId:
-        return self.spec.flow
-
-    def set_back(self, by_ns: int) -> None:
-        """The clock was. What is dated by slots would be of a time to come, and is forgotten."""
-        self.ready_ns -= by_ns
-        self.released_ns -= by_ns
-        self.observed_ns -= by_ns
-        self.bandwidth = BandwidthEstimate(self.bandwidth.line_rate_bps)
-        self.grant, self.plan_bps, self.replanned_slot = None, (), -1
-
-    @property
-    def remaining_bytes(self) -> float:
-        return max(0.0, self.spec.size_bytes - self.sent_bytes)
-
-    @property
-    def volume_bytes(self) -> float:
-        """F_i without the plan."""
-        return self.iteration * self.spec.size_bytes + self.sent_bytes
-
-    @property
-    def final_bytes(self) -> float:
-        """F_i at the end of this iteration."""
-        return (self.iteration + 1) * self.spec.size_bytes
-
-
-@dataclass(slots=True)
-class Job:
-    progress: JobProgress
-    flows: list[Flow] = field(default_factory=list)
-
-    @property
-    def size_bytes(self) -> float:
-        """What this host sends in one iteration."""
-        return sum(flow.spec.size_bytes for flow in self.flows)
-
-    @property
-    def remaining_share(self) -> float:
-        size = self.size_bytes
-        return sum(flow.remaining_bytes for flow in self.flows) / size if size else 0.0
 
 
 class HostAgent:
@@ -258,7 +186,7 @@ class HostAgent:
         flow.live, flow.iteration, flow.ready_ns = True, event.iteration, now_ns
         flow.sent_bytes = flow.counted_bytes = 0.0
         flow.grant, flow.plan_bps = None, ()
-        self._start_observing(flow, now_ns)
+        flow.start_observing(now_ns)
         self.jobs[flow.id.job].progress.compute_ended(now_ns)
         self.policy.on_ready(self, flow, now_ns)
 
@@ -266,7 +194,7 @@ class HostAgent:
         flow = self.flows.get(flow_id)
         if flow is None or not flow.live:
             return
-        self._observe(flow, flow.spec.size_bytes, now_ns)
+        flow.observe(flow.spec.size_bytes, now_ns)
         self._credit(self.jobs[flow_id.job], now_ns)
         flow.live = False
         self.policy.on_done(self, flow, now_ns)
@@ -281,7 +209,7 @@ class HostAgent:
         for flow_id, sent_bytes in event.sent_bytes:
             flow = self.flows.get(flow_id)
             if flow is not None and flow.live:
-                self._observe(flow, sent_bytes, now_ns)
+                flow.observe(sent_bytes, now_ns)
                 jobs.add(flow_id.job)
         for name in sorted(jobs):
             self._credit(self.jobs[name], now_ns)
@@ -315,7 +243,7 @@ class HostAgent:
             slot = self.clock.index(now_ns)
             for flow in self.flows.values():
                 if flow.live:
-                    self._close_slot(flow, slot - 1)
+                    flow.close_slot(slot - 1)
             if self._phase_ns:
                 self.policy.on_boundary(self, now_ns)
         report_due = now_ns >= self._tick_ns
@@ -360,7 +288,7 @@ class HostAgent:
         flow.claimed = True
         job = self.jobs[flow.id.job]
         slot = self.clock.index(now_ns)
-        planned_bps = flow.plan_bps[slot - flow.plan_slot] if plans and self._plan_covers(flow, slot) else 0.0
+        planned_bps = flow.planned_bps(slot) if plans else 0.0
         return Claim(
             flow=flow.id,
             path=self.policy.sees(flow.path),
@@ -374,41 +302,9 @@ class HostAgent:
             plan_bps=flow.plan_bps if plans else (),
         )
 
-    def _plan_covers(self, flow: Flow, slot: int) -> bool:
-        return 0 <= slot - flow.plan_slot < len(flow.plan_bps)
-
-    def _waits_for_preds(self, flow: Flow) -> bool:
-        if flow.grant is None:
-            return False
-        allowed_bytes = flow.grant.pred_bytes + flow.spec.window_bytes
-        return flow.volume_bytes >= allowed_bytes - 1e-6 * flow.spec.size_bytes
-
     def _credit(self, job: Job, now_ns: int) -> None:
         fresh = 0.0
         for flow in job.flows:
             fresh += flow.sent_bytes - flow.counted_bytes
             flow.counted_bytes = flow.sent_bytes
         job.progress.advance(now_ns, fresh / job.size_bytes)
-
-    def _start_observing(self, flow: Flow, now_ns: int) -> None:
-        flow.observed_ns = now_ns
-        flow.slot_sent_bytes = flow.slot_promised_bits_ns = 0.0
-        flow.slot_busy_ns = 0
-
-    def _observe(self, flow: Flow, sent_bytes: float, now_ns: int) -> None:
-        elapsed_ns = now_ns - flow.observed_ns
-        flow.observed_ns = now_ns
-        flow.slot_busy_ns += elapsed_ns
-        flow.slot_sent_bytes += sent_bytes - flow.sent_bytes
-        promised_bps = min(flow.rate_bps, self.nic_bps)
-        flow.slot_promised_bits_ns += promised_bps * elapsed_ns
-        flow.sent_bytes = sent_bytes
-
-    def _close_slot(self, flow: Flow, slot: int) -> None:
-        """Sample B_i. A flow that had to wait for its preds shows how fast they are, not the network (as BBR leaves
-        out samples during which the application had nothing to send)."""
-        if flow.slot_busy_ns > 0 and not self._waits_for_preds(flow):
-            promised_bps = flow.slot_promised_bits_ns / flow.slot_busy_ns
-            flow.bandwidth.observe(slot, flow.slot_sent_bytes, flow.slot_busy_ns, promised_bps)
-        flow.slot_sent_bytes = flow.slot_promised_bits_ns = 0.0
-        flow.slot_busy_ns = 0

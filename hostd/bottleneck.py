@@ -14,7 +14,8 @@ and nothing beyond.
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from flowcore.host import Flow, HostAgent
+from flowcore.host import HostAgent
+from flowcore.host_books import Flow
 
 CLOSE = 0.01  # rates this close, as a part of a link, are the same
 

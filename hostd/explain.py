@@ -3,7 +3,7 @@
 import math
 from typing import TYPE_CHECKING
 
-from flowcore.host import Flow
+from flowcore.host_books import Flow
 from flowcore.policy.arbitrated import FLOOR_BPS
 from flowcore.policy.base import Standing
 from hostd.bottleneck import bottleneck

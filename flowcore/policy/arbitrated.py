@@ -25,7 +25,8 @@ from flowcore.policy.base import Policy
 from flowcore.units import rate_bps, transfer_bytes, transfer_ns
 
 if TYPE_CHECKING:
-    from flowcore.host import Flow, HostAgent
+    from flowcore.host import HostAgent
+    from flowcore.host_books import Flow
 
 # Below 1 Mbit/s HTB and pacing build up a debt that outlives the limit: the first byte after it is late.
 FLOOR_BPS = 1e6

@@ -11,7 +11,8 @@ from flowcore.messages import Bid
 from flowcore.progress import JobProgress
 
 if TYPE_CHECKING:
-    from flowcore.host import Flow, HostAgent
+    from flowcore.host import HostAgent
+    from flowcore.host_books import Flow
 
 
 class Standing(NamedTuple):

@@ -17,7 +17,8 @@ from flowcore.policy.arbitrated import FLOOR_BPS
 from flowcore.policy.base import Policy
 
 if TYPE_CHECKING:
-    from flowcore.host import Flow, HostAgent
+    from flowcore.host import HostAgent
+    from flowcore.host_books import Flow
 
 
 # Plans of one flow in one slot. At 2 ms each way the third is in force 12 ms into a slot of 60.

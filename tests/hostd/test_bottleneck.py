@@ -5,7 +5,8 @@ from collections import deque
 import pytest
 
 from flowcore.domain import domains
-from flowcore.host import Flow, HostAgent
+from flowcore.host import HostAgent
+from flowcore.host_books import Flow
 from flowcore.messages import Effect, Feedback, FlowReady, Grant, JobJoined, Send, Tick
 from flowcore.patterns import FlowId, FlowSpec, Role
 from flowcore.policy import POLICIES
