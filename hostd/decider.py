@@ -115,4 +115,4 @@ class Decider:
         present = [limit for flow, limit in limits.items() if flow in self._agent.flows]
         if present:
             self._enforcer.apply(present)
-            self._monitor.let_go({limit.flow.job for limit in present}, self._clock.own_ns())
+            self._monitor.limited({limit.flow: limit.ceiling_bps for limit in present}, self._clock.own_ns())

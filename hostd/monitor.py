@@ -14,14 +14,14 @@ at which it is looked at next, on a grid that makes their times coincide:
 
 A look is one word per process: has it had an event since? If so, its counters are read and what its sockets have
 sent. Those are read for decisions, too, but not again within FRESH_NS: an answer mostly comes sooner than that after
-the report, and what decides does not look closer (flowcore/policy/paceline.py: FINEST_NS). Once a second: new and
-dead processes, new and closed sockets.
+the report, and what decides does not look closer (flowcore/policy/paceline.py: FINEST_NS); nor those of a job that
+is held, until it can have sent something to speak of. Once a second: new and dead processes, new and closed sockets.
 
 A job without the shim (plain_jobs.py) says nothing, so a look at it is its sockets: where its bursts begin and end is
 told from what they moved (flowcore/bursts.py), and as long as those have no rhythm nobody hears of it.
 """
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from pathlib import Path
 
 from flowcore.messages import HostEvent
@@ -73,7 +73,7 @@ class Monitor:
             self._housekeeping_ns = now_ns + (HOUSEKEEPING_NS if self.jobs else IDLE_NS)
             return self._read_all(now_ns)
         due = {name: job for name, job in self.jobs.items() if now_ns >= job.due_ns}
-        to_read = {name: job for name, job in due.items() if job.rhythm is not None or not job.is_settled}
+        to_read = {name: job for name, job in due.items() if job.rhythm is not None or not job.is_quiet(now_ns)}
         # How far a burst is the sockets say; what else its counters can say is that it is over.
         sending = {name for name, job in due.items() if job.watch.live and not job.watch.ending}
         for view in self._reader.poll_stirred(due, marks_only=sending):
@@ -83,6 +83,7 @@ class Monitor:
                 to_read[view.snapshot.job] = job
         events = [event for job in to_read.values() for event in self._read(job, now_ns)]
         for job in due.values():
+            job.polled_ns = now_ns
             self._schedule(job, now_ns)
         return events
 
@@ -92,7 +93,7 @@ class Monitor:
         for name, job in self.jobs.items():
             if not job.watch.live or job.facts is None or name not in jobs:
                 continue
-            if now_ns - job.measured_ns >= FRESH_NS:
+            if now_ns - job.measured_ns >= FRESH_NS and not job.stands(now_ns):
                 job.measure(now_ns)
                 self._schedule(job, now_ns)
             if job.told_ns < job.measured_ns:
@@ -100,9 +101,12 @@ class Monitor:
                 moved += job.watch.progress(job.facts)
         return tuple(moved)
 
-    def let_go(self, jobs: Iterable[str], now_ns: int) -> None:
-        """They have other rates: what they sent so far says nothing about what they will."""
-        for name in jobs:
+    def limited(self, ceilings_bps: Mapping[FlowId, float], now_ns: int) -> None:
+        """Flows have other rates: what they sent so far says nothing about what they will."""
+        for flow, ceiling_bps in ceilings_bps.items():
+            if (job := self.jobs.get(flow.job)) is not None:
+                job.limited(flow, ceiling_bps, now_ns)
+        for name in {flow.job for flow in ceilings_bps}:
             if (job := self.jobs.get(name)) is not None and job.watch.live:
                 self._schedule(job, now_ns, let_go=True)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from flowcore.bursts import NEARLY, BurstRhythm
 from flowcore.messages import FlowReady, HostEvent, IterationEnded
 from flowcore.patterns import FlowId, Role
-from flowcore.units import transfer_ns
+from flowcore.units import transfer_bytes, transfer_ns
 from hostd.job_watch import LEAST_PART, Ends, JobFacts, JobWatch
 from hostd.sockets import DataSocket, ProcessSockets, by_host
 from hostd.tcp_info import FlowMeter
@@ -25,10 +25,11 @@ LOOK_NS = 2_000_000  # how late a burst may be noticed
 PLAIN_LOOK_NS = 2 * LOOK_NS  # the same of a job without the shim, at which a look costs more
 SHORTEST_READ_NS = 2 * LOOK_NS
 RECEIVING_NS, LONGEST_RECEIVING_NS = 4 * LOOK_NS, 20 * LOOK_NS
-PATIENCE = 0.25  # of the time it has been waiting
+PATIENCE = 0.25  # of the time it has been waiting, and of the time it will compute: its next burst is seen all the same
 MARKS_NS = 100_000_000  # all sending jobs are read: an iteration may turn out much smaller than the last ones
 SOONEST, PHASES = 0.75, 8
 REST_NS = 5_000_000  # nothing sent for so long
+NEXT_TO_NOTHING = 0.005  # of an iteration
 
 # Ethernet, IP and TCP headers: 1514 bytes on the wire for 1448 of data (MTU 1500, timestamps).
 WIRE_PER_PAYLOAD = 1514 / 1448
@@ -64,10 +65,12 @@ class WatchedJob:
     sockets: dict[Ends, tuple[DataSocket, ...]] = field(default_factory=dict)
     facts: JobFacts | None = None
     due_ns: int = 0  # when to look at it again
-    read_ns: int = 0  # when its counters were last read,
-    measured_ns: int = 0  # ... and its sockets
+    polled_ns: int = 0  # when its counters were last asked for news,
+    measured_ns: int = 0  # ... and its sockets read
     told_ns: int = 0  # what was measured by then has been told as progress
     looked_ns: int = 0  # when its sockets were last looked for
+    _ceiling_bps: dict[FlowId, float] = field(default_factory=dict)  # what each flow may send at most
+    _limited_ns: int = 0  # ... since then
     _moved_ns: int = 0  # when its sockets were last seen to have sent something
     _meters: dict[Ends, FlowMeter] = field(default_factory=dict)
     _lost: int = 0  # readings of theirs that had failed at the last look
@@ -132,7 +135,7 @@ class WatchedJob:
         else:
             self.facts = self._by_rhythm(self.rhythm, now_ns)
             events = self.watch.observe(self.facts) if self.rhythm.regular else self.watch.left()
-        self.read_ns = now_ns
+        self.polled_ns = now_ns
         self._time_phases(events, now_ns)
         return events
 
@@ -141,10 +144,23 @@ class WatchedJob:
         if self.facts is not None:
             self.facts = self._measured(self.facts, now_ns)
 
-    @property
-    def is_settled(self) -> bool:
-        """Has nothing to send, as far as its sockets can tell: only its counters can say something new."""
-        return not self.watch.live and self.facts is not None and self.facts.resting
+    def is_quiet(self, now_ns: int) -> bool:
+        """Has nothing to send, as far as its sockets can tell, or may not: only its counters can say something new."""
+        if self.watch.live:
+            return self.stands(now_ns)
+        return self.facts is not None and self.facts.resting
+
+    def limited(self, flow: FlowId, ceiling_bps: float, now_ns: int) -> None:
+        """The flow may send so much at most, from now on."""
+        self._ceiling_bps[flow] = ceiling_bps
+        self._limited_ns = now_ns
+
+    def stands(self, now_ns: int) -> bool:
+        """Its limits let it send next to nothing since it was measured; another look would tell nothing new."""
+        if not self._ceiling_bps or not self.watch.sizes or self.measured_ns <= self._limited_ns:
+            return False
+        at_most_bytes = transfer_bytes(max(self._ceiling_bps.values()), now_ns - self.measured_ns)
+        return at_most_bytes <= NEXT_TO_NOTHING * min(self.watch.sizes.values())
 
     def schedule(self, now_ns: int, nic_bps: float, let_go: bool = False) -> None:
         """When to look at it again; `let_go`: what it sent so far says nothing about what it will."""
@@ -156,15 +172,18 @@ class WatchedJob:
                 left_ns = 0.0  # or there is nothing left, and it rests
             elif let_go:
                 left_ns = transfer_ns(left_bytes, nic_bps)
-            marks_ns = (self.read_ns // MARKS_NS + 1) * MARKS_NS
+            marks_ns = (self.polled_ns // MARKS_NS + 1) * MARKS_NS
             due_ns = round(min(now_ns + max(left_ns / 2, SHORTEST_READ_NS), marks_ns))
         elif self._ended_ns is not None and self._compute_ns:
             due_ns = max(due_ns, self._ended_ns + round(SOONEST * min(self._compute_ns)))
         elif self.watch.sizes:
-            waiting_ns = round(PATIENCE * (now_ns - self._moved_ns))
-            due_ns = now_ns + min(max(RECEIVING_NS, waiting_ns), LONGEST_RECEIVING_NS)
-            due_ns -= due_ns % RECEIVING_NS
+            due_ns = now_ns + self._patience_ns(now_ns)
         self.due_ns = due_ns - due_ns % LOOK_NS
+
+    def _patience_ns(self, now_ns: int) -> int:
+        """With a job that only receives."""
+        least_ns = min(now_ns - self._moved_ns, *self._compute_ns) if self._compute_ns else 0
+        return min(max(RECEIVING_NS, round(PATIENCE * least_ns)), LONGEST_RECEIVING_NS)
 
     def _of_shim(self) -> JobFacts:
         views = [process.view for process in self.processes.values() if process.view is not None]

@@ -9,9 +9,10 @@ from typing import Self
 import pytest
 
 from flowcore.messages import FlowDone, FlowReady, HostEvent, IterationEnded, JobJoined, JobLeft
+from flowcore.patterns import FlowId, Role
 from hostd.monitor import FRESH_NS, HOUSEKEEPING_NS, IDLE_NS, PATIENT_NS, Monitor
 from hostd.tcp_info import TcpCounters
-from hostd.watched_job import LOOK_NS, MARKS_NS
+from hostd.watched_job import LOOK_NS, MARKS_NS, RECEIVING_NS
 from nccl_shim.identity import identity_from_env
 from nccl_shim.layout import Kind, Source
 from nccl_shim.python_writer import PythonWriter
@@ -20,6 +21,7 @@ from tests.hostd.conftest import wait_until
 MS = 1_000_000
 BURST_BYTES = 1_000_000
 LINE_BPS = 1e9  # a burst is 8 ms of it
+FLOW = FlowId("a", "h0", "h1", Role.RING)
 
 
 class OwnJob:
@@ -231,8 +233,52 @@ def test_a_sending_job_is_read_seldom_while_it_is_held_and_often_at_its_end(job:
     watched.now_ns += 10 * MS
     watched.monitor.progress(watched.now_ns, {"a"})  # nothing has moved
     assert watched.monitor.due_ns % MARKS_NS == 0
-    watched.monitor.let_go({"a", "unheard of"}, watched.now_ns)
+    watched.monitor.limited({FLOW: LINE_BPS, FLOW._replace(job="unheard of"): LINE_BPS}, watched.now_ns)
     assert watched.monitor.due_ns <= watched.now_ns + 4 * MS + LOOK_NS, "half of what the line needs"
+
+
+def test_a_job_that_is_held_is_measured_when_it_can_have_sent_something(job: OwnJob, watched: Watched) -> None:
+    joined(job, watched)
+    job.announce()
+    watched.until(FlowReady)
+    watched.now_ns += MS
+    watched.monitor.limited({FLOW: 1e6}, watched.now_ns)  # 1000 bytes of a million in 8 ms
+    assert watched.progress() == 0.0, "once more: it may have sent a lot before"
+    job.send(BURST_BYTES // 2)  # which its limit would not have let it
+    watched.now_ns += 20 * MS
+    assert watched.monitor.progress(watched.now_ns, {"a"}) == ()
+    watched.now_ns += 30 * MS
+    assert watched.progress() > 0.4 * BURST_BYTES
+    job.send(BURST_BYTES // 2)
+    watched.monitor.limited({FLOW: LINE_BPS}, watched.now_ns)
+    watched.until(FlowDone)
+
+
+def test_a_job_that_waits_for_others_is_looked_at_less_often_but_before_its_next_burst(
+    job: OwnJob, watched: Watched
+) -> None:
+    joined(job, watched)
+    for _ in range(2):
+        watched.now_ns += 100 * MS
+        job.announce()
+        watched.until(FlowReady)
+        job.send(BURST_BYTES)
+        watched.until(FlowDone)
+        job.writer.mark_iteration()
+        watched.until(IterationEnded)
+    watched.now_ns += 100 * MS
+    job.announce()
+    watched.until(FlowReady)
+    job.send(BURST_BYTES)
+    watched.until(FlowDone)
+    waits = []
+    began_ns = watched.now_ns
+    while watched.now_ns < began_ns + 500 * MS:
+        before_ns = watched.now_ns
+        watched.step()
+        waits.append(watched.now_ns - before_ns)
+    assert waits[1] <= RECEIVING_NS
+    assert RECEIVING_NS < max(waits[-5:]) <= 25 * MS, "a quarter of the 100 ms that it computes"
 
 
 def test_whoever_only_watches_has_patience(job: OwnJob, watched: Watched) -> None:
