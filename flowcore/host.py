@@ -20,6 +20,7 @@ from flowcore.estimate import BandwidthEstimate
 from flowcore.host_books import Flow, Job
 from flowcore.messages import (
     Claim,
+    ClockSet,
     Effect,
     Feedback,
     FlowDone,
@@ -69,7 +70,6 @@ class HostAgent:
         self._phase_ns = 0  # when in a slot it reports
         self._boundary_ns = clock.epoch_ns
         self._tick_ns = clock.epoch_ns
-        self._now_ns = clock.epoch_ns
         self._effects: list[Effect] = []
 
     def _nic_agent(self) -> SwitchAgent:
@@ -94,9 +94,6 @@ class HostAgent:
 
     def handle(self, event: HostEvent, now_ns: int) -> list[Effect]:
         self._effects = []
-        if now_ns < self._now_ns:
-            self._set_back(self._now_ns - now_ns, now_ns)
-        self._now_ns = now_ns
         match event:
             case Progress():
                 self._progress(event, now_ns)
@@ -116,6 +113,8 @@ class HostAgent:
                 self._leave(event.job, now_ns)
             case Welcomed():
                 self._phase_ns = max(0, min(event.phase_ns, self.clock.length_ns - 1))
+            case ClockSet():
+                self._clock_set(event.by_ns, now_ns)
             case SwitchLost():
                 self._isolate()
                 self.policy.on_slot(self, now_ns)
@@ -259,13 +258,13 @@ class HostAgent:
         self._boundary_ns = self.clock.next_start_ns(now_ns)
         self._tick_ns = self.clock.next_start_ns(now_ns - self._phase_ns) + self._phase_ns
 
-    def _set_back(self, by_ns: int, now_ns: int) -> None:
-        """The clock was: we follow a switch whose clock is behind, and what we wait for would come too late."""
+    def _clock_set(self, by_ns: int, now_ns: int) -> None:
+        """We follow a switch with another idea of the time: what we wait for would come too early, or too late."""
         for job in self.jobs.values():
-            job.progress.set_back(by_ns)
+            job.progress.clock_set(by_ns)
         for flow in self.flows.values():
-            flow.set_back(by_ns)
-        self._asked_ns, self._heard_ns = {}, now_ns
+            flow.clock_set(by_ns)
+        self._asked_ns, self._heard_ns = {}, self._heard_ns + by_ns
         self._arm(now_ns)
 
     def _isolate(self) -> None:

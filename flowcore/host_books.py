@@ -83,11 +83,11 @@ class Flow:
         self._slot_sent_bytes = self._slot_promised_bits_ns = 0.0
         self._slot_busy_ns = 0
 
-    def set_back(self, by_ns: int) -> None:
-        """The clock was. What is dated by slots would be of a time to come, and is forgotten."""
-        self.ready_ns -= by_ns
-        self.released_ns -= by_ns
-        self.observed_ns -= by_ns
+    def clock_set(self, by_ns: int) -> None:
+        """What is dated by slots is of another time, and forgotten."""
+        self.ready_ns += by_ns
+        self.released_ns += by_ns
+        self.observed_ns += by_ns
         self.bandwidth = BandwidthEstimate(self.bandwidth.line_rate_bps)
         self.grant, self.plan_bps, self.replanned_slot = None, (), -1
 

@@ -165,6 +165,13 @@ class Welcomed:
 
 
 @dataclass(frozen=True, slots=True)
+class ClockSet:
+    """The clock that all share is another: what was at one time is now `by_ns` later on it, or earlier."""
+
+    by_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class SwitchLost:
     """The stream to the switch broke; the shell noticed before the silence did."""
 
@@ -189,7 +196,17 @@ class PeersFound:
 
 
 HostEvent = (
-    JobJoined | JobLeft | FlowReady | Progress | FlowDone | IterationEnded | Feedback | Welcomed | SwitchLost | Tick
+    JobJoined
+    | JobLeft
+    | FlowReady
+    | Progress
+    | FlowDone
+    | IterationEnded
+    | Feedback
+    | Welcomed
+    | ClockSet
+    | SwitchLost
+    | Tick
 )
 SwitchEvent = Report | Feedback | Contest | Verdict | PeersLost | PeersFound | Tick
 Message = Report | Feedback | Contest | Verdict

@@ -55,10 +55,10 @@ class JobProgress:
         # A floor under P: after a long stall the bid is large already, and 1/P must stay finite.
         self._pace = min(1.0, max(1e-3, kept * self._pace + (1.0 - kept) * pace))
 
-    def set_back(self, by_ns: int) -> None:
-        """The caller's clock was."""
-        self._started_ns -= by_ns
-        self._updated_ns -= by_ns
+    def clock_set(self, by_ns: int) -> None:
+        """The caller's was."""
+        self._started_ns += by_ns
+        self._updated_ns += by_ns
 
     def compute_ended(self, now_ns: int) -> None:
         """The first bytes of this iteration are waiting."""

@@ -213,6 +213,9 @@ class HostDaemon:
         self.achieved.sample(moving(self.monitor.jobs))
 
     def _take(self, events: Iterable[HostEvent], concerned: Container[str] = ()) -> None:
+        if step_ns := self.clock.take_step():
+            _log.warning("the switch's clock is another: stepped by %.3f s", step_ns / 1e9)
+            self.decider.clock_set(step_ns)
         self.decider.take(events, concerned)
         self._deadline_ns = self.agent.next_deadline()
 

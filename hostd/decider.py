@@ -17,7 +17,7 @@ from typing import TextIO
 
 from flowcore.host import HostAgent
 from flowcore.journal import Entry, encode
-from flowcore.messages import Effect, HostEvent, JobJoined, JobLeft, Progress, Report, Send, SetRate
+from flowcore.messages import ClockSet, Effect, HostEvent, JobJoined, JobLeft, Progress, Report, Send, SetRate
 from flowcore.patterns import FlowId
 from hostd.durations import Durations
 from hostd.enforce.base import Limit
@@ -71,6 +71,11 @@ class Decider:
         took_s = time.perf_counter() - began_s
         self.durations.note(took_s)
         self._instruments.decision.observe(took_s)
+
+    def clock_set(self, by_ns: int) -> None:
+        """No slot was missed in between, and none is decided already."""
+        self._decided_slot = self._judged_slot = self._agent.clock.index(self._clock.now_ns()) - 1
+        self.take([ClockSet(by_ns)])
 
     def judge(self, slot: int) -> None:
         """Counts the slots before this one that passed without a decision while flows had bytes to send."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.second_try import LONG_STALL_S, SecondTries
+from tests.second_try import LONG_STALL_S, MOST_TRIES, SecondTries
 
 FAILS_FIRST = """
 tries = []
@@ -34,3 +34,13 @@ def test_once_and_only_if_the_machine_stood_still(
     said_first = "test_it: the machine stood still for 50 ms" in result.stdout.str()
     assert said_first == (still_s >= LONG_STALL_S)
     assert not said_first or "AssertionError: try 1" in result.stdout.str()
+
+
+def test_a_few_and_no_more(pytester: pytest.Pytester) -> None:
+    many = MOST_TRIES + 2
+    each_fails_first = "import pytest\ntries = set()\n"
+    each_fails_first += f"@pytest.mark.parametrize('number', range({many}))\ndef test_it(number):\n"
+    each_fails_first += "    assert number in tries or tries.add(number)"
+    pytester.makepyfile(each_fails_first)
+    result = pytester.runpytest_inprocess("-p", "no:asyncio", plugins=[OnAMachineThatStands(LONG_STALL_S)])
+    result.assert_outcomes(passed=MOST_TRIES, failed=many - MOST_TRIES)

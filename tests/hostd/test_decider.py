@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 
 from flowcore.host import HostAgent
 from flowcore.journal import decode
-from flowcore.messages import FlowDone, FlowReady, JobJoined, JobLeft
+from flowcore.messages import FlowDone, FlowReady, JobJoined, JobLeft, Tick
 from flowcore.patterns import FlowId, FlowSpec, Role
 from flowcore.policy import POLICIES
 from flowcore.slots import SlotClock
@@ -41,7 +41,7 @@ class Deciding:
     def __init__(self, directory: Path) -> None:
         topology = star_of(("h0", "h1"), 1.0)
         self.steady_ns = 0
-        clock = SharedClock(lambda: 0, lambda: self.steady_ns)
+        clock = self.clock = SharedClock(lambda: 0, lambda: self.steady_ns)
         self.agent = HostAgent("h0", topology, SlotClock(SLOT_NS, 10), POLICIES["paceline"](), None)
         self.enforcer = Listening(HostConfig("h0", topology, {}, mode="advise", runtime_directory=directory), SLOT_NS)
         self.enforcer.told = []
@@ -106,3 +106,18 @@ def test_slots_without_a_decision_count_while_something_is_sent(deciding: Decidi
     decider.judge(9)
     decider.judge(9)
     assert decider.missed_slots == 2
+
+
+@pytest.mark.parametrize("by_slots", [-20, 20])
+def test_a_clock_that_is_set_misses_no_slot_and_hides_none(deciding: Deciding, by_slots: int) -> None:
+    deciding.steady_ns = 100 * SLOT_NS
+    deciding.decider.take([*JOINED, FlowReady(FLOWS[0], 0)])
+    own_ns = deciding.clock.own_ns()
+    deciding.clock.peer.observe(own_ns, *[own_ns + by_slots * SLOT_NS] * 2, own_ns)
+    step_ns = deciding.clock.take_step()
+    assert step_ns == by_slots * SLOT_NS
+    deciding.decider.clock_set(step_ns)
+    assert deciding.decider.missed_slots == 0
+    deciding.steady_ns += 4 * SLOT_NS
+    deciding.decider.take([Tick()])
+    assert deciding.decider.missed_slots == 3

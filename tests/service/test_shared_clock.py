@@ -47,3 +47,16 @@ def test_a_large_one_is_a_step_either_way() -> None:
     behind = machine.clock()
     told(behind, machine, 10 * STEP_NS)
     assert behind.now_ns() == behind.own_ns() + 10 * STEP_NS
+
+
+def test_a_step_is_told_once_and_a_pause_is_none() -> None:
+    machine = Machine()
+    clock = machine.clock()
+    assert clock.take_step() == 0
+    machine.steady += 100 * STEP_NS
+    assert clock.take_step() == 0, "nobody asked for a while"
+    told(clock, machine, 10 * STEP_NS)
+    clock.now_ns()
+    machine.steady += 7
+    assert clock.take_step() == 10 * STEP_NS
+    assert clock.take_step() == 0
