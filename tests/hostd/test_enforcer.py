@@ -1,5 +1,7 @@
 """Backend, lease and guardian as one thing: begun anew after a revocation, changed while flows are attached."""
 
+import os
+import signal
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -91,6 +93,24 @@ def test_a_revocation_begins_anew(wire: Wire, config: HostConfig, sockets: tuple
         enforcer.beat()
         assert enforcer.fail_opens == 1 and enforcer.guardian_pid != guardian
         assert rate_bps(enforcer) == pytest.approx(LIMIT.rate_bps, rel=0.01)
+
+
+def test_without_a_guardian_it_observes(
+    wire: Wire, config: HostConfig, sockets: tuple[DataSocket, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = wire.state(sockets)
+    with closing(holding(config, sockets)) as enforcer:
+        end_guardian(enforcer)
+        monkeypatch.setattr("hostd.lease.sys.executable", "/nonexistent/python")
+        enforcer.beat()
+        assert enforcer.fail_opens == 1 and enforcer.guardian_pid is None
+        assert enforcer.backend.name == "observe" and wire.state(sockets) == before
+
+
+def end_guardian(enforcer: Enforcer) -> None:
+    assert enforcer._lease is not None
+    os.kill(enforcer._lease.guardian_pid, signal.SIGKILL)
+    os.waitid(os.P_PIDFD, enforcer._lease.fileno(), os.WEXITED | os.WNOWAIT)
 
 
 def test_released_by_hand_it_stays_released_until_told(
