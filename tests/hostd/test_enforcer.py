@@ -2,17 +2,19 @@
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from flowcore.patterns import FlowId
 from flowcore.topology import star_of
 from flowcore.units import UNLIMITED
 from hostd.config import HostConfig
-from hostd.enforce.base import CannotEnforce, Limit
+from hostd.enforce.base import CannotEnforce, Limit, Trouble
+from hostd.enforce.htb import HtbBackend
 from hostd.enforce.probe import Finding
 from hostd.enforcer import Enforcer
 from hostd.journal import release
@@ -95,7 +97,7 @@ def test_a_revocation_begins_anew(wire: Wire, config: HostConfig, sockets: tuple
         assert rate_bps(enforcer) == pytest.approx(LIMIT.rate_bps, rel=0.01)
 
 
-def test_without_a_guardian_it_observes(
+def test_without_a_guardian_it_observes_until_there_is_one(
     wire: Wire, config: HostConfig, sockets: tuple[DataSocket, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = wire.state(sockets)
@@ -104,7 +106,34 @@ def test_without_a_guardian_it_observes(
         monkeypatch.setattr("hostd.lease.sys.executable", "/nonexistent/python")
         enforcer.beat()
         assert enforcer.fail_opens == 1 and enforcer.guardian_pid is None
+        enforcer.refresh()
         assert enforcer.backend.name == "observe" and wire.state(sockets) == before
+        monkeypatch.undo()
+        enforcer.refresh()
+        assert enforcer.guardian_pid is not None
+        assert rate_bps(enforcer) == pytest.approx(LIMIT.rate_bps, rel=0.01)
+
+
+def test_a_flow_that_cannot_be_attached_again_is_in_nobodys_way(
+    wire: Wire, config: HostConfig, sockets: tuple[DataSocket, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = HtbBackend.attach
+
+    def attach(backend: HtbBackend, flow: FlowId, sockets: Sequence[DataSocket]) -> list[Trouble]:
+        if flow == FLOW:
+            raise OSError("no room for it")
+        return real(backend, flow, sockets)
+
+    other = FLOW._replace(job="other")
+    with closing(Enforcer(config, SLOT_NS)) as enforcer:
+        enforcer.attach(FLOW, ())
+        enforcer.attach(other, sockets)
+        enforcer.apply([LIMIT, replace(LIMIT, flow=other)])
+        monkeypatch.setattr(HtbBackend, "attach", attach)
+        assert release(config.lease_journal) == {}
+        enforcer.beat()
+        assert enforcer.read_back()[other].rate_bps == pytest.approx(LIMIT.rate_bps, rel=0.01)
+        assert enforcer.troubles == {"no room for it": 1}
 
 
 def end_guardian(enforcer: Enforcer) -> None:
