@@ -198,8 +198,13 @@ class Enforcer:
         return ()
 
     def _do(self, work: Callable[[], Iterable[Trouble]]) -> None:
-        """Trouble is counted. A revocation begins anew; what the kernel refuses outright is trouble like any."""
+        """Trouble is counted. A revocation begins anew; what the kernel refuses outright is trouble like any.
+
+        Looked for first: under a lease that was taken from us nothing is where we think it is.
+        """
         try:
+            if self._lease is not None:
+                self._lease.journal.check()
             self._count(work())
         except Revoked as error:
             self._begin_anew(str(error))

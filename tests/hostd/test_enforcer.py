@@ -97,6 +97,20 @@ def test_a_revocation_begins_anew(wire: Wire, config: HostConfig, sockets: tuple
         assert rate_bps(enforcer) == pytest.approx(LIMIT.rate_bps, rel=0.01)
 
 
+@pytest.mark.parametrize("does", ["apply", "refresh"])
+def test_nothing_is_set_under_a_lease_that_was_lost(
+    wire: Wire, config: HostConfig, sockets: tuple[DataSocket, ...], does: str
+) -> None:
+    with closing(holding(config, sockets)) as enforcer:
+        assert release(config.lease_journal) == {}
+        if does == "apply":
+            enforcer.apply([LIMIT])
+        else:
+            enforcer.refresh()
+        assert enforcer.fail_opens == 1 and enforcer.troubles == {}
+        assert rate_bps(enforcer) == pytest.approx(LIMIT.rate_bps, rel=0.01)
+
+
 def test_without_a_guardian_it_observes_until_there_is_one(
     wire: Wire, config: HostConfig, sockets: tuple[DataSocket, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
