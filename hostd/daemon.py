@@ -191,6 +191,9 @@ class HostDaemon:
     def _do_what_is_due(self) -> None:
         now_ns = self.clock.now_ns()
         slot = self.slots.index(now_ns)
+        if begun := slot != self._beaten_slot:
+            # First of all: whoever slept too long has no lease any more, and must set nothing before he knows.
+            self._beat(slot)
         events: list[HostEvent] = []
         if (own_ns := self.clock.own_ns()) >= self.monitor.due_ns:
             events = self.monitor.poll(own_ns)
@@ -201,16 +204,14 @@ class HostDaemon:
                 self._take([*events, Tick()], self.agent.jobs if self.agent.counts(now_ns) else ())
             elif events:
                 self._take(events)
-        if slot != self._beaten_slot:
-            self._beaten_slot = slot
-            self._beat(slot)
+        if begun:
+            self.decider.judge(slot)
+            self.achieved.sample(moving(self.monitor.jobs))
 
     def _beat(self, slot: int) -> None:
         """Once per slot: the guardian hears from us."""
-        self._beat_ns = self.clock.own_ns()
+        self._beaten_slot, self._beat_ns = slot, self.clock.own_ns()
         self.enforcer.beat()
-        self.decider.judge(slot)
-        self.achieved.sample(moving(self.monitor.jobs))
 
     def _take(self, events: Iterable[HostEvent], concerned: Container[str] = ()) -> None:
         if step_ns := self.clock.take_step():

@@ -8,6 +8,7 @@ closed, a new lease is taken, and what is attached now is attached again.
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 from flowcore.patterns import FlowId
 from hostd.config import HostConfig
@@ -68,6 +69,11 @@ class Enforcer:
             self._do(self._beat)
 
     def refresh(self) -> None:
+        """About once a second: what could not be done before is tried again, a lease first of all."""
+        if self._config.mode == "enforce" and self._lease is None and not self.released:
+            self._open_or_observe()
+            if self._lease is not None:
+                self._set_again()
         self._do(self.backend.refresh)
 
     def read_back(self) -> dict[FlowId, Limit]:
@@ -128,7 +134,7 @@ class Enforcer:
             if why_none:
                 self._count([Trouble(None, f"no backend works here, see paceline probe: {why_none}")])
             self.backend, self._terms = self._make(name, journal), _terms(config, name)
-        except OSError as error:
+        except (OSError, Revoked) as error:
             self._close()
             raise CannotEnforce(f"cannot take a lease on the kernel: {error}") from error
         except CannotEnforce:
@@ -174,15 +180,15 @@ class Enforcer:
         try:
             self._open()
         except CannotEnforce as error:
-            _log.error("observing from now on: %s", error)
+            self._repeats.log(_log, logging.ERROR, "no lease", "observing for now: %s", error)
 
     def _set_again(self) -> None:
-        try:
-            for flow, sockets in self._attached.items():
-                self._count(self.backend.attach(flow, sockets))
-            self._count(self.backend.apply(list(self._limits.values())))
-        except (OSError, CannotEnforce, Revoked) as error:  # revoked once more: the next beat begins anew
-            self._count([Trouble(None, str(error))])
+        steps = [partial(self.backend.attach, flow, sockets) for flow, sockets in self._attached.items()]
+        for step in [*steps, partial(self.backend.apply, list(self._limits.values()))]:
+            try:
+                self._count(step())
+            except (OSError, CannotEnforce, Revoked) as error:  # revoked once more: the next beat begins anew
+                self._count([Trouble(None, str(error))])
 
     # ---- Trouble ----
 
@@ -192,8 +198,13 @@ class Enforcer:
         return ()
 
     def _do(self, work: Callable[[], Iterable[Trouble]]) -> None:
-        """Trouble is counted. A revocation begins anew; what the kernel refuses outright is trouble like any."""
+        """Trouble is counted. A revocation begins anew; what the kernel refuses outright is trouble like any.
+
+        Looked for first: under a lease that was taken from us nothing is where we think it is.
+        """
         try:
+            if self._lease is not None:
+                self._lease.journal.check()
             self._count(work())
         except Revoked as error:
             self._begin_anew(str(error))

@@ -15,6 +15,7 @@ keeps a new lease from beginning: it is moved aside, for people to look at.
 
 import json
 import os
+import struct
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -143,6 +144,8 @@ def _perform(entries: Mapping[str, Undo]) -> dict[str, str]:
             undo.perform()
         except OSError as error:
             problems[key] = error.strerror or str(error)
+        except (ValueError, TypeError, OverflowError, struct.error) as error:  # nothing we would have written
+            problems[key] = repr(error)
     return problems
 
 

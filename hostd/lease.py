@@ -22,6 +22,7 @@ from hostd.guardian import REVOKED
 from hostd.journal import Journal, Revoked
 
 PATIENCE_SLOTS = 5
+_CLOSED = -1
 _ENDING = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 _PACKAGE_PARENT = Path(__file__).parents[1]
 
@@ -93,8 +94,11 @@ class Lease:
         self._pidfd = os.pidfd_open(self._guardian.pid)
 
     def _end_guardian(self) -> int:
-        os.close(self._heartbeat)
-        os.close(self._pidfd)
+        """Its exit status; asked again, the same. What we closed then may be somebody else's descriptor by now."""
+        for descriptor in (self._heartbeat, self._pidfd):
+            if descriptor != _CLOSED:
+                os.close(descriptor)
+        self._heartbeat = self._pidfd = _CLOSED
         with suppress(subprocess.TimeoutExpired):
             return self._guardian.wait(timeout=1.0)
         self._guardian.kill()  # it was stopped: nothing else ends it, and the journal is ours to take back

@@ -16,9 +16,9 @@ import socket
 import time
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_origin
 
 from hostd.borrow import Gone, borrowed
 from hostd.enforce.qdisc_tree import delete_root, read_tree
@@ -145,13 +145,20 @@ def as_json(undo: Undo) -> dict[str, Any]:
     return {"undo": _NAMES[type(undo)], **asdict(undo)}
 
 
-def from_json(fields: dict[str, Any]) -> Undo:
+def from_json(entry: dict[str, Any]) -> Undo:
     """Raises KeyError, TypeError or ValueError on anything as_json would not have written."""
-    values = dict(fields)
+    values = dict(entry)
     kind = _KINDS[values.pop("undo")]
     for name in {"messages", "tree"} & values.keys():
         values[name] = tuple((int(type_), int(flags), str(body)) for type_, flags, body in values[name])
-    return kind(**values)
+        _messages(values[name])
+    undo = kind(**values)
+    for one in fields(undo):
+        if not isinstance(value := getattr(undo, one.name), get_origin(one.type) or one.type):
+            raise TypeError(f"{one.name} is {value!r}")
+    if isinstance(undo, SocketUndo):
+        bytes.fromhex(undo.value)
+    return undo
 
 
 def _recorded(messages: Iterable[Message]) -> tuple[Recorded, ...]:

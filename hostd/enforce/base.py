@@ -2,7 +2,8 @@
 
     attach     these are the flow's sockets now         on change
     apply      these flows' limits                      every slot, one batched call
-    refresh    devices come and go                      about once a second, and after trouble
+    refresh    devices come and go                      about once a second, and after trouble; what could not be done
+                                                        when it was asked for is tried again
 
 Law: jobs end, sockets close and devices vanish at any moment. None of that is an error of ours, so nothing of it is
 raised into the loop: it comes back as Trouble, to be counted. Whatever a backend changes is in the journal first, so
@@ -55,10 +56,10 @@ class Backend(Protocol):
         """Sets them; a flow that is not attached yet gets its limit when it is."""
 
     def refresh(self) -> list[Trouble]:
-        """Sets up what appeared, forgets what vanished."""
+        """Sets up what appeared, forgets what vanished, takes the sockets that could not be taken before."""
 
     def read_back(self) -> dict[FlowId, Limit]:
-        """What the kernel says it holds each attached flow to."""
+        """What the kernel says it holds each attached flow to; a flow of which no socket is held is not there."""
 
     def close(self) -> list[Trouble]:
         """Restores everything."""

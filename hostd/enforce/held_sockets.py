@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from hostd.borrow import Gone, borrowed
-from hostd.enforce.transport import Losses, Option, Transport
+from hostd.enforce.transport import Losses, Option, Transport, shortens
 from hostd.journal import Journal
 from hostd.sockets import DataSocket
 from hostd.tcp_info import TcpCounters
@@ -24,7 +24,7 @@ class HeldSockets:
         """`option` will be set as we go; the transport's are kept here."""
         self._journal = journal
         self._always, self._where_lossy = transport.always(), transport.where_lossy()
-        self._options = (option, *self._always, *self._where_lossy)
+        self._options = (option, *self._always)
         self._held: dict[int, dict[str, SocketUndo]] = {}  # what is in the journal, by cookie and key
         self._losses: dict[int, Losses] = {}  # by cookie
 
@@ -60,15 +60,9 @@ class HeldSockets:
     def refresh(self) -> list[str]:
         """Who loses packets notices soon; who does not any more is as he was."""
         troubles = []
-        for cookie, undos in self._held.items() if self._where_lossy else ():
-            losses = self._losses.setdefault(cookie, Losses())
-            before = {(undo.level, undo.option): undo for undo in undos.values()}
-            any_undo = next(iter(undos.values()))
+        for cookie in self._held if self._where_lossy else ():
             try:
-                with borrowed(any_undo.pid, any_undo.fd, cookie) as theirs:
-                    if losses.look(TcpCounters.of(theirs)):
-                        for option, value in self._where_lossy.items():
-                            theirs.setsockopt(*option, value if losses.lossy else bytes.fromhex(before[option].value))
+                troubles += self._judge(cookie)
             except Gone:
                 continue
             except OSError as error:
@@ -82,6 +76,26 @@ class HeldSockets:
             self._losses.pop(one.cookie, None)
         keys = [key for one in leaving for key in self._held.pop(one.cookie, ())]
         return [f"{key}: {problem}" for key, problem in self._journal.take_back(keys).items()]
+
+    def _judge(self, cookie: int) -> list[str]:
+        """Most sockets never lose much: on record only while it is changed."""
+        undos = self._held[cookie]
+        changed = {key for key, undo in undos.items() if (undo.level, undo.option) in self._where_lossy}
+        reach = next(iter(undos.values()))
+        with borrowed(reach.pid, reach.fd, cookie) as theirs:
+            lossy = self._losses.setdefault(cookie, Losses()).look(TcpCounters.of(theirs))
+            for option, value in self._where_lossy.items() if lossy and not changed else ():
+                if shortens(theirs, option, value):
+                    undo = socket_undo(reach.pid, reach.fd, cookie, theirs, *option)
+                    self._journal.record({_key(undo): undo})
+                    undos[_key(undo)] = undo
+                    theirs.setsockopt(*option, value)
+        if lossy or not changed:
+            return []
+        problems = self._journal.take_back(changed)
+        for key in changed - problems.keys():
+            del undos[key]
+        return [f"{key}: {problem}" for key, problem in problems.items()]
 
     def _reaches(self, one: DataSocket) -> bool:
         """Whether it is this descriptor through which we hold the socket."""

@@ -17,7 +17,7 @@ charged to it; what it sent on its guarantee is, and htb_device.py says how that
 
 import errno
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from flowcore.patterns import FlowId
@@ -40,7 +40,8 @@ BUNDLE_NS = 160_000
 class _Flow:
     minor: int
     limit: Limit
-    sockets: tuple[DataSocket, ...] = ()
+    sockets: tuple[DataSocket, ...] = ()  # that are to have its priority
+    held: set[DataSocket] = field(default_factory=set)  # that have it
     share: Mapping[str, float] = field(default_factory=dict)  # of the limit, by device
 
 
@@ -87,16 +88,10 @@ class HtbBackend:
             limit = self._waiting.pop(flow, Limit(flow, UNLIMITED, UNLIMITED))
             state = self._flows[flow] = _Flow(self._free_minors.pop(), limit)
         within = tuple(one for one in sockets if one.namespace == self._namespace)
-        fresh = [one for one in within if one not in state.sockets]
-        left = [one for one in state.sockets if one not in within]
         state.sockets = within
         troubles = [f"process {one.pid} has a network of its own" for one in sockets if one not in within]
         # The class is there before the first packet asks for it.
-        troubles += self._place(state)
-        held, lost = self._held.hold(fresh)
-        troubles += lost
-        troubles += self._held.set(held, SO_PRIORITY, (MAJOR | state.minor).to_bytes(4, "little"))
-        troubles += self._held.give_back(left)
+        troubles += self._place(state) + self._hold(state)
         return [Trouble(flow, reason) for reason in troubles]
 
     def detach(self, flow: FlowId) -> list[Trouble]:
@@ -107,7 +102,7 @@ class HtbBackend:
         # Lifted first: what is queued leaves before the sockets' next packets take another way. The class stays, for
         # the next flow: deleting it would drop what it holds.
         state.limit = Limit(flow, UNLIMITED, UNLIMITED)
-        troubles = self._send([state]) + self._held.give_back(state.sockets)
+        troubles = self._send([state]) + self._give_back(state, state.held)
         self._free_minors.append(state.minor)
         return [Trouble(flow, reason) for reason in troubles]
 
@@ -130,7 +125,7 @@ class HtbBackend:
                 tree.forget_device()
         troubles = [Trouble(None, reason) for reason in self._held.refresh()]
         for flow, state in self._flows.items():
-            troubles += [Trouble(flow, reason) for reason in self._place(state)]
+            troubles += [Trouble(flow, reason) for reason in self._place(state) + self._hold(state)]
         return troubles
 
     def read_back(self) -> dict[FlowId, Limit]:
@@ -138,7 +133,7 @@ class HtbBackend:
         found = {}
         for flow, state in self._flows.items():
             there = [rates[name][state.minor] for name in state.share if state.minor in rates.get(name, {})]
-            if there:
+            if there and state.held:
                 found[flow] = Limit(flow, sum(rate for rate, _ in there), sum(ceiling for _, ceiling in there))
         return found
 
@@ -164,6 +159,21 @@ class HtbBackend:
                 troubles.append(str(error))
         state.share = {name: number / count.total() for name, number in count.items()}
         return troubles + self._send([state])
+
+    def _hold(self, state: _Flow) -> list[str]:
+        """Its priority for those of its sockets that have it not yet, and for none that left."""
+        fresh, troubles = self._held.hold([one for one in state.sockets if one not in state.held])
+        state.held.update(fresh)
+        for one in fresh:
+            if reasons := self._held.set([one], SO_PRIORITY, (MAJOR | state.minor).to_bytes(4, "little")):
+                troubles += reasons
+                troubles += self._give_back(state, [one])
+        return troubles + self._give_back(state, state.held.difference(state.sockets))
+
+    def _give_back(self, state: _Flow, sockets: Iterable[DataSocket]) -> list[str]:
+        left = list(sockets)
+        state.held.difference_update(left)
+        return self._held.give_back(left)
 
     def _addresses(self) -> dict[str, str]:
         return {address: name for name, device in self._present.items() for address in device.addresses}

@@ -101,9 +101,9 @@ class HtbDevice:
         change = self._class(minor, rate_bps, ceiling_bps)
         if minor in self._classes:
             return [change]
-        self._classes.add(minor)
         lifted = self._class(minor, self.link_bps, self.link_bps)
         self._journal.record({self._class_key(minor): NetlinkUndo.of(lifted)})
+        self._classes.add(minor)
         queue = Node("bfifo", 0, MAJOR | minor, 0, struct.pack("=I", 2 * self.bundle_bytes * _SOCKETS))
         return [change._replace(flags=NLM_F_CREATE), queue.message(RTM_NEWQDISC, self.device.ifindex)]
 

@@ -20,7 +20,7 @@ limit is lifted; the kernel has no way back from that.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from flowcore.fairshare import max_min
@@ -49,7 +49,8 @@ _UNLIMITED_BYTES_PER_S = 0xFFFF_FFFF_FFFF_FFFF
 @dataclass(slots=True)
 class _Flow:
     limit: Limit
-    payload: dict[DataSocket, float]  # sockets, and which part of the wire is payload
+    sockets: tuple[DataSocket, ...] = ()  # that are to be paced
+    payload: dict[DataSocket, float] = field(default_factory=dict)  # that we hold: which part of the wire is payload
 
 
 class PacingBackend:
@@ -80,12 +81,9 @@ class PacingBackend:
         state = self._flows.get(flow)
         if state is None:
             limit = self._waiting.pop(flow, Limit(flow, UNLIMITED, UNLIMITED))
-            state = self._flows[flow] = _Flow(limit, {})
-        held, troubles = self._held.hold([one for one in sockets if one not in state.payload])
-        troubles += self._held.give_back(self._leave(one for one in state.payload if one not in sockets))
-        kept = {one: part for one, part in state.payload.items() if one in sockets}
-        state.payload = kept | {one: _payload_part(one) for one in held}
-        return [Trouble(flow, reason) for reason in troubles] + self._pace()
+            state = self._flows[flow] = _Flow(limit)
+        state.sockets = tuple(sockets)
+        return [Trouble(flow, reason) for reason in self._hold(state)] + self._pace()
 
     def detach(self, flow: FlowId) -> list[Trouble]:
         self._waiting.pop(flow, None)
@@ -105,18 +103,30 @@ class PacingBackend:
 
     def refresh(self) -> list[Trouble]:
         """A socket does not care which device it leaves through."""
-        return [Trouble(None, reason) for reason in self._held.refresh()]
+        troubles = [Trouble(None, reason) for reason in self._held.refresh()]
+        for flow, state in self._flows.items():
+            troubles += [Trouble(flow, reason) for reason in self._hold(state)]
+        return troubles + self._pace()
 
     def read_back(self) -> dict[FlowId, Limit]:
         found = {}
         for flow, state in self._flows.items():
-            rate_bps = sum(_kernel_bps(one, part) for one, part in state.payload.items())
-            found[flow] = Limit(flow, rate_bps, rate_bps)
+            if state.payload:
+                rate_bps = sum(_kernel_bps(one, part) for one, part in state.payload.items())
+                found[flow] = Limit(flow, rate_bps, rate_bps)
         return found
 
     def close(self) -> list[Trouble]:
         self._set.clear()
         return [Trouble(None, f"{key}: {problem}") for key, problem in self._journal.close().items()]
+
+    def _hold(self, state: _Flow) -> list[str]:
+        """Those of its sockets that we do not hold yet, and none that left."""
+        fresh, troubles = self._held.hold([one for one in state.sockets if one not in state.payload])
+        left = [one for one in state.payload if one not in state.sockets]
+        kept = {one: part for one, part in state.payload.items() if one in state.sockets}
+        state.payload = kept | {one: _payload_part(one) for one in fresh}
+        return troubles + self._held.give_back(self._leave(left))
 
     def _pace(self) -> list[Trouble]:
         limits = [state.limit for state in self._flows.values()]

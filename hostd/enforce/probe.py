@@ -12,6 +12,7 @@ then pacing; and observe where neither works.
 import errno
 import os
 import socket
+import stat
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +29,7 @@ from hostd.netlink import Netlink
 ONE_LOCK_BPS = 25e9
 
 _LOOPBACK_IFINDEX = 1
-_CAP_SYS_PTRACE = 19
+_CAP_DAC_READ_SEARCH, _CAP_SYS_PTRACE = 1 << 2, 1 << 19
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +124,19 @@ def _borrowing() -> Finding:
             return Finding(name, False, str(error), "needs Linux 5.6 or newer (pidfd_getfd)")
     status = Path("/proc/self/status").read_text()
     effective = next(int(line.split()[1], 16) for line in status.splitlines() if line.startswith("CapEff:"))
-    if effective >> _CAP_SYS_PTRACE & 1:
-        return Finding(name, True, "can be borrowed from every user")
-    return Finding(name, True, "can be borrowed from our own user only", "grant CAP_SYS_PTRACE for other users' jobs")
+    return _reach(effective, Path("/proc/self/fdinfo").stat().st_mode)
+
+
+def _reach(capabilities: int, fdinfo_mode: int) -> Finding:
+    """Whose sockets: they are borrowed with one right, and found with another or since Linux 5.14 (sockets.py)."""
+    name = "jobs' sockets"
+    if not capabilities & _CAP_SYS_PTRACE:
+        advice = "grant CAP_SYS_PTRACE for other users' jobs"
+        return Finding(name, True, "can be borrowed from our own user only", advice)
+    if not capabilities & _CAP_DAC_READ_SEARCH and not fdinfo_mode & stat.S_IROTH:
+        advice = "needs Linux 5.14 or newer for other users' jobs, or grant CAP_DAC_READ_SEARCH"
+        return Finding(name, True, "can be found in processes of our own user only", advice)
+    return Finding(name, True, "can be found and borrowed, whoever the user is")
 
 
 def _bundles() -> Finding:

@@ -5,7 +5,8 @@ thousand round trips, and as long as a burst: one lost last packet, and all work
 of a single packet waits as long. Since Linux 6.15 a socket can be given another least time; older kernels keep theirs.
 
 Only where packets are lost: a packet also goes unacknowledged while it waits in our own queue for its turn, and TCP
-begins each pause of that length with a small window.
+begins each pause of that length with a small window. And only where it is shorter than what the socket has: somebody
+may have chosen that (`net.ipv4.tcp_rto_min_us`).
 """
 
 import socket
@@ -20,7 +21,7 @@ TCP_CONGESTION: Option = (socket.IPPROTO_TCP, 13)
 TCP_RTO_MIN_US: Option = (socket.IPPROTO_TCP, 45)
 KERNEL_RETRANSMIT_MS = 200.0
 LOSSY = 1e-3  # of what it sent; full queues alone cost a tenth of that
-JUDGED_BYTES = 1_000_000
+JUDGED_BYTES = 15_000_000  # ten packets sent again are a thousandth of it: one alone says nothing about a path
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +54,28 @@ class Losses:
         self._acked_bytes = self._again_bytes = 0  # when it was judged last
 
     def look(self, counters: TcpCounters) -> bool:
-        """Whether that has changed."""
+        """Whether it does; as before while too little was sent to tell."""
         acked_bytes = counters.acked_bytes - self._acked_bytes
-        if acked_bytes < JUDGED_BYTES:
-            return False
-        again_bytes = counters.retransmitted_bytes - self._again_bytes
-        self._acked_bytes, self._again_bytes = counters.acked_bytes, counters.retransmitted_bytes
-        before, self.lossy = self.lossy, again_bytes >= LOSSY * acked_bytes
-        return self.lossy != before
+        if acked_bytes >= JUDGED_BYTES:
+            again_bytes = counters.retransmitted_bytes - self._again_bytes
+            self._acked_bytes, self._again_bytes = counters.acked_bytes, counters.retransmitted_bytes
+            self.lossy = again_bytes >= LOSSY * acked_bytes
+        return self.lossy
+
+
+def shortens(theirs: socket.SocketType, option: Option, value: bytes) -> bool:
+    """Whether a wait becomes shorter by it, and the kernel would take back the one it has now.
+
+    A sysctl may give sockets less than two ticks, or more than KERNEL_RETRANSMIT_MS: a setsockopt may not.
+    """
+    now = theirs.getsockopt(*option, len(value))
+    if int.from_bytes(now, "little") <= int.from_bytes(value, "little"):
+        return False
+    try:
+        theirs.setsockopt(*option, now)
+    except OSError:
+        return False
+    return True
 
 
 def _waits_ms(wanted_ms: float) -> Iterator[float]:

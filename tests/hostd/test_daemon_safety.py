@@ -12,6 +12,9 @@ import pytest
 
 from bench.daemons import DaemonProcess
 from bench.jobs_crew import Crew
+from flowcore.topology import star_of
+from hostd.config import HostConfig
+from hostd.daemon import HostDaemon
 from hostd.enforce.qdisc_tree import delete_root
 from hostd.netlink import Netlink
 from tests.hostd.cluster import LINK_GBPS, Cluster, cluster, edit, flows, joined, nursery
@@ -84,6 +87,7 @@ def test_stopped_and_continued(held: Held) -> None:
     held.await_held()
     status = held.daemon.status()
     assert status["fail_opens"] == 1 and status["missed_slots"] > 5
+    assert not any("root qdisc" in one for one in status["troubles"]), "nothing was set under the lease that was lost"
     assert "beginning anew" in held.daemon.log()
     assert held.daemon.stop() == 0
     assert held.state() == held.before
@@ -127,3 +131,18 @@ def test_an_operators_release_waits_for_a_hostd_that_hangs(cluster: Cluster) -> 
     daemon.signal(signal.SIGCONT)
     wait_until(lambda: daemon.status()["released"])
     assert not (daemon.place / "lease.json").exists()
+
+
+async def test_the_guardian_hears_from_us_before_anything_else_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And with it hostd hears whether it still has a lease."""
+    directories = {"runtime_directory": tmp_path, "shim_directory": tmp_path}
+    daemon = HostDaemon(HostConfig("h0", star_of(("h0", "h1"), 1.0), {}, mode="advise", **directories))
+    await daemon.startup()
+    done: list[str] = []
+    for owner, what in ((daemon.enforcer, "beat"), (daemon.monitor, "poll"), (daemon.decider, "judge")):
+        monkeypatch.setattr(owner, what, lambda *_, what=what: done.append(what) or [])
+    daemon._do_what_is_due()
+    assert done == ["beat", "poll", "judge"]
+    await daemon.shutdown()

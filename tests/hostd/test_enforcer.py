@@ -1,16 +1,20 @@
 """Backend, lease and guardian as one thing: begun anew after a revocation, changed while flows are attached."""
 
-from collections.abc import Iterator
+import os
+import signal
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from flowcore.patterns import FlowId
 from flowcore.topology import star_of
 from flowcore.units import UNLIMITED
 from hostd.config import HostConfig
-from hostd.enforce.base import CannotEnforce, Limit
+from hostd.enforce.base import CannotEnforce, Limit, Trouble
+from hostd.enforce.htb import HtbBackend
 from hostd.enforce.probe import Finding
 from hostd.enforcer import Enforcer
 from hostd.journal import release
@@ -91,6 +95,65 @@ def test_a_revocation_begins_anew(wire: Wire, config: HostConfig, sockets: tuple
         enforcer.beat()
         assert enforcer.fail_opens == 1 and enforcer.guardian_pid != guardian
         assert rate_bps(enforcer) == pytest.approx(LIMIT.rate_bps, rel=0.01)
+
+
+@pytest.mark.parametrize("does", ["apply", "refresh"])
+def test_nothing_is_set_under_a_lease_that_was_lost(
+    wire: Wire, config: HostConfig, sockets: tuple[DataSocket, ...], does: str
+) -> None:
+    with closing(holding(config, sockets)) as enforcer:
+        assert release(config.lease_journal) == {}
+        if does == "apply":
+            enforcer.apply([LIMIT])
+        else:
+            enforcer.refresh()
+        assert enforcer.fail_opens == 1 and enforcer.troubles == {}
+        assert rate_bps(enforcer) == pytest.approx(LIMIT.rate_bps, rel=0.01)
+
+
+def test_without_a_guardian_it_observes_until_there_is_one(
+    wire: Wire, config: HostConfig, sockets: tuple[DataSocket, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = wire.state(sockets)
+    with closing(holding(config, sockets)) as enforcer:
+        end_guardian(enforcer)
+        monkeypatch.setattr("hostd.lease.sys.executable", "/nonexistent/python")
+        enforcer.beat()
+        assert enforcer.fail_opens == 1 and enforcer.guardian_pid is None
+        enforcer.refresh()
+        assert enforcer.backend.name == "observe" and wire.state(sockets) == before
+        monkeypatch.undo()
+        enforcer.refresh()
+        assert enforcer.guardian_pid is not None
+        assert rate_bps(enforcer) == pytest.approx(LIMIT.rate_bps, rel=0.01)
+
+
+def test_a_flow_that_cannot_be_attached_again_is_in_nobodys_way(
+    wire: Wire, config: HostConfig, sockets: tuple[DataSocket, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = HtbBackend.attach
+
+    def attach(backend: HtbBackend, flow: FlowId, sockets: Sequence[DataSocket]) -> list[Trouble]:
+        if flow == FLOW:
+            raise OSError("no room for it")
+        return real(backend, flow, sockets)
+
+    other = FLOW._replace(job="other")
+    with closing(Enforcer(config, SLOT_NS)) as enforcer:
+        enforcer.attach(FLOW, ())
+        enforcer.attach(other, sockets)
+        enforcer.apply([LIMIT, replace(LIMIT, flow=other)])
+        monkeypatch.setattr(HtbBackend, "attach", attach)
+        assert release(config.lease_journal) == {}
+        enforcer.beat()
+        assert enforcer.read_back()[other].rate_bps == pytest.approx(LIMIT.rate_bps, rel=0.01)
+        assert enforcer.troubles == {"no room for it": 1}
+
+
+def end_guardian(enforcer: Enforcer) -> None:
+    assert enforcer._lease is not None
+    os.kill(enforcer._lease.guardian_pid, signal.SIGKILL)
+    os.waitid(os.P_PIDFD, enforcer._lease.fileno(), os.WEXITED | os.WNOWAIT)
 
 
 def test_released_by_hand_it_stays_released_until_told(

@@ -1,6 +1,7 @@
 """The lease journal: on disk before the change, first record wins, newest back first, nobody else's file."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.testbed.namespace import Namespace
+from hostd import guardian
 from hostd.enforce.pacing import TSO_RTT_LOG
+from hostd.guardian import REVOKED
 from hostd.journal import BadJournal, Journal, Revoked, release
 from hostd.undo import NetlinkUndo, QdiscUndo, RouteFlush, SocketUndo, SysctlUndo, Undo, as_json, from_json
 
@@ -103,6 +106,59 @@ def test_a_corrupt_journal_is_one_line(path: Path, text: str) -> None:
     with pytest.raises(BadJournal, match="not a lease journal"):
         release(path)
     assert path.read_text() == text
+
+
+SOCKET = as_json(SocketUndo(1, 2, 3, 4, 5, "00"))
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        SOCKET | {"value": "zz"},
+        SOCKET | {"value": None},
+        SOCKET | {"pid": "1"},
+        as_json(QdiscUndo(1, 2, ())) | {"ifindex": None},
+        as_json(NetlinkUndo(())) | {"messages": [[1, 2, "0"]]},
+        as_json(NetlinkUndo(())) | {"messages": [[1, 2]]},
+        as_json(SysctlUndo("", "")) | {"path": 5},
+    ],
+)
+def test_an_entry_that_nobody_would_have_written_makes_a_bad_journal(path: Path, entry: dict[str, object]) -> None:
+    Journal(path).record({"it": SysctlUndo("/etc/passwd", "x")})
+    with path.open("a") as out:
+        out.write(json.dumps({"entries": {"it": entry}}) + "\n")
+    with pytest.raises(BadJournal, match="not a lease journal"):
+        release(path)
+    assert guardian_main(path) == REVOKED
+    assert list(Journal(path).leftovers) == ["lease.bad"]
+
+
+def guardian_main(path: Path) -> int:
+    """Of a pipe that was closed already."""
+    reading, writing = os.pipe()
+    os.close(writing)
+    try:
+        return guardian.main([str(reading), "1000", str(path)])
+    finally:
+        os.close(reading)
+
+
+@pytest.mark.parametrize(
+    "impossible",
+    [
+        SocketUndo(2**40, 0, 0, 0, 0, ""),
+        NetlinkUndo(((2**20, 0, ""),)),
+        QdiscUndo(2**40, 0, ()),
+        SysctlUndo("\0", ""),
+    ],
+)
+def test_what_cannot_be_performed_keeps_nothing_else_from_it(path: Path, impossible: Undo) -> None:
+    with Namespace("one") as one, one.enter():
+        journal = Journal(path)
+        journal.record({"good": sysctl("5")})
+        journal.record({"impossible": impossible})
+        assert release(path).keys() == {"impossible"}
+        assert TSO_RTT_LOG.read_text() == "5\n"
 
 
 @pytest.mark.parametrize("content", [b"", b"nonsense\n", b"\xff\xfe\x00" * 50, b'{"version": 0}\n'])

@@ -151,6 +151,9 @@ def test_a_guardian_that_could_not_restore_everything_has_revoked_all_the_same(t
     assert journal.path.exists()
     with pytest.raises(Revoked, match="heard nothing"):
         lease.beat()
+    descriptors = os.listdir("/proc/self/fd")  # noqa: PTH208
+    assert lease.close().keys() == {"not ours"}
+    assert os.listdir("/proc/self/fd") == descriptors, "the guardian's were closed already"  # noqa: PTH208
 
 
 def test_without_a_guardian_there_is_no_lease(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,3 +163,4 @@ def test_without_a_guardian_there_is_no_lease(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr("hostd.lease.sys.executable", "/nonexistent/python")
     with pytest.raises(Revoked, match="no other can be started"):
         lease.beat()
+    assert lease.close() == {} and not lease.journal.path.exists()

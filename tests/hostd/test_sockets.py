@@ -1,17 +1,23 @@
 """Finding a job's data sockets: across namespaces, both families, between hosts, cheaply while nothing changes."""
 
 import os
+import select
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
 from hostd import sockets
 from hostd.sockets import DataSocket, ProcessSockets, by_host
 from hostd.tcp_info import TcpCounters
-from tests.hostd.conftest import HERE, HERE6, PORT, THERE, THERE6, Wire, wait_until
+from tests.hostd.conftest import HERE, HERE6, PORT, THERE, THERE6, Wire, next_line, wait_until
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -109,6 +115,57 @@ def test_a_replaced_socket_is_noticed_although_the_number_is_the_same(listener: 
         wait_until(lambda: (process.look() or True) and process.sockets not in ((), (before,)))
         [after] = process.sockets
         assert after.cookie != before.cookie
+
+
+JOB_OF_ANOTHER_USER = """
+import ctypes, os, socket, sys
+with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as ours:
+    ours.sendall(bytes(1000))
+    os.setgroups([]), os.setgid(65534), os.setuid(65534)
+    ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)  # PR_SET_DUMPABLE, as an exec does: what it has in /proc is its user's
+    print("sent", flush=True)
+    sys.stdin.read()
+"""
+WITH_TWO_CAPABILITIES = """
+import ctypes, os, sys
+for capability in {*range(64)} - {12, 19}:  # CAP_NET_ADMIN, CAP_SYS_PTRACE
+    ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP, as systemd does
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+LOOK = """
+import os, sys, time
+from hostd.sockets import ProcessSockets
+pid = int(sys.argv[1])
+try:
+    os.listdir(f"/proc/{pid}/fd")
+except PermissionError:
+    print("no names")
+process = ProcessSockets(pid, 1000)
+for _ in range(1000):
+    if process.look() or process.refused:
+        break
+    time.sleep(0.005)
+print([one.remote_port for one in process.sockets], process.refused)
+"""
+
+
+def test_the_two_capabilities_of_the_service_find_sockets_of_every_user(listener: socket.socket) -> None:
+    port = listener.getsockname()[1]
+    command = [sys.executable, "-S", "-c", JOB_OF_ANOTHER_USER, str(port)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as job:
+        assert next_line(job) == "sent"
+        command = [sys.executable, "-c", WITH_TWO_CAPABILITIES, "-c", LOOK, str(job.pid)]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+        job.communicate()
+    assert done.stdout.splitlines() == ["no names", f"[{port}] None"], done.stderr
+
+
+def test_what_is_described_is_what_is_named(listener: socket.socket) -> None:
+    with ExitStack() as stack:
+        stack.enter_context(select.epoll()).register(listener)
+        for one in socket.socketpair():
+            stack.enter_context(one)
+        assert sorted(sockets._described(os.getpid())) == sorted(sockets._named(os.getpid())) != []
 
 
 def test_a_process_that_ended_has_no_sockets(wire: Wire) -> None:

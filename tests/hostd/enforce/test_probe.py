@@ -11,7 +11,7 @@ import pytest
 
 from bench.testbed.namespace import connect
 from hostd.devices import Device, read_devices
-from hostd.enforce.probe import Finding, carrying, choose, probe
+from hostd.enforce.probe import Finding, _reach, carrying, choose, probe
 from hostd.netlink import Netlink
 from tests.hostd.conftest import HERE, Wire
 
@@ -66,6 +66,20 @@ def test_without_capabilities_htb_is_out_and_says_why() -> None:
     # Dropped from the bounding set, root's capabilities do not survive an exec.
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=30)
     assert done.stdout.splitlines() == ["pacing", "HTB in the kernel: not permitted grant CAP_NET_ADMIN"], done.stderr
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "fdinfo_mode", "says"),
+    [
+        (0, 0o555, "our own user only; grant CAP_SYS_PTRACE"),
+        (1 << 19, 0o500, "our own user only; needs Linux 5.14"),
+        (1 << 19, 0o555, "whoever the user is; "),
+        (1 << 19 | 1 << 2, 0o500, "whoever the user is; "),
+    ],
+)
+def test_whose_sockets_are_in_reach(capabilities: int, fdinfo_mode: int, says: str) -> None:
+    found = _reach(capabilities, fdinfo_mode)
+    assert found.usable and says in f"{found.reason}; {found.advice}"
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,8 @@ from hostd.enforce import transport
 from hostd.enforce.transport import AS_THE_KERNEL, JUDGED_BYTES, LOSSY, TCP_RTO_MIN_US, Losses, Transport
 from hostd.tcp_info import TcpCounters
 
+SEGMENT_BYTES = 1448
+
 
 def test_nothing_said_nothing_changed() -> None:
     assert AS_THE_KERNEL.always() == AS_THE_KERNEL.where_lossy() == {}
@@ -26,12 +28,18 @@ def test_a_kernel_that_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_path_is_judged_by_what_went_lost_lately_and_not_by_a_few_packets() -> None:
     losses, bad = Losses(), round(2 * LOSSY * JUDGED_BYTES)
-    assert not losses.look(_sent(JUDGED_BYTES // 2, bad)) and not losses.lossy, "too little to tell"
-    assert losses.look(_sent(JUDGED_BYTES, bad)) and losses.lossy
-    assert not losses.look(_sent(JUDGED_BYTES + 1, bad)) and losses.lossy, "nothing new"
-    assert not losses.look(_sent(2 * JUDGED_BYTES, 2 * bad)) and losses.lossy, "no change"
-    assert losses.look(_sent(3 * JUDGED_BYTES, 2 * bad)) and not losses.lossy
+    assert not losses.look(_sent(JUDGED_BYTES // 2, bad)), "too little to tell"
+    assert losses.look(_sent(JUDGED_BYTES, bad))
+    assert losses.look(_sent(JUDGED_BYTES + 1, bad)), "nothing new"
+    assert losses.look(_sent(2 * JUDGED_BYTES, 2 * bad))
+    assert not losses.look(_sent(3 * JUDGED_BYTES, 2 * bad + 9 * SEGMENT_BYTES))
+
+
+def test_one_packet_makes_no_lossy_path() -> None:
+    losses = Losses()
+    assert not losses.look(_sent(JUDGED_BYTES, SEGMENT_BYTES))
+    assert losses.look(_sent(2 * JUDGED_BYTES, 12 * SEGMENT_BYTES))
 
 
 def _sent(acked_bytes: int, again_bytes: int) -> TcpCounters:
-    return TcpCounters(True, acked_bytes, 0, 0, again_bytes, 100, 1448)
+    return TcpCounters(True, acked_bytes, 0, 0, again_bytes, 100, SEGMENT_BYTES)
