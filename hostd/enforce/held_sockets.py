@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from hostd.borrow import Gone, borrowed
-from hostd.enforce.transport import Losses, Option, Transport, shortens
+from hostd.enforce.transport import TCP_RTO_MIN_US, Losses, Option, Transport, shortens
 from hostd.journal import Journal
 from hostd.sockets import DataSocket
 from hostd.tcp_info import TcpCounters
@@ -23,12 +23,14 @@ class HeldSockets:
     def __init__(self, journal: Journal, option: Option, transport: Transport) -> None:
         """`option` will be set as we go; the transport's are kept here."""
         self._journal = journal
-        self._always, self._where_lossy = transport.always(), transport.where_lossy()
+        self._always = transport.always()
+        self._where_lossy = {by_itself: transport.where_lossy(by_itself) for by_itself in (False, True)}
         self._options = (option, *self._always)
         self._held: dict[int, dict[str, SocketUndo]] = {}  # what is in the journal, by cookie and key
         self._losses: dict[int, Losses] = {}  # by cookie
+        self._by_itself: dict[int, bool] = {}
 
-    def hold(self, sockets: Iterable[DataSocket]) -> tuple[list[DataSocket], list[str]]:
+    def hold(self, sockets: Iterable[DataSocket], by_itself: bool) -> tuple[list[DataSocket], list[str]]:
         """Puts the options on record as they are now; returns the sockets that may be changed from now on."""
         noted: dict[DataSocket, dict[str, SocketUndo]] = {}
 
@@ -48,6 +50,7 @@ class HeldSockets:
         except OSError as error:
             return [], [*troubles, f"cannot write the journal: {error}"]
         self._held |= {one.cookie: undos for one, undos in noted.items()}
+        self._by_itself |= {one.cookie: by_itself for one in noted}
         held = list(noted)
         for option, value in self._always.items():
             troubles += self.set(held, option, value)
@@ -60,7 +63,7 @@ class HeldSockets:
     def refresh(self) -> list[str]:
         """Who loses packets notices soon; who does not any more is as he was."""
         troubles = []
-        for cookie in self._held if self._where_lossy else ():
+        for cookie in self._held:
             try:
                 troubles += self._judge(cookie)
             except Gone:
@@ -74,18 +77,19 @@ class HeldSockets:
         leaving = [one for one in sockets if self._reaches(one)]
         for one in leaving:
             self._losses.pop(one.cookie, None)
+            self._by_itself.pop(one.cookie, None)
         keys = [key for one in leaving for key in self._held.pop(one.cookie, ())]
         return [f"{key}: {problem}" for key, problem in self._journal.take_back(keys).items()]
 
     def _judge(self, cookie: int) -> list[str]:
         """Most sockets never lose much: on record only while it is changed."""
-        undos = self._held[cookie]
-        changed = {key for key, undo in undos.items() if (undo.level, undo.option) in self._where_lossy}
+        undos, wanted = self._held[cookie], self._where_lossy[self._by_itself[cookie]]
+        changed = {key for key, undo in undos.items() if (undo.level, undo.option) in wanted}
         reach = next(iter(undos.values()))
         with borrowed(reach.pid, reach.fd, cookie) as theirs:
             lossy = self._losses.setdefault(cookie, Losses()).look(TcpCounters.of(theirs))
-            for option, value in self._where_lossy.items() if lossy and not changed else ():
-                if shortens(theirs, option, value):
+            for option, value in wanted.items() if lossy and not changed else ():
+                if option != TCP_RTO_MIN_US or shortens(theirs, value):
                     undo = socket_undo(reach.pid, reach.fd, cookie, theirs, *option)
                     self._journal.record({_key(undo): undo})
                     undos[_key(undo)] = undo

@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from flowcore.patterns import FlowId
+from flowcore.patterns import FlowId, Role
 from flowcore.units import UNLIMITED
 from hostd.devices import link_speed_bps, read_devices
 from hostd.enforce.base import FLOOR_BPS, CannotEnforce, Limit, Trouble
@@ -162,7 +162,8 @@ class HtbBackend:
 
     def _hold(self, state: _Flow) -> list[str]:
         """Its priority for those of its sockets that have it not yet, and for none that left."""
-        fresh, troubles = self._held.hold([one for one in state.sockets if one not in state.held])
+        by_itself = state.limit.flow.role is Role.RING
+        fresh, troubles = self._held.hold([one for one in state.sockets if one not in state.held], by_itself)
         state.held.update(fresh)
         for one in fresh:
             if reasons := self._held.set([one], SO_PRIORITY, (MAJOR | state.minor).to_bytes(4, "little")):

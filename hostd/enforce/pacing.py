@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from flowcore.fairshare import max_min
-from flowcore.patterns import FlowId
+from flowcore.patterns import FlowId, Role
 from flowcore.units import BITS_PER_BYTE, UNLIMITED
 from hostd.borrow import Gone, borrowed
 from hostd.enforce.base import FLOOR_BPS, Limit, Trouble
@@ -122,7 +122,8 @@ class PacingBackend:
 
     def _hold(self, state: _Flow) -> list[str]:
         """Those of its sockets that we do not hold yet, and none that left."""
-        fresh, troubles = self._held.hold([one for one in state.sockets if one not in state.payload])
+        by_itself = state.limit.flow.role is Role.RING
+        fresh, troubles = self._held.hold([one for one in state.sockets if one not in state.payload], by_itself)
         left = [one for one in state.payload if one not in state.sockets]
         kept = {one: part for one, part in state.payload.items() if one in state.sockets}
         state.payload = kept | {one: _payload_part(one) for one in fresh}

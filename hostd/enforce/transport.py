@@ -4,6 +4,9 @@ Linux waits at least 200 ms before it sends again what nobody acknowledged. Betw
 thousand round trips, and as long as a burst: one lost last packet, and all workers wait for it. A tail loss probe
 of a single packet waits as long. Since Linux 6.15 a socket can be given another least time; older kernels keep theirs.
 
+And cubic takes every loss for a full queue and slows down. bbr does not, but where several flows of a job meet, as
+before a parameter server, its probing fills the queue and loses more than it gains: bbr is for flows by themselves.
+
 Only where packets are lost: a packet also goes unacknowledged while it waits in our own queue for its turn, and TCP
 begins each pause of that length with a small window. And only where it is shorter than what the socket has: somebody
 may have chosen that (`net.ipv4.tcp_rto_min_us`).
@@ -21,7 +24,9 @@ TCP_CONGESTION: Option = (socket.IPPROTO_TCP, 13)
 TCP_RTO_MIN_US: Option = (socket.IPPROTO_TCP, 45)
 KERNEL_RETRANSMIT_MS = 200.0
 LOSSY = 1e-3  # of what it sent; full queues alone cost a tenth of that
-JUDGED_BYTES = 15_000_000  # ten packets sent again are a thousandth of it: one alone says nothing about a path
+TELLING_BYTES = 15_000  # ten packets sent again: one alone says nothing about a path
+JUDGED_BYTES = round(TELLING_BYTES / LOSSY)  # so much without them, and it is clean
+LOSSY_CONGESTION_CONTROL = b"bbr"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +39,18 @@ class Transport:
     def always(self) -> dict[Option, bytes]:
         return {TCP_CONGESTION: self.congestion_control.encode()} if self.congestion_control else {}
 
-    def where_lossy(self) -> dict[Option, bytes]:
-        """If this kernel can."""
+    def where_lossy(self, by_itself: bool) -> dict[Option, bytes]:
+        """If this kernel can; `by_itself`: the flow meets no other of its job."""
+        found = {}
         for wait_ms in _waits_ms(self.retransmit_ms):
             value = round(wait_ms * 1e3).to_bytes(4, "little")
             if _accepted(TCP_RTO_MIN_US, value):
-                return {TCP_RTO_MIN_US: value}
-        return {}
+                found[TCP_RTO_MIN_US] = value
+                break
+        wanted = by_itself and self.congestion_control is None and self.retransmit_ms < KERNEL_RETRANSMIT_MS
+        if wanted and _accepted(TCP_CONGESTION, LOSSY_CONGESTION_CONTROL):
+            found[TCP_CONGESTION] = LOSSY_CONGESTION_CONTROL
+        return found
 
 
 AS_THE_KERNEL = Transport()
@@ -56,23 +66,23 @@ class Losses:
     def look(self, counters: TcpCounters) -> bool:
         """Whether it does; as before while too little was sent to tell."""
         acked_bytes = counters.acked_bytes - self._acked_bytes
-        if acked_bytes >= JUDGED_BYTES:
-            again_bytes = counters.retransmitted_bytes - self._again_bytes
+        again_bytes = counters.retransmitted_bytes - self._again_bytes
+        if again_bytes >= TELLING_BYTES or acked_bytes >= JUDGED_BYTES:
             self._acked_bytes, self._again_bytes = counters.acked_bytes, counters.retransmitted_bytes
-            self.lossy = again_bytes >= LOSSY * acked_bytes
+            self.lossy = again_bytes >= max(TELLING_BYTES, LOSSY * acked_bytes)
         return self.lossy
 
 
-def shortens(theirs: socket.SocketType, option: Option, value: bytes) -> bool:
+def shortens(theirs: socket.SocketType, value: bytes) -> bool:
     """Whether a wait becomes shorter by it, and the kernel would take back the one it has now.
 
     A sysctl may give sockets less than two ticks, or more than KERNEL_RETRANSMIT_MS: a setsockopt may not.
     """
-    now = theirs.getsockopt(*option, len(value))
+    now = theirs.getsockopt(*TCP_RTO_MIN_US, len(value))
     if int.from_bytes(now, "little") <= int.from_bytes(value, "little"):
         return False
     try:
-        theirs.setsockopt(*option, now)
+        theirs.setsockopt(*TCP_RTO_MIN_US, now)
     except OSError:
         return False
     return True

@@ -96,7 +96,12 @@ class Wire:
         options = []
         for one in sockets:
             with borrowed(one.pid, one.fd, one.cookie) as theirs:
-                wanted = (SO_PRIORITY, SO_MAX_PACING_RATE, TCP_CONGESTION, *Transport(retransmit_ms=40.0).where_lossy())
+                wanted = (
+                    SO_PRIORITY,
+                    SO_MAX_PACING_RATE,
+                    TCP_CONGESTION,
+                    *Transport(retransmit_ms=40.0).where_lossy(False),
+                )
                 options.append([theirs.getsockopt(*option, 16) for option in wanted])
         return devices, trees, sysctl, options
 

@@ -11,7 +11,7 @@ from bench.testbed.namespace import Namespace
 from hostd.borrow import cookie_of
 from hostd.enforce import transport
 from hostd.enforce.held_sockets import SO_PRIORITY, HeldSockets
-from hostd.enforce.transport import TCP_RTO_MIN_US, Transport
+from hostd.enforce.transport import TCP_CONGESTION, TCP_RTO_MIN_US, Transport
 from hostd.journal import Journal, _read
 from hostd.sockets import DataSocket, own_namespace
 
@@ -37,31 +37,48 @@ def least_us(one: socket.socket) -> int:
 @pytest.mark.parametrize("sysctl_us", [3_000, 20_000, 300_000])
 def test_a_hosts_own_choice_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sysctl_us: int) -> None:
     """Shorter than ours already; or beyond what a socket may be told, so that there would be no way back."""
-    assert TRANSPORT.where_lossy(), "needs Linux 6.15"
+    assert TRANSPORT.where_lossy(False), "needs Linux 6.15"
     RTO_MIN_US.write_text(str(sysctl_us))
-    monkeypatch.setattr(transport, "JUDGED_BYTES", 0)
-    monkeypatch.setattr(transport, "LOSSY", 0.0)  # everybody is
+    monkeypatch.setattr(transport.Losses, "look", lambda _losses, _counters: True)
     journal = Journal(tmp_path / "lease.json")
     sockets = HeldSockets(journal, SO_PRIORITY, TRANSPORT)
     with socket.socket() as one:
         before_us = least_us(one)
-        assert sockets.hold([handle(one)]) == ([handle(one)], [])
+        assert sockets.hold([handle(one)], by_itself=False) == ([handle(one)], [])
         assert sockets.refresh() == [] and least_us(one) == before_us
         assert sockets.give_back([handle(one)]) == []
-        assert sockets.hold([handle(one)]) == ([handle(one)], [])
+        assert sockets.hold([handle(one)], by_itself=False) == ([handle(one)], [])
         assert journal.close() == {} and not journal.path.exists()
 
 
 @pytest.mark.usefixtures("namespace")
 def test_the_wait_is_on_record_only_while_it_is_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert TRANSPORT.where_lossy(), "needs Linux 6.15"
+    assert TRANSPORT.where_lossy(False), "needs Linux 6.15"
     journal = Journal(tmp_path / "lease.json")
     sockets = HeldSockets(journal, SO_PRIORITY, TRANSPORT)
     with socket.socket() as one:
         before_us = least_us(one)
-        sockets.hold([handle(one)])
+        sockets.hold([handle(one)], by_itself=False)
         for lossy, now_us, entries in ((True, 40_000, 2), (False, before_us, 1), (True, 40_000, 2)):
             monkeypatch.setattr(transport.Losses, "look", lambda _losses, _counters, it=lossy: it)
             assert sockets.refresh() == [] == sockets.refresh()
             assert (least_us(one), len(_read(journal.path))) == (now_us, entries)
         assert journal.close() == {} and least_us(one) == before_us
+
+
+@pytest.mark.usefixtures("namespace")
+@pytest.mark.parametrize(("by_itself", "set_to"), [(True, b"bbr"), (False, b"cubic")])
+def test_a_flow_by_itself_keeps_its_rate_through_losses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_itself: bool, set_to: bytes
+) -> None:
+    def congestion_control() -> bytes:
+        return one.getsockopt(*TCP_CONGESTION, 16).rstrip(b"\0")
+
+    monkeypatch.setattr(transport.Losses, "look", lambda _losses, _counters: True)
+    journal = Journal(tmp_path / "lease.json")
+    sockets = HeldSockets(journal, SO_PRIORITY, TRANSPORT)
+    with socket.socket() as one:
+        one.setsockopt(*TCP_CONGESTION, b"cubic")
+        sockets.hold([handle(one)], by_itself)
+        assert sockets.refresh() == [] and congestion_control() == set_to
+        assert journal.close() == {} and congestion_control() == b"cubic"
