@@ -132,6 +132,9 @@ class HostDaemon:
             config.topology.fingerprint,
             self.clock.own_ns,
             self.clock.peer,
+            horizon=self.slots.horizon,
+            slot_length_ns=self.slots.length_ns,
+            policy=config.policy,
             on_welcome=self._welcomed,
             on_feedback=self._feedback,
             on_lost=self._lost,
@@ -251,13 +254,16 @@ class HostDaemon:
     def _welcomed(self, terms: Terms) -> None:
         ours = (self.slots.length_ns, self.slots.horizon, self.slots.epoch_ns, self.config.policy)
         if (terms.slot_length_ns, terms.horizon, terms.epoch_ns, terms.policy) != ours:
+            # It has not compared them with our Hello. What we claimed it would divide its links for, in vain.
+            self.decider.stream = None
             self.terms_refused = (
-                f"{terms.switch} has {terms.horizon} slots of {terms.slot_length_ns / 1e6:g} ms and policy "
-                f"{terms.policy}: configure the same here"
+                f"{terms.switch} has {terms.horizon} slots of {terms.slot_length_ns / 1e6:g} ms since "
+                f"{terms.epoch_ns} ns and policy {terms.policy}; configure the same in both"
             )
             _log.error("deciding alone: %s", self.terms_refused)
+            self._decide([SwitchLost()], self.agent.jobs)
             return
-        self.terms_refused = ""
+        self.decider.stream, self.terms_refused = self.stream, ""
         _log.info("taken in by %s", terms.switch, extra={"switch": terms.switch})
         self._decide([Welcomed(terms.phase_ns)])
 
@@ -270,7 +276,8 @@ class HostDaemon:
             self._decide([feedback], {grant.flow.job for grant in feedback.grants})
 
     def _lost(self) -> None:
-        _log.warning("the switch is gone; deciding alone until it returns")
+        self.terms_refused = ""  # why there is no stream now, the stream says
+        _log.warning("no switch to ask; deciding alone until there is one")
         self._decide([SwitchLost()], self.agent.jobs)
 
     # ---- For people ----

@@ -276,19 +276,18 @@ class Streams:
 
     def _admit(self, hello: pb.Hello, context: Context, known: frozenset[str], what: str) -> str:
         name = self._identify(hello.name, context, known, what)
-        topology, horizon = self._switch.config.topology, self._switch.slots.horizon
+        topology, horizon, policy = self._switch.config.topology, self._switch.slots.horizon, self._switch.config.policy
         if hello.protocol != PROTOCOL:
             raise BadMessage("protocol", f"{name} speaks version {hello.protocol}, this switch {PROTOCOL}")
         if hello.topology and hello.topology != topology.fingerprint:
             raise BadMessage("topology", f"{name} was configured with another topology than {self._switch.name}")
         if hello.horizon not in (0, horizon):
-            raise BadMessage("horizon", f"{name} plans {hello.horizon} slots ahead, this switch {horizon}")
+            raise _other_terms("horizon", f"{name} plans {hello.horizon} slots ahead, this switch {horizon}")
         if hello.slot_length_ns not in (0, self._slot_length_ns):
-            own_ns = self._slot_length_ns
-            raise BadMessage("slot_length", f"{name} has slots of {hello.slot_length_ns} ns, this switch of {own_ns}")
-        if hello.policy not in ("", self._switch.config.policy):
-            own = self._switch.config.policy
-            raise BadMessage("policy", f"{name} runs {hello.policy[:60]!r}, this switch {own!r}")
+            its_ms, own_ms = hello.slot_length_ns / 1e6, self._slot_length_ns / 1e6
+            raise _other_terms("slot_length", f"{name} has slots of {its_ms:g} ms, this switch of {own_ms:g} ms")
+        if hello.policy not in ("", policy):
+            raise _other_terms("policy", f"{name} runs {hello.policy[:60]!r}, this switch {policy!r}")
         return name
 
     def _identify(self, name: str, context: Context, known: frozenset[str], what: str) -> str:
@@ -337,6 +336,10 @@ class Streams:
     def count(self, error: BadMessage, peer: str) -> None:
         self._switch.count_bad(error.reason)
         self._repeats.log(_log, logging.WARNING, (peer, error.reason), "refused: %s", error, extra={"peer": peer})
+
+
+def _other_terms(reason: str, found: str) -> BadMessage:
+    return BadMessage(reason, f"{found}; configure the same in both")
 
 
 async def _abort(context: Context, status: grpc.StatusCode, reason: str) -> NoReturn:

@@ -39,7 +39,11 @@ class Terms:
 
 
 class HostStream:
-    """`own_ns` reads this machine's clock; `estimate` learns how far the switch's is from it."""
+    """`own_ns` reads this machine's clock; `estimate` learns how far the switch's is from it.
+
+    A switch with another horizon, slot length or policy than is given here does not take us in. `on_lost` hears of the
+    end of every stream, and if not even the first one comes about.
+    """
 
     def __init__(
         self,
@@ -49,6 +53,9 @@ class HostStream:
         own_ns: Callable[[], int],
         estimate: ClockEstimate,
         *,
+        horizon: int = 0,
+        slot_length_ns: int = 0,
+        policy: str = "",
         on_welcome: Callable[[Terms], None],
         on_feedback: Callable[[Feedback], None],
         on_lost: Callable[[], None],
@@ -56,7 +63,15 @@ class HostStream:
         self.connected = False
         self.off_by_ns = 0  # what the switch thinks of our clock
         self.refused = ""  # why it does not take us in
-        self._channel, self._host, self._topology = channel, host, topology
+        self._channel = channel
+        self._hello = pb.Hello(
+            name=host,
+            protocol=PROTOCOL,
+            topology=topology,
+            horizon=horizon,
+            slot_length_ns=slot_length_ns,
+            policy=policy,
+        )
         self._own_ns, self._estimate = own_ns, estimate
         self._on_welcome, self._on_feedback, self._on_lost = on_welcome, on_feedback, on_lost
         self._waiting: asyncio.Queue[Report] = asyncio.Queue(MOST_WAITING)
@@ -70,6 +85,7 @@ class HostStream:
 
     async def run(self) -> None:
         """Until cancelled."""
+        told = False
         while True:
             try:
                 await self._converse()
@@ -80,8 +96,8 @@ class HostStream:
                     _log.warning("no stream to the switch: %s", reason)
                 self.refused = reason or "no reason given"
             finally:
-                if self.connected:
-                    self.connected = False
+                if self.connected or not told:
+                    self.connected, told = False, True
                     self._on_lost()
             await asyncio.sleep(RETRY_S)
 
@@ -89,8 +105,7 @@ class HostStream:
         call = self._channel.stream_stream(path("Negotiate"))()
         writing = None
         try:
-            hello = pb.Hello(name=self._host, protocol=PROTOCOL, topology=self._topology)
-            await call.write(pb.HostMessage(sent_ns=self._own_ns(), hello=hello).SerializeToString())
+            await call.write(pb.HostMessage(sent_ns=self._own_ns(), hello=self._hello).SerializeToString())
             while (data := await call.read()) is not grpc.aio.EOF:
                 message = pb.SwitchMessage.FromString(data)
                 self._note_time(message.clock)

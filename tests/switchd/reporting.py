@@ -50,7 +50,7 @@ class Reporter:
             estimate,
             on_welcome=self._welcome,
             on_feedback=self._feedback,
-            on_lost=lambda: self.lost_s.append(time.monotonic()),
+            on_lost=self._lost,
         )
         self._phase_ns = 0
         running = asyncio.create_task(stream.run())
@@ -70,6 +70,10 @@ class Reporter:
     def _welcome(self, terms: Terms) -> None:
         self.welcomed_s.append(time.monotonic())
         self._phase_ns = terms.phase_ns
+
+    def _lost(self) -> None:
+        if self.welcomed_s:  # else it is not up yet
+            self.lost_s.append(time.monotonic())
 
     def _feedback(self, feedback: Feedback) -> None:
         reported = self.reports.get(feedback.answers)

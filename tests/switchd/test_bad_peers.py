@@ -53,7 +53,7 @@ HELLOS = {
     "newer protocol": ({"protocol": 2}, "FAILED_PRECONDITION protocol: h1 speaks version 2, this switch 1"),
     "another topology": ({"topology": "abcd"}, "FAILED_PRECONDITION topology"),
     "another horizon": ({"horizon": 9}, "FAILED_PRECONDITION horizon: h1 plans 9 slots ahead, this switch 10"),
-    "another slot": ({"slot_length_ns": 1}, "FAILED_PRECONDITION slot_length: h1 has slots of 1 ns, this switch of 6"),
+    "another slot": ({"slot_length_ns": 1}, "FAILED_PRECONDITION slot_length: h1 has slots of 1e-06 ms, this"),
     "another policy": ({"policy": "fifo"}, "FAILED_PRECONDITION policy: h1 runs 'fifo', this switch 'mlcc'"),
     "unknown host": ({"name": "h9"}, "PERMISSION_DENIED identity: 'h9' is not a host of sw"),
     "a switch": ({"name": "sw"}, "PERMISSION_DENIED identity"),
