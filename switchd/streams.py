@@ -15,7 +15,7 @@ import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from typing import Any, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 from urllib.parse import unquote
 
 import grpc
@@ -29,6 +29,7 @@ from switchd.outbox import FramePace, Outbox
 from switchd.switch import HostStream, Switch
 from wire import control_pb2 as pb
 from wire.calls import MAX_MESSAGE_BYTES, PROTOCOL, SERVICE
+from wire.duplex import both
 from wire.translate import BadMessage
 
 _log = logging.getLogger(__name__)
@@ -358,19 +359,6 @@ def _parse(data: bytes, kind: type[M]) -> M:
 
 def _flows_in(report: pb.Report) -> int:
     return len(report.claims.flow) + len(report.withdrawn)
-
-
-async def both(reading: Any, writing: Any) -> None:
-    """Until one of them ends or fails; then neither goes on."""
-    tasks = [asyncio.ensure_future(reading), asyncio.ensure_future(writing)]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _address(context: Context) -> str:

@@ -16,6 +16,7 @@ from flowcore.clocksync import ClockEstimate
 from flowcore.messages import Feedback, Report
 from wire import control_pb2 as pb
 from wire.calls import PROTOCOL, path
+from wire.duplex import both
 from wire.translate import BadMessage, feedback_from_wire, report_to_wire
 
 _log = logging.getLogger(__name__)
@@ -103,32 +104,36 @@ class HostStream:
 
     async def _converse(self) -> None:
         call = self._channel.stream_stream(path("Negotiate"))()
-        writing = None
+        while not self._waiting.empty():  # about a time that has passed
+            self._waiting.get_nowait()
         try:
             await call.write(pb.HostMessage(sent_ns=self._own_ns(), hello=self._hello).SerializeToString())
-            while (data := await call.read()) is not grpc.aio.EOF:
-                message = pb.SwitchMessage.FromString(data)
-                self._note_time(message.clock)
-                match message.WhichOneof("body"):
-                    case "feedback":
-                        self._on_feedback(feedback_from_wire(message.feedback))
-                    case "welcome" if writing is None:
-                        while not self._waiting.empty():
-                            self._waiting.get_nowait()
-                        self.connected, self.refused = True, ""
-                        writing = asyncio.create_task(self._write(call))
-                        self._on_welcome(_terms(message.welcome))
+            await both(self._read(call), self._write(call))
         finally:
-            if writing is not None:
-                writing.cancel()
-                await asyncio.gather(writing, return_exceptions=True)
             call.cancel()
+
+    async def _read(self, call: grpc.aio.StreamStreamCall) -> None:
+        while (data := await call.read()) is not grpc.aio.EOF:
+            message = pb.SwitchMessage.FromString(data)
+            self._note_time(message.clock)
+            match message.WhichOneof("body"):
+                case "feedback":
+                    self._on_feedback(feedback_from_wire(message.feedback))
+                case "welcome" if not self.connected:
+                    terms = _terms(message.welcome)
+                    self.connected, self.refused = True, ""
+                    self._on_welcome(terms)
 
     async def _write(self, call: grpc.aio.StreamStreamCall) -> None:
         while True:
             report = await self._waiting.get()
-            message = pb.HostMessage(sent_ns=self._own_ns(), report=report_to_wire(report))
-            await call.write(message.SerializeToString())
+            try:
+                message = pb.HostMessage(sent_ns=self._own_ns(), report=report_to_wire(report))
+                await call.write(message.SerializeToString())
+            except grpc.aio.AioRpcError:
+                raise
+            except Exception as error:  # whatever the report brought about: the stream ends with it, not the daemon
+                raise BadMessage("report", f"it could not be sent: {error!r}") from error
 
     def _note_time(self, clock: pb.ClockEcho) -> None:
         self._estimate.observe(clock.echo_ns, clock.received_ns, clock.sent_ns, self._own_ns())
