@@ -108,7 +108,7 @@ class HostDaemon:
             journal = self._open.enter_context(self._journal_path.open("w", encoding="utf-8"))
         self.decider = Decider(self.agent, self.clock, self.monitor, self.enforcer, self.instruments, journal)
         if config.metrics is not None:
-            metrics = MetricsServer(self.registry, config.metrics)
+            metrics = MetricsServer(self.registry, config.metrics, self.alive)
             self._open.callback(metrics.close)
         commands = {"status": self._status, "explain": self._explain, "release": self._release}
         self.control = ControlSocket(config.control_socket, commands)
