@@ -42,7 +42,7 @@ class Uplink:
                     await self._federate(channel)
                     failing = False
                 except BadMessage as error:
-                    self._streams.count(error, self._parent)
+                    self._streams.entrance.count(error, self._parent)
                 except (grpc.aio.AioRpcError, DecodeError) as error:
                     if not failing:
                         reason = error.details() if isinstance(error, grpc.aio.AioRpcError) else "no Frame"

@@ -15,7 +15,7 @@ from hostd.config import HostConfig
 from hostd.daemon import HostDaemon
 from hostd.status import status as status_of
 from service.lifecycle import Requests, serve
-from switchd.streams import Streams
+from switchd.entrance import Entrance
 from tests.hostd.cluster import Cluster, cluster, joined, nursery
 from tests.switchd.fabric import Fabric, until
 from wire import control_pb2 as pb
@@ -70,12 +70,12 @@ def test_a_switch_with_other_terms_is_not_listened_to(cluster: Cluster, options:
 async def test_a_switch_that_does_not_compare_terms_hears_no_claims(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    right = Streams._admit
+    right = Entrance.admit
 
-    def lax(streams: Streams, hello: pb.Hello, *others: Any) -> str:
-        return right(streams, pb.Hello(name=hello.name, protocol=hello.protocol), *others)
+    def lax(entrance: Entrance, hello: pb.Hello, *others: Any) -> str:
+        return right(entrance, pb.Hello(name=hello.name, protocol=hello.protocol), *others)
 
-    monkeypatch.setattr(Streams, "_admit", lax)
+    monkeypatch.setattr(Entrance, "admit", lax)
     topology = star(2, 1.0)
     flow = FlowId("a", "h0", "h1", Role.RING)
     net = Fabric(topology, policy="mlcc")

@@ -10,7 +10,7 @@ import pytest
 
 from flowcore.messages import Report, Withdrawal
 from flowcore.topology import star, tree
-from switchd import flood, streams, switch
+from switchd import entrance, flood, switch
 from switchd.config import DEFAULT_MAX_FLOWS
 from tests.switchd.fabric import PATIENCE_S, Fabric, claim, flow, until
 from wire import control_pb2 as pb
@@ -158,7 +158,7 @@ async def test_a_stream_that_begins_with_something_else(net: Fabric) -> None:
 
 
 async def test_silence(net: Fabric, monkeypatch) -> None:
-    monkeypatch.setattr(streams, "HELLO_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(entrance, "HELLO_TIMEOUT_S", 0.05)
     call = net.channel("sw").stream_stream(path("Negotiate"))(timeout=PATIENCE_S)
     with pytest.raises(grpc.aio.AioRpcError, match="no Hello") as refused:
         await call.read()
@@ -238,7 +238,7 @@ async def test_withdrawals_count_as_well(net: Fabric) -> None:
 
 async def test_a_thousand_streams_from_one_address(net: Fabric) -> None:
     refused = net.switch("sw").refused
-    most = streams.SPARE_STREAMS + 2 * len(STAR.hosts)
+    most = entrance.SPARE_STREAMS + 2 * len(STAR.hosts)
     apart = [("grpc.use_local_subchannel_pool", 1)]
     channels = [grpc.aio.insecure_channel(net.address("sw"), apart) for _ in range(10)]
     calls = [channel.stream_stream(path("Negotiate"))() for channel in channels for _ in range(100)]
