@@ -108,7 +108,7 @@ class HostDaemon:
             journal = self._open.enter_context(self._journal_path.open("w", encoding="utf-8"))
         self.decider = Decider(self.agent, self.clock, self.monitor, self.enforcer, self.instruments, journal)
         if config.metrics is not None:
-            metrics = MetricsServer(self.registry, config.metrics)
+            metrics = MetricsServer(self.registry, config.metrics, self.alive)
             self._open.callback(metrics.close)
         commands = {"status": self._status, "explain": self._explain, "release": self._release}
         self.control = ControlSocket(config.control_socket, commands)
@@ -132,6 +132,9 @@ class HostDaemon:
             config.topology.fingerprint,
             self.clock.own_ns,
             self.clock.peer,
+            horizon=self.slots.horizon,
+            slot_length_ns=self.slots.length_ns,
+            policy=config.policy,
             on_welcome=self._welcomed,
             on_feedback=self._feedback,
             on_lost=self._lost,
@@ -255,13 +258,16 @@ class HostDaemon:
     def _welcomed(self, terms: Terms) -> None:
         ours = (self.slots.length_ns, self.slots.horizon, self.slots.epoch_ns, self.config.policy)
         if (terms.slot_length_ns, terms.horizon, terms.epoch_ns, terms.policy) != ours:
+            # It has not compared them with our Hello. What we claimed it would divide its links for, in vain.
+            self.decider.stream = None
             self.terms_refused = (
-                f"{terms.switch} has {terms.horizon} slots of {terms.slot_length_ns / 1e6:g} ms and policy "
-                f"{terms.policy}: configure the same here"
+                f"{terms.switch} has {terms.horizon} slots of {terms.slot_length_ns / 1e6:g} ms since "
+                f"{terms.epoch_ns} ns and policy {terms.policy}; configure the same in both"
             )
             _log.error("deciding alone: %s", self.terms_refused)
+            self._decide([SwitchLost()], self.agent.jobs)
             return
-        self.terms_refused = ""
+        self.decider.stream, self.terms_refused = self.stream, ""
         _log.info("taken in by %s", terms.switch, extra={"switch": terms.switch})
         self._decide([Welcomed(terms.phase_ns)])
 
@@ -274,7 +280,8 @@ class HostDaemon:
             self._decide([feedback], {grant.flow.job for grant in feedback.grants})
 
     def _lost(self) -> None:
-        _log.warning("the switch is gone; deciding alone until it returns")
+        self.terms_refused = ""  # why there is no stream now, the stream says
+        _log.warning("no switch to ask; deciding alone until there is one")
         self._decide([SwitchLost()], self.agent.jobs)
 
     # ---- For people ----

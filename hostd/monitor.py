@@ -21,7 +21,8 @@ A job without the shim (plain_jobs.py) says nothing, so a look at it is its sock
 told from what they moved (flowcore/bursts.py), and as long as those have no rhythm nobody hears of it.
 """
 
-from collections.abc import Callable, Container, Mapping, Sequence
+import math
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from flowcore.messages import HostEvent
@@ -30,6 +31,7 @@ from hostd.job_watch import JobWatch
 from hostd.plain_jobs import PlainJob, is_there, processes_of
 from hostd.sockets import DataSocket
 from hostd.watched_job import WatchedJob
+from nccl_shim.liveness import start_ticks
 from nccl_shim.reader import ProcessView, Reader
 
 FRESH_NS = 10_000_000
@@ -59,6 +61,7 @@ class Monitor:
         self._host, self._host_of, self._nic_bps = host, host_of, nic_bps
         self._reader = Reader(directory)
         self._on_sockets = on_sockets
+        self._owners: dict[str, int] = {}  # the uid that a job's name belongs to
         self._housekeeping_ns = 0
         self._found: dict[str, set[int]] = {}  # processes of jobs without the shim ...
         self._searched_ns: int | None = None  # ... as they were then
@@ -145,7 +148,6 @@ class Monitor:
 
     def _read_all(self, now_ns: int) -> list[HostEvent]:
         with_shim = self._seen_through_shim()
-        self.invisible = dict(self._reader.refused)
         present = self._seen_through_sockets(now_ns, with_shim) | with_shim
         events: list[HostEvent] = []
         for name in [name for name in self.jobs if name not in present]:
@@ -159,14 +161,32 @@ class Monitor:
         return events
 
     def _seen_through_shim(self) -> dict[str, dict[int, ProcessView | None]]:
-        found: dict[str, dict[int, ProcessView | None]] = {}
+        """Anybody may put a file there, with any job's name: the job is of the user who had it first, and of no other
+        as long as a process of his lives."""
         views = self._reader.poll()
         if not all(view.alive for view in views):
             self._reader.reap()
+        self.invisible = dict(self._reader.refused)
+        living: dict[str, dict[int, ProcessView]] = {}
         for view in views:
             if view.alive and not view.snapshot.finished and view.host_pid is not None:
-                found.setdefault(view.snapshot.job, {})[view.host_pid] = view
+                living.setdefault(view.snapshot.job, {})[view.host_pid] = view
+        self._owners = {job: self._owner(job, processes) for job, processes in living.items()}
+        found: dict[str, dict[int, ProcessView | None]] = {}
+        for job, owner in self._owners.items():
+            for pid, view in living[job].items():
+                if view.snapshot.uid == owner:
+                    found.setdefault(job, {})[pid] = view
+                else:
+                    self.invisible[str(pid)] = f"of uid {view.snapshot.uid}, and job {job} is uid {owner}'s here"
         return found
+
+    def _owner(self, job: str, processes: Mapping[int, ProcessView]) -> int:
+        """Who had it before; else who runs the process that started first."""
+        before = self._owners.get(job)
+        if before is not None and any(view.snapshot.uid == before for view in processes.values()):
+            return before
+        return processes[min(processes, key=lambda pid: start_ticks(pid) or math.inf)].snapshot.uid
 
     def _seen_through_sockets(
         self, now_ns: int, with_shim: Mapping[str, Mapping[int, object]]

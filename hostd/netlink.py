@@ -54,10 +54,10 @@ def attributes(raw: bytes) -> dict[int, bytes]:
 
 
 class Netlink:
-    """A route socket in the network namespace of the thread that made it."""
+    """A socket, of rtnetlink by default, in the network namespace of the thread that made it."""
 
-    def __init__(self) -> None:
-        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
+    def __init__(self, protocol: int = socket.NETLINK_ROUTE) -> None:
+        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, protocol)
         self._socket.setsockopt(_SOL_NETLINK, _NETLINK_CAP_ACK, 1)  # do not echo what failed
         self._socket.bind((0, 0))
         self._sequence = 0

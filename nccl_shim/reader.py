@@ -64,7 +64,7 @@ class _Tracked:
         # Before the counters: what comes between is seen next time.
         self._heartbeat, self._marks = self.file.heartbeat(), self.file.marks()
         snapshot = self.file.read()
-        _refuse_nonsense(snapshot, self.file.job)
+        _refuse_nonsense(snapshot, self.file.job, self.file.uid)
         if snapshot.mark is not None:
             self._mark = snapshot.mark
             self._learner.observe(snapshot.mark)
@@ -84,10 +84,12 @@ class _Tracked:
         )
 
 
-def _refuse_nonsense(snapshot: ProcessSnapshot, job: str) -> None:
+def _refuse_nonsense(snapshot: ProcessSnapshot, job: str, uid: int) -> None:
     """What a job writes into its own file must not become somebody else's wrong number, or the end of a daemon."""
     if snapshot.job != job:
         raise NotASegment(f"was of the job {job}, and is of another")
+    if snapshot.uid != uid:
+        raise NotASegment(f"claims uid {snapshot.uid} but belongs to {uid}")
     if max(snapshot.enqueued_bytes, snapshot.expected_tx_bytes, snapshot.tx_bytes, *(snapshot.mark or ())) > MOST_COUNT:
         raise NotASegment("counts more than there can be")
     if snapshot.mark is not None and snapshot.mark.iteration > MOST_ITERATIONS:

@@ -34,17 +34,17 @@ class SegmentFile:
         # NONBLOCK: a fifo by that name must not hang us.
         self._file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
-            self._uid = self._check_file()
+            self.uid = self._check_file()
             header = parse_header(os.pread(self._file, layout.HEADER_BYTES, 0))
-            if header.uid != self._uid:
-                raise NotASegment(f"claims uid {header.uid} but belongs to {self._uid}")
+            if header.uid != self.uid:
+                raise NotASegment(f"claims uid {header.uid} but belongs to {self.uid}")
             self.job = header.job.decode(errors="replace")
             self._claimed = 0
             self._writer = (header.pid, header.pid_start_ticks, header.pid_namespace)
             self.host_pid = host_pid(*self._writer)
-            owner = self._uid if self.host_pid is None else owner_of(self.host_pid)
-            if owner not in (None, self._uid):
-                raise NotASegment(f"claims pid {header.pid}, which belongs to uid {owner}, not {self._uid}")
+            owner = self.uid if self.host_pid is None else owner_of(self.host_pid)
+            if owner not in (None, self.uid):
+                raise NotASegment(f"claims pid {header.pid}, which belongs to uid {owner}, not {self.uid}")
         except BaseException:
             os.close(self._file)
             raise

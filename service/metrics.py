@@ -2,20 +2,30 @@
 
 One thread serves one scrape at a time: what a scraper can cost the daemon is bounded, and a stuck one delays other
 scrapers for REQUEST_TIMEOUT_S and nobody else.
+
+Whoever restarts daemons that hang asks http://ADDRESS/healthz instead. That this thread answers says nothing about the
+daemon: the question is handed to its event loop, and without an answer within ANSWER_S the status is 503.
 """
 
+import asyncio
 import logging
 import socket
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from socketserver import TCPServer
 from threading import Thread
-from typing import Self
+from typing import TYPE_CHECKING, Self
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from prometheus_client import CollectorRegistry, ProcessCollector, make_wsgi_app
 
 from service.address import HostPort, host_port
 
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIEnvironment
+
 REQUEST_TIMEOUT_S = 5.0
+ANSWER_S = 1.0
 POLL_S = 0.2  # how long `close` may take; waking five times a second costs nothing one can measure
 _log = logging.getLogger(__name__)
 
@@ -28,16 +38,21 @@ def new_registry() -> CollectorRegistry:
 
 
 class MetricsServer:
-    """Serves a registry from construction to `close`. Port 0 takes a free one; `address` has the real one."""
+    """Serves a registry from construction to `close`. Port 0 takes a free one; `address` has the real one.
 
-    def __init__(self, registry: CollectorRegistry, address: str) -> None:
+    With `alive`, which is asked on the event loop that runs now, it also says whether the daemon is.
+    """
+
+    def __init__(self, registry: CollectorRegistry, address: str, alive: Callable[[], bool] | None = None) -> None:
         wanted = host_port(address)
         try:
             self._server = _Server(wanted)
         except OSError as error:
             reason = error.strerror or str(error)
             raise OSError(error.errno, f"cannot serve metrics on {wanted}: {reason}") from None
-        self._server.set_app(make_wsgi_app(registry))
+        self._metrics = make_wsgi_app(registry)
+        self._alive, self._loop = alive, asyncio.get_running_loop() if alive else None
+        self._server.set_app(self._app)
         self.address = HostPort(*self._server.server_address[:2])
         self._thread = Thread(target=self._server.serve_forever, args=(POLL_S,), name="metrics", daemon=True)
         self._thread.start()
@@ -50,6 +65,25 @@ class MetricsServer:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+    def _app(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+        if environ["PATH_INFO"] != "/healthz":
+            return self._metrics(environ, start_response)
+        healthy = self._is_healthy()
+        status = "200 OK" if healthy else "503 Service Unavailable"
+        start_response(status, [("Content-Type", "text/plain; charset=utf-8")])
+        return [b"alive\n" if healthy else b"the main loop makes no progress\n"]
+
+    def _is_healthy(self) -> bool:
+        alive, loop = self._alive, self._loop
+        if alive is None or loop is None:
+            return True
+        answer: Future[bool] = Future()
+        try:
+            loop.call_soon_threadsafe(lambda: answer.set_result(alive()))
+            return answer.result(ANSWER_S)
+        except (TimeoutError, RuntimeError):  # RuntimeError: the loop is closed
+            return False
 
     def __enter__(self) -> Self:
         return self

@@ -64,7 +64,7 @@ class SwitchDaemon:
         await server.start()
         self._open.push_async_callback(server.stop, DRAIN_S)
         if self.config.metrics is not None:
-            metrics = MetricsServer(switch.registry, self.config.metrics)
+            metrics = MetricsServer(switch.registry, self.config.metrics, self.alive)
             self._open.callback(metrics.close)
         await self._health.set(SERVICE, health_pb2.HealthCheckResponse.SERVING)
         self._uplinks = [Uplink(switch, streams, parent, address) for parent, address in self.config.parents.items()]

@@ -1,75 +1,36 @@
-"""The gRPC service: admits peers, turns bytes into calls of the Switch, and writes what its outboxes hold.
+"""The gRPC service: turns the bytes of whoever got in into calls of the Switch, and writes what its outboxes hold.
 
-A peer that breaks a rule gets a status and a reason, and is counted; its stream ends, and with it only its own
-leases. Between switches a stream carries many hosts' words, so there a bad letter is counted and left out.
-
-    INVALID_ARGUMENT     no message of ours, or one that breaks a rule
-    PERMISSION_DENIED    speaks for somebody else
-    FAILED_PRECONDITION  another protocol, topology, horizon, slot length or policy
-    RESOURCE_EXHAUSTED   too many streams, messages or flows, too large a message, too slow a reader
-    DEADLINE_EXCEEDED    connected and said nothing
+A peer that breaks a rule is turned away (entrance.py). Between switches a stream carries many hosts' words, so there a
+bad letter is counted and left out.
 """
 
 import asyncio
-import logging
-from collections import Counter
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
-from typing import Any, NoReturn, TypeVar
-from urllib.parse import unquote
+from collections.abc import Iterable
 
 import grpc
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import Message
 
-from service.repeats import RepeatLimit
-from service.tls import peer_names
+from switchd.entrance import Context, Entrance, first_word, parse
 from switchd.flood import FloodLimit
 from switchd.frames import Letter, frames
 from switchd.outbox import FramePace, Outbox
 from switchd.switch import HostStream, Switch
 from wire import control_pb2 as pb
-from wire.calls import MAX_MESSAGE_BYTES, PROTOCOL, SERVICE
+from wire.calls import PROTOCOL, SERVICE
+from wire.duplex import both
 from wire.translate import BadMessage
-
-_log = logging.getLogger(__name__)
-
-HELLO_TIMEOUT_S = 2.0
-
-# Several hosts may come from one address (containers, tests), a thousand streams of one host may not.
-SPARE_STREAMS = 16
 
 # A dashboard needs one, and so does somebody with `paceline switch top`.
 WATCHERS_PER_ADDRESS = 4
-
-STATUS = {
-    "identity": grpc.StatusCode.PERMISSION_DENIED,
-    "protocol": grpc.StatusCode.FAILED_PRECONDITION,
-    "topology": grpc.StatusCode.FAILED_PRECONDITION,
-    "horizon": grpc.StatusCode.FAILED_PRECONDITION,
-    "slot_length": grpc.StatusCode.FAILED_PRECONDITION,
-    "policy": grpc.StatusCode.FAILED_PRECONDITION,
-    "busy": grpc.StatusCode.FAILED_PRECONDITION,
-    "streams": grpc.StatusCode.RESOURCE_EXHAUSTED,
-    "flood": grpc.StatusCode.RESOURCE_EXHAUSTED,
-    "size": grpc.StatusCode.RESOURCE_EXHAUSTED,
-    "slow": grpc.StatusCode.RESOURCE_EXHAUSTED,
-    "flows": grpc.StatusCode.RESOURCE_EXHAUSTED,
-    "silence": grpc.StatusCode.DEADLINE_EXCEEDED,
-}
-
-Context = grpc.aio.ServicerContext
-M = TypeVar("M", bound=Message)
 
 
 class Streams:
     def __init__(self, switch: Switch) -> None:
         self._switch = switch
-        self._repeats = RepeatLimit()
-        self._open: Counter[tuple[str, str]] = Counter()  # what is open, by its kind and address
+        self.entrance = Entrance(switch)
         self._flood = FloodLimit(switch.slots, switch.config.max_flows_per_host)
         self._shown: dict[tuple[str, ...], bytes] = {}  # by links, to everybody who watches them in this slot
         self._shown_slot = 0
-        self._most_streams = SPARE_STREAMS + 2 * (len(switch.own_hosts) + len(switch.routes.others))
         self._slot_length_ns = switch.slots.length_ns
 
     def handler(self) -> grpc.GenericRpcHandler:
@@ -88,11 +49,11 @@ class Streams:
     # ---- A host ----
 
     async def negotiate(self, _requests: object, context: Context) -> None:
-        async with self._turning_away(context):
-            first = await self._first(context, pb.HostMessage)
+        async with self.entrance.turning_away(context):
+            first = await first_word(context, pb.HostMessage)
             if not first.HasField("hello"):
                 raise BadMessage("shape", "a stream begins with Hello")
-            host = self._admit(first.hello, context, self._switch.own_hosts, "a host")
+            host = self.entrance.admit(first.hello, context, self._switch.own_hosts, "a host")
             stream = self._switch.host_joins(host)
             try:
                 self._note_time(stream, first.sent_ns)
@@ -110,7 +71,7 @@ class Streams:
 
     def take_message(self, host: str, stream: HostStream, data: bytes) -> None:
         """What a host said on its stream after Hello."""
-        message = _parse(data, pb.HostMessage)
+        message = parse(data, pb.HostMessage)
         self._note_time(stream, message.sent_ns)
         self._flood.take(host, stream.heard.received_ns, _flows_in(message.report), len(data))
         if stream.outbox.closed:  # the writer may be unable to say so, waiting for a peer that does not read
@@ -163,10 +124,10 @@ class Streams:
         return await self._call(request, context, plans=True)
 
     async def _call(self, request: bytes, context: Context, plans: bool) -> bytes:
-        async with self._turning_away(context):
-            message = _parse(request, pb.HostMessage)
+        async with self.entrance.turning_away(context):
+            message = parse(request, pb.HostMessage)
             report, received_ns = message.report, self._switch.clock.now_ns()
-            host = self._identify(report.sender, context, self._switch.own_hosts, "a host")
+            host = self.entrance.identify(report.sender, context, self._switch.own_hosts, "a host")
             if host in self._switch.hosts:
                 raise BadMessage("busy", f"{host} negotiates on a stream; Watch shows the table")
             self._flood.take(host, received_ns, _flows_in(report), len(request))
@@ -191,11 +152,11 @@ class Streams:
     # ---- A child switch ----
 
     async def federate(self, _requests: object, context: Context) -> None:
-        async with self._turning_away(context):
-            first = await self._first(context, pb.Frame)
+        async with self.entrance.turning_away(context):
+            first = await first_word(context, pb.Frame)
             if not first.HasField("hello"):
                 raise BadMessage("shape", "a stream begins with Hello")
-            child = self._admit(first.hello, context, self._switch.routes.children, "a child")
+            child = self.entrance.admit(first.hello, context, self._switch.routes.children, "a child")
             outbox = self._switch.neighbour_joins(child)
             heard = pb.ClockEcho()
             try:
@@ -208,7 +169,7 @@ class Streams:
 
     async def _child_reads(self, child: str, heard: pb.ClockEcho, context: Context) -> None:
         while (data := await context.read()) is not grpc.aio.EOF:
-            frame = _parse(data, pb.Frame)
+            frame = parse(data, pb.Frame)
             self._note_frame(heard, frame)
             flows = sum(_flows_in(letter.report) for letter in frame.envelope if letter.to == self._switch.name)
             hosts = self._switch.routes.hosts_below[child]
@@ -246,13 +207,13 @@ class Streams:
             try:
                 self._switch.letter(neighbour, letter)
             except BadMessage as error:
-                self.count(error, neighbour)
+                self.entrance.count(error, neighbour)
 
     # ---- People ----
 
     async def watch(self, request: bytes, context: Context) -> None:
-        async with self._turning_away(context, "watchers", WATCHERS_PER_ADDRESS):
-            wanted = _parse(request, pb.WatchRequest)
+        async with self.entrance.turning_away(context, "watchers", WATCHERS_PER_ADDRESS):
+            wanted = parse(request, pb.WatchRequest)
             known = self._switch.agent.table.capacity_bps
             for link in wanted.link:
                 if link not in known:
@@ -272,105 +233,9 @@ class Streams:
             self._shown[links] = self._switch.snapshot(links).SerializeToString()
         return self._shown[links]
 
-    # ---- Admission ----
-
-    def _admit(self, hello: pb.Hello, context: Context, known: frozenset[str], what: str) -> str:
-        name = self._identify(hello.name, context, known, what)
-        topology, horizon = self._switch.config.topology, self._switch.slots.horizon
-        if hello.protocol != PROTOCOL:
-            raise BadMessage("protocol", f"{name} speaks version {hello.protocol}, this switch {PROTOCOL}")
-        if hello.topology and hello.topology != topology.fingerprint:
-            raise BadMessage("topology", f"{name} was configured with another topology than {self._switch.name}")
-        if hello.horizon not in (0, horizon):
-            raise BadMessage("horizon", f"{name} plans {hello.horizon} slots ahead, this switch {horizon}")
-        if hello.slot_length_ns not in (0, self._slot_length_ns):
-            own_ns = self._slot_length_ns
-            raise BadMessage("slot_length", f"{name} has slots of {hello.slot_length_ns} ns, this switch of {own_ns}")
-        if hello.policy not in ("", self._switch.config.policy):
-            own = self._switch.config.policy
-            raise BadMessage("policy", f"{name} runs {hello.policy[:60]!r}, this switch {own!r}")
-        return name
-
-    def _identify(self, name: str, context: Context, known: frozenset[str], what: str) -> str:
-        if name not in known:
-            raise BadMessage("identity", f"{name[:60]!r} is not {what} of {self._switch.name}")
-        if self._switch.config.tls is not None and name not in peer_names(context.auth_context()):
-            raise BadMessage("identity", f"the certificate is not for {name}")
-        return name
-
-    async def _first(self, context: Context, kind: type[M]) -> M:
-        try:
-            data = await asyncio.wait_for(context.read(), HELLO_TIMEOUT_S)
-        except TimeoutError:
-            raise BadMessage("silence", "no Hello") from None
-        if data is grpc.aio.EOF:
-            raise BadMessage("silence", "no Hello")
-        return _parse(data, kind)
-
     async def _write(self, context: Context, message: Message) -> None:
         await context.write(message.SerializeToString())
-
-    @asynccontextmanager
-    async def _turning_away(
-        self, context: Context, what: str = "streams", most: int | None = None
-    ) -> AsyncIterator[None]:
-        """A peer that breaks a rule is answered with a status, counted and logged now and then.
-
-        Its stream counts until it has taken the answer: one that does not read keeps us waiting with it.
-        """
-        most = self._most_streams if most is None else most
-        address = _address(context)
-        kind = what, address
-        self._open[kind] += 1
-        try:
-            if self._open[kind] > most:
-                raise BadMessage("streams", f"more than {most} {what} from one address")
-            yield
-        except BadMessage as error:
-            self.count(error, address)
-            await _abort(context, STATUS.get(error.reason, grpc.StatusCode.INVALID_ARGUMENT), str(error))
-        finally:
-            self._open[kind] -= 1
-            if not self._open[kind]:
-                del self._open[kind]
-
-    def count(self, error: BadMessage, peer: str) -> None:
-        self._switch.count_bad(error.reason)
-        self._repeats.log(_log, logging.WARNING, (peer, error.reason), "refused: %s", error, extra={"peer": peer})
-
-
-async def _abort(context: Context, status: grpc.StatusCode, reason: str) -> NoReturn:
-    await context.abort(status, reason)
-    raise AssertionError("abort does not return")
-
-
-def _parse(data: bytes, kind: type[M]) -> M:
-    if len(data) > MAX_MESSAGE_BYTES:
-        raise BadMessage("size", f"a message of {len(data)} bytes, expected at most {MAX_MESSAGE_BYTES}")
-    try:
-        return kind.FromString(data)
-    except DecodeError:
-        raise BadMessage("shape", f"no {kind.__name__} in {len(data)} bytes") from None
 
 
 def _flows_in(report: pb.Report) -> int:
     return len(report.claims.flow) + len(report.withdrawn)
-
-
-async def both(reading: Any, writing: Any) -> None:
-    """Until one of them ends or fails; then neither goes on."""
-    tasks = [asyncio.ensure_future(reading), asyncio.ensure_future(writing)]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _address(context: Context) -> str:
-    """Who is at the other end, without the port: ipv4:10.0.0.1, ipv6:[::1], unix:."""
-    peer = unquote(context.peer())
-    return peer if peer.startswith("unix") else peer.rpartition(":")[0]

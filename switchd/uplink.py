@@ -1,7 +1,4 @@
-"""A switch's stream to one parent: kept open for as long as we run, and opened again when it breaks.
-
-Reading and writing end together: a stream that only hears would drop whatever we say until the connection breaks.
-"""
+"""A switch's stream to one parent: kept open for as long as we run, and opened again when it breaks."""
 
 import asyncio
 import logging
@@ -13,10 +10,11 @@ from service.repeats import RepeatLimit
 from service.tls import expecting
 from switchd.frames import Letter, frames
 from switchd.outbox import FramePace, Outbox
-from switchd.streams import Streams, both
+from switchd.streams import Streams
 from switchd.switch import Switch
 from wire import control_pb2 as pb
 from wire.calls import PROTOCOL, open_channel, path
+from wire.duplex import both
 from wire.translate import BadMessage
 
 _log = logging.getLogger(__name__)
@@ -44,7 +42,7 @@ class Uplink:
                     await self._federate(channel)
                     failing = False
                 except BadMessage as error:
-                    self._streams.count(error, self._parent)
+                    self._streams.entrance.count(error, self._parent)
                 except (grpc.aio.AioRpcError, DecodeError) as error:
                     if not failing:
                         reason = error.details() if isinstance(error, grpc.aio.AioRpcError) else "no Frame"

@@ -18,7 +18,7 @@ from hostd.config import _TOP as HOST_KEYS
 from hostd.config import read_config as read_host_config
 from service.address import host_port
 from service.instruments import HostInstruments, SwitchInstruments
-from service.metrics import new_registry
+from service.metrics import ANSWER_S, new_registry
 from switchd.config import _TOP as SWITCH_KEYS
 from switchd.config import parse_config as parse_switch_config
 
@@ -141,7 +141,10 @@ def test_daemonset_asks_for_no_more_than_the_unit() -> None:
     assert release["command"][-1] == "paceline release --all || true", "a failure would keep hostd from starting"
     assert {"name": "OPENBLAS_NUM_THREADS", "value": "1"} in hostd["env"]
     config = tomllib.loads((DEPLOY / "hostd.toml").read_text())
-    assert hostd["livenessProbe"]["httpGet"]["port"] == host_port(config["metrics"]).port
+    probe = hostd["livenessProbe"]
+    assert probe["httpGet"]["port"] == host_port(config["metrics"]).port
+    assert probe["httpGet"]["path"] == "/healthz", "metrics are served whether the daemon hangs or not"
+    assert probe["timeoutSeconds"] > ANSWER_S
 
 
 # ---- Metrics ----

@@ -16,6 +16,7 @@ from flowcore.clocksync import ClockEstimate
 from flowcore.messages import Feedback, Report
 from wire import control_pb2 as pb
 from wire.calls import PROTOCOL, path
+from wire.duplex import both
 from wire.translate import BadMessage, feedback_from_wire, report_to_wire
 
 _log = logging.getLogger(__name__)
@@ -39,7 +40,11 @@ class Terms:
 
 
 class HostStream:
-    """`own_ns` reads this machine's clock; `estimate` learns how far the switch's is from it."""
+    """`own_ns` reads this machine's clock; `estimate` learns how far the switch's is from it.
+
+    A switch with another horizon, slot length or policy than is given here does not take us in. `on_lost` hears of the
+    end of every stream, and if not even the first one comes about.
+    """
 
     def __init__(
         self,
@@ -49,6 +54,9 @@ class HostStream:
         own_ns: Callable[[], int],
         estimate: ClockEstimate,
         *,
+        horizon: int = 0,
+        slot_length_ns: int = 0,
+        policy: str = "",
         on_welcome: Callable[[Terms], None],
         on_feedback: Callable[[Feedback], None],
         on_lost: Callable[[], None],
@@ -56,7 +64,15 @@ class HostStream:
         self.connected = False
         self.off_by_ns = 0  # what the switch thinks of our clock
         self.refused = ""  # why it does not take us in
-        self._channel, self._host, self._topology = channel, host, topology
+        self._channel = channel
+        self._hello = pb.Hello(
+            name=host,
+            protocol=PROTOCOL,
+            topology=topology,
+            horizon=horizon,
+            slot_length_ns=slot_length_ns,
+            policy=policy,
+        )
         self._own_ns, self._estimate = own_ns, estimate
         self._on_welcome, self._on_feedback, self._on_lost = on_welcome, on_feedback, on_lost
         self._waiting: asyncio.Queue[Report] = asyncio.Queue(MOST_WAITING)
@@ -70,6 +86,7 @@ class HostStream:
 
     async def run(self) -> None:
         """Until cancelled."""
+        told = False
         while True:
             try:
                 await self._converse()
@@ -80,40 +97,43 @@ class HostStream:
                     _log.warning("no stream to the switch: %s", reason)
                 self.refused = reason or "no reason given"
             finally:
-                if self.connected:
-                    self.connected = False
+                if self.connected or not told:
+                    self.connected, told = False, True
                     self._on_lost()
             await asyncio.sleep(RETRY_S)
 
     async def _converse(self) -> None:
         call = self._channel.stream_stream(path("Negotiate"))()
-        writing = None
+        while not self._waiting.empty():  # about a time that has passed
+            self._waiting.get_nowait()
         try:
-            hello = pb.Hello(name=self._host, protocol=PROTOCOL, topology=self._topology)
-            await call.write(pb.HostMessage(sent_ns=self._own_ns(), hello=hello).SerializeToString())
-            while (data := await call.read()) is not grpc.aio.EOF:
-                message = pb.SwitchMessage.FromString(data)
-                self._note_time(message.clock)
-                match message.WhichOneof("body"):
-                    case "feedback":
-                        self._on_feedback(feedback_from_wire(message.feedback))
-                    case "welcome" if writing is None:
-                        while not self._waiting.empty():
-                            self._waiting.get_nowait()
-                        self.connected, self.refused = True, ""
-                        writing = asyncio.create_task(self._write(call))
-                        self._on_welcome(_terms(message.welcome))
+            await call.write(pb.HostMessage(sent_ns=self._own_ns(), hello=self._hello).SerializeToString())
+            await both(self._read(call), self._write(call))
         finally:
-            if writing is not None:
-                writing.cancel()
-                await asyncio.gather(writing, return_exceptions=True)
             call.cancel()
+
+    async def _read(self, call: grpc.aio.StreamStreamCall) -> None:
+        while (data := await call.read()) is not grpc.aio.EOF:
+            message = pb.SwitchMessage.FromString(data)
+            self._note_time(message.clock)
+            match message.WhichOneof("body"):
+                case "feedback":
+                    self._on_feedback(feedback_from_wire(message.feedback))
+                case "welcome" if not self.connected:
+                    terms = _terms(message.welcome)
+                    self.connected, self.refused = True, ""
+                    self._on_welcome(terms)
 
     async def _write(self, call: grpc.aio.StreamStreamCall) -> None:
         while True:
             report = await self._waiting.get()
-            message = pb.HostMessage(sent_ns=self._own_ns(), report=report_to_wire(report))
-            await call.write(message.SerializeToString())
+            try:
+                message = pb.HostMessage(sent_ns=self._own_ns(), report=report_to_wire(report))
+                await call.write(message.SerializeToString())
+            except grpc.aio.AioRpcError:
+                raise
+            except Exception as error:  # whatever the report brought about: the stream ends with it, not the daemon
+                raise BadMessage("report", f"it could not be sent: {error!r}") from error
 
     def _note_time(self, clock: pb.ClockEcho) -> None:
         self._estimate.observe(clock.echo_ns, clock.received_ns, clock.sent_ns, self._own_ns())

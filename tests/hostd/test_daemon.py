@@ -45,6 +45,7 @@ def test_two_jobs_with_a_switch(cluster: Cluster, tmp_path: Path) -> None:
     assert not status["switch"]["deciding_alone"] and status["switch"]["round_trip_ms"] > 0
     negotiated = [line for line in _scraped(cluster) if line.startswith("paceline_host_negotiation_seconds_count")]
     assert float(negotiated[0].split()[-1]) > 10
+    assert _scraped(cluster, "healthz") == ["alive"]
     assert status["switch"]["word_age_ms"] < 1000
     assert status["troubles"] == {} and status["invisible"] == {} and status["fail_opens"] == 0
     assert [daemon.stop() for daemon in daemons] == [0, 0]
@@ -121,8 +122,8 @@ def test_only_jobs_on_the_list_are_controlled(cluster: Cluster) -> None:
     assert ("theirs", "flow attached") not in said
 
 
-def _scraped(cluster: Cluster) -> list[str]:
-    with cluster.testbed.nodes["h0"].enter(), urllib.request.urlopen(f"http://{METRICS}/metrics", timeout=10) as found:
+def _scraped(cluster: Cluster, what: str = "metrics") -> list[str]:
+    with cluster.testbed.nodes["h0"].enter(), urllib.request.urlopen(f"http://{METRICS}/{what}", timeout=10) as found:
         return found.read().decode().splitlines()
 
 

@@ -1,9 +1,24 @@
 """A switch that dies and returns: hostd decides alone meanwhile, in every slot, and comes back by itself."""
 
+import asyncio
 import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
 
 from bench.jobs_crew import Crew
+from flowcore.messages import FlowReady, JobJoined
+from flowcore.patterns import FlowId, FlowSpec, Role
+from flowcore.topology import star
+from hostd.config import HostConfig
+from hostd.daemon import HostDaemon
+from hostd.status import status as status_of
+from service.lifecycle import Requests, serve
+from switchd.entrance import Entrance
 from tests.hostd.cluster import Cluster, cluster, joined, nursery
+from tests.switchd.fabric import Fabric, until
+from wire import control_pb2 as pb
 
 __all__ = ["cluster", "nursery"]  # fixtures
 
@@ -35,13 +50,50 @@ def test_switchd_killed_and_restarted(cluster: Cluster) -> None:
     assert max(without_s, again_s) < 1.15 * local_mode_s, "no job slower than in local mode, as far as 3 s can tell"
 
 
-def test_a_switch_with_other_terms_is_not_listened_to(cluster: Cluster) -> None:
-    cluster.switchd(slot_ms=50.0)
-    daemon = cluster.hostd(with_switch=True, slot_ms=60.0)
-    daemon.await_hostd(connected=True)
+@pytest.mark.parametrize(
+    ("options", "theirs"), [({"slot_ms": 50.0}, "60 ms"), ({"policy": "mlcc"}, "'paceline'")], ids=["slots", "policy"]
+)
+def test_a_switch_with_other_terms_is_not_listened_to(cluster: Cluster, options: dict[str, Any], theirs: str) -> None:
+    """With a job that has something to say in every iteration."""
+    cluster.switchd()
+    crew = cluster.jobs("a")
+    daemon = cluster.hostd(with_switch=True, **options)
+    cluster.run(crew, lambda: "configure the same" in daemon.status()["switch"]["why"] and joined(daemon) == {"a"})
+    said = daemon.log()
+    cluster.pause(crew, 1.0)
     status = daemon.status()["switch"]
-    assert "50 ms" in status["why"] and "configure the same here" in status["why"]
-    assert "deciding alone" in daemon.log()
+    assert "this switch" in status["why"] and theirs in status["why"]
+    assert status["deciding_alone"] and not status["connected"]
+    assert daemon.log() == said, "once is enough"
+
+
+async def test_a_switch_that_does_not_compare_terms_hears_no_claims(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = Entrance.admit
+
+    def lax(entrance: Entrance, hello: pb.Hello, *others: Any) -> str:
+        return right(entrance, pb.Hello(name=hello.name, protocol=hello.protocol), *others)
+
+    monkeypatch.setattr(Entrance, "admit", lax)
+    topology = star(2, 1.0)
+    flow = FlowId("a", "h0", "h1", Role.RING)
+    net = Fabric(topology, policy="mlcc")
+    await net.start()
+    config = HostConfig("h0", topology, {}, switch=net.address("sw"), mode="advise", runtime_directory=tmp_path)
+    daemon, requests = HostDaemon(config), Requests()
+    serving = asyncio.create_task(serve(daemon, requests))
+    try:
+        await until(lambda: "policy mlcc" in daemon.terms_refused)
+        daemon._decide([JobJoined("a", (FlowSpec(flow, 1e6, (), 0.0),)), FlowReady(flow, 0)])
+        slot = net.slot("sw")
+        await until(lambda: net.slot("sw") > slot + 2)
+        assert daemon.agent.isolated and net.switch("sw").messages == 0
+        assert "configure the same" in status_of(daemon)["switch"]["why"]
+    finally:
+        requests.stop.set()
+        await serving
+        await net.close()
 
 
 def _mean_iteration_s(cluster: Cluster, crew: Crew, duration_s: float) -> float:

@@ -1,6 +1,9 @@
 """When jobs are looked at, and what is heard of them: real shared-memory files, sockets and processes."""
 
+import ctypes
+import os
 import socket
+import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,12 +17,14 @@ from hostd.monitor import FRESH_NS, HOUSEKEEPING_NS, IDLE_NS, PATIENT_NS, Monito
 from hostd.tcp_info import TcpCounters
 from hostd.watched_job import LOOK_NS, MARKS_NS, RECEIVING_NS
 from nccl_shim.identity import identity_from_env
-from nccl_shim.layout import Kind, Source
+from nccl_shim.layout import Header, Kind, Source
+from nccl_shim.liveness import start_ticks
 from nccl_shim.python_writer import PythonWriter
 from tests.hostd.conftest import wait_until
 
 MS = 1_000_000
 BURST_BYTES = 1_000_000
+NOBODY = 65534
 LINE_BPS = 1e9  # a burst is 8 ms of it
 FLOW = FlowId("a", "h0", "h1", Role.RING)
 
@@ -301,3 +306,60 @@ def test_what_is_no_segment_is_invisible_by_name(watched: Watched, tmp_path: Pat
     watched.step()
     assert watched.monitor.invisible.keys() == {broken.name}
     assert watched.monitor.jobs.keys() == {"a"}
+
+
+class Stranger:
+    """A process of another user, and a file that it put beside a job's with the job's name in it."""
+
+    def __init__(self, of: Path) -> None:
+        self.process = subprocess.Popen(["sleep", "60"], user=NOBODY)
+        self._file = of.with_stem("stranger")
+        header = Header.from_buffer_copy(raw := of.read_bytes())
+        header.pid, header.uid, header.pid_start_ticks = self.process.pid, NOBODY, start_ticks(self.process.pid)
+        self._file.write_bytes(bytes(header) + raw[ctypes.sizeof(header) :])
+        self._file.chmod(0o600)
+        os.chown(self._file, NOBODY, NOBODY)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.process.kill()
+        self.process.wait()
+        self._file.unlink(missing_ok=True)
+
+
+def look_around(watched: Watched) -> tuple[set[int], dict[str, str]]:
+    """Who the job consists of, and who is not seen."""
+    watched.now_ns += HOUSEKEEPING_NS
+    watched.step()
+    return set(watched.monitor.jobs["a"].processes), watched.monitor.invisible
+
+
+@pytest.mark.parametrize("known_before", [True, False], ids=["known before", "seen together"])
+def test_a_job_is_of_the_user_who_had_it_first(
+    job: OwnJob, watched: Watched, tmp_path: Path, known_before: bool
+) -> None:
+    if known_before:
+        watched.step()
+    with Stranger(next(tmp_path.glob("*"))) as stranger:
+        assert look_around(watched) == (
+            {os.getpid()},
+            {str(stranger.process.pid): f"of uid {NOBODY}, and job a is uid 0's here"},
+        )
+        job.writer.finish()
+        processes, invisible = look_around(watched)
+        assert (processes, invisible) == ({stranger.process.pid}, {}), "nobody else has it any more"
+
+
+def test_a_name_stays_with_its_user(job: OwnJob, watched: Watched, tmp_path: Path) -> None:
+    """Who had it while nobody else did keeps it, also against an older process."""
+    with Stranger(next(tmp_path.glob("*"))) as stranger:
+        job.writer.finish()
+        assert look_around(watched)[0] == {stranger.process.pid}
+        again = OwnJob(tmp_path)
+        try:
+            processes, invisible = look_around(watched)
+            assert processes == {stranger.process.pid} and invisible.keys() == {str(os.getpid())}
+        finally:
+            again.close()

@@ -116,6 +116,7 @@ def marked(**words: int) -> bytes:
     ("field", "value", "why"),
     [
         ("job", b"another\0", "is of another"),
+        ("uid", (12345).to_bytes(4, "little"), "claims uid 12345"),
         ("iteration", marked(seq=2, iteration=2**64 - 1), "more than there can be"),
         ("iteration", marked(seq=2, iteration=10**12), "iterations"),
         ("iteration", marked(seq=2, iteration=3, last_duration_ns=2**63), "more than there can be"),

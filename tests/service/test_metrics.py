@@ -1,5 +1,6 @@
 """Scraped over real sockets."""
 
+import asyncio
 import socket
 import threading
 import urllib.request
@@ -54,6 +55,36 @@ def test_close_frees_port_and_thread() -> None:
     server.close()
     assert threading.active_count() == before
     MetricsServer(new_registry(), str(server.address)).close()
+
+
+def healthz(server: MetricsServer) -> int:
+    """The status of the answer."""
+    with socket.create_connection(server.address, timeout=20) as peer:
+        peer.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+        return int(peer.makefile().readline().split()[1])
+
+
+async def test_health_is_what_the_main_loop_says_of_itself(monkeypatch) -> None:
+    monkeypatch.setattr(metrics, "ANSWER_S", 20.0)
+    said = [True, False]
+    asked_on: list[threading.Thread] = []
+
+    def alive() -> bool:
+        asked_on.append(threading.current_thread())
+        return said.pop(0)
+
+    with MetricsServer(new_registry(), "127.0.0.1:0", alive) as server:
+        assert await asyncio.to_thread(healthz, server) == 200
+        assert await asyncio.to_thread(healthz, server) == 503
+        assert "process_" in await asyncio.to_thread(scrape, server)
+    assert asked_on == 2 * [threading.current_thread()]
+
+
+async def test_a_loop_that_hangs_is_not_healthy(monkeypatch) -> None:
+    monkeypatch.setattr(metrics, "ANSWER_S", 0.1)
+    with MetricsServer(new_registry(), "127.0.0.1:0", lambda: True) as server:
+        assert healthz(server) == 503  # it waits here for the answer, and can say nothing itself
+        assert "process_" in scrape(server)
 
 
 def test_a_scraper_that_sends_nothing_or_rubbish_stops_nobody(monkeypatch, capfd) -> None:

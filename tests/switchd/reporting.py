@@ -50,7 +50,7 @@ class Reporter:
             estimate,
             on_welcome=self._welcome,
             on_feedback=self._feedback,
-            on_lost=lambda: self.lost_s.append(time.monotonic()),
+            on_lost=self._lost,
         )
         self._phase_ns = 0
         running = asyncio.create_task(stream.run())
@@ -71,10 +71,15 @@ class Reporter:
         self.welcomed_s.append(time.monotonic())
         self._phase_ns = terms.phase_ns
 
+    def _lost(self) -> None:
+        if self.welcomed_s:  # else it is not up yet
+            self.lost_s.append(time.monotonic())
+
     def _feedback(self, feedback: Feedback) -> None:
-        reported = self.reports.get(feedback.answers)
-        if reported is not None and reported.answer is None:
-            reported.latency_s, reported.answer = time.monotonic() - reported.at_s, feedback
+        """Of several reports that wait the last is answered, and with it the others: they named the same flow."""
+        for number, reported in self.reports.items():
+            if number <= feedback.answers and reported.answer is None and reported.at_s < math.inf:
+                reported.latency_s, reported.answer = time.monotonic() - reported.at_s, feedback
 
     def between(self, start_s: float, end_s: float) -> list[Reported]:
         return [reported for reported in self.reports.values() if start_s <= reported.at_s < end_s]

@@ -10,7 +10,7 @@ import pytest
 
 from flowcore.messages import Report, Withdrawal
 from flowcore.topology import star, tree
-from switchd import flood, streams, switch
+from switchd import entrance, flood, switch
 from switchd.config import DEFAULT_MAX_FLOWS
 from tests.switchd.fabric import PATIENCE_S, Fabric, claim, flow, until
 from wire import control_pb2 as pb
@@ -53,7 +53,7 @@ HELLOS = {
     "newer protocol": ({"protocol": 2}, "FAILED_PRECONDITION protocol: h1 speaks version 2, this switch 1"),
     "another topology": ({"topology": "abcd"}, "FAILED_PRECONDITION topology"),
     "another horizon": ({"horizon": 9}, "FAILED_PRECONDITION horizon: h1 plans 9 slots ahead, this switch 10"),
-    "another slot": ({"slot_length_ns": 1}, "FAILED_PRECONDITION slot_length: h1 has slots of 1 ns, this switch of 6"),
+    "another slot": ({"slot_length_ns": 1}, "FAILED_PRECONDITION slot_length: h1 has slots of 1e-06 ms, this"),
     "another policy": ({"policy": "fifo"}, "FAILED_PRECONDITION policy: h1 runs 'fifo', this switch 'mlcc'"),
     "unknown host": ({"name": "h9"}, "PERMISSION_DENIED identity: 'h9' is not a host of sw"),
     "a switch": ({"name": "sw"}, "PERMISSION_DENIED identity"),
@@ -158,7 +158,7 @@ async def test_a_stream_that_begins_with_something_else(net: Fabric) -> None:
 
 
 async def test_silence(net: Fabric, monkeypatch) -> None:
-    monkeypatch.setattr(streams, "HELLO_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(entrance, "HELLO_TIMEOUT_S", 0.05)
     call = net.channel("sw").stream_stream(path("Negotiate"))(timeout=PATIENCE_S)
     with pytest.raises(grpc.aio.AioRpcError, match="no Hello") as refused:
         await call.read()
@@ -238,7 +238,7 @@ async def test_withdrawals_count_as_well(net: Fabric) -> None:
 
 async def test_a_thousand_streams_from_one_address(net: Fabric) -> None:
     refused = net.switch("sw").refused
-    most = streams.SPARE_STREAMS + 2 * len(STAR.hosts)
+    most = entrance.SPARE_STREAMS + 2 * len(STAR.hosts)
     apart = [("grpc.use_local_subchannel_pool", 1)]
     channels = [grpc.aio.insecure_channel(net.address("sw"), apart) for _ in range(10)]
     calls = [channel.stream_stream(path("Negotiate"))() for channel in channels for _ in range(100)]

@@ -151,6 +151,7 @@ def test_from_start_to_sigterm(tmp_path: Path) -> None:
             assert systemd.recv(100).startswith(b"READY=1")
             text = urllib.request.urlopen(f"http://127.0.0.1:{metrics_port}/metrics", timeout=20).read().decode()
             assert "paceline_switch_hosts 0.0" in text
+            assert urllib.request.urlopen(f"http://127.0.0.1:{metrics_port}/healthz", timeout=20).read() == b"alive\n"
             second = run("switchd", "--config", str(file))
             out, err = second.communicate(timeout=60)
             assert (second.returncode, out, err.count("\n")) == (1, "", 1)

@@ -21,7 +21,8 @@ from flowcore.scenario import SlotsSpec
 from flowcore.topology import star, tree
 from switchd import flood
 from switchd.config import SwitchConfig
-from switchd.streams import Streams, _parse
+from switchd.entrance import parse
+from switchd.streams import Streams
 from switchd.switch import Switch
 from tests.switchd.fabric import Fabric, claim, flow, until
 from wire import control_pb2 as pb
@@ -150,9 +151,9 @@ async def test_what_switches_might_send(policy: str, count: int) -> None:
         for number, data in enumerate(messages(draws, count, whole, lambda draws: letters_of(draws, slot))):
             neighbour = draws.choice(("tor1", "tor1", "agg"))
             try:
-                streams.take_letters(neighbour, _parse(data, pb.Frame).envelope)
+                streams.take_letters(neighbour, parse(data, pb.Frame).envelope)
             except BadMessage as error:
-                streams.count(error, neighbour)
+                streams.entrance.count(error, neighbour)
             if not number % 500:
                 await asyncio.sleep(0)
                 switch.letter("tor0", good)

@@ -4,26 +4,32 @@ import asyncio
 import signal
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
+import grpc
 import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from flowcore.scenario import SlotsSpec
 from flowcore.slots import SlotClock
 from flowcore.topology import star, tree
-from tests.switchd.fabric import Fabric, claim, flow, until
+from tests.switchd.fabric import PATIENCE_S, Fabric, claim, flow, until
 from tests.switchd.processes import Switches, run
 from tests.switchd.reporting import Reporter
 from wire import control_pb2 as pb
-from wire.calls import open_channel, path
+from wire.calls import CHANNEL_OPTIONS, SERVICE, open_channel, path
 
 STAR = star(4, 1.0)
 SLOT_MS = 400.0  # so that two slots are two slots on a busy machine as well
 SLOT_S = SLOT_MS / 1e3
+MOST_LATE = 3  # a busy machine is late by itself now and then
 SLOTS = SlotClock(round(SLOT_MS * 1e6), 10)
 TREE = tree(3, 2, 1, (1.0, 10.0, 10.0))
 TREE_TOML = 'kind = "tree"\nservers_per_tor = 3\ntors_per_edge = 2\nedges = 1\nlink_gbps = [1.0, 10.0, 10.0]'
+# Until those below a switch that serves again have noticed: a try may have failed just before, and then gRPC's back-off
+# and ours pass before the next (wire/calls.py, RETRY_S).
+RECONNECT_S = 0.15
 # h0-h2 under tor0, h3-h5 under tor1; everybody sends to the other rack.
 FLOWS = [flow("job", f"h{n}", f"h{(n + 3) % 6}") for n in range(6)]
 
@@ -126,37 +132,45 @@ async def slots(count: float) -> None:
 async def test_a_switch_goes_and_comes_back(tmp_path: Path, victim: str, fate: str) -> None:
     async with running(tmp_path) as run:
         below, others = run.reporters[:3], run.reporters[3:]
-        killed_s = time.monotonic()
+        gone_s = time.monotonic()
         if fate == "killed":
             run.switches.kill(victim)
             await slots(8)
+            returning_s = time.monotonic()
             run.switches.start(victim)
+            returned_s = await _serves(run.switches.addresses[victim])
         else:
             run.switches.signal(victim, signal.SIGSTOP)
             await slots(8)
+            returning_s = returned_s = time.monotonic()
             run.switches.signal(victim, signal.SIGCONT)
-        returned_s = await _back(run, victim)
+        await run.all_answered(since_s=returning_s)
         await slots(4)
         # Those whose own switch lives keep their slots, the one in flight at the break included.
         kept = others if victim == "tor0" else run.reporters
-        late, sent = run.late(kept, killed_s - SLOT_S, returned_s)
+        late, sent = run.late(kept, gone_s - SLOT_S, returned_s)
         assert sent >= 6 * len(kept)
-        assert late <= sent // 3  # a busy machine is late by itself now and then
-        meanwhile = [report for one in kept for report in one.between(killed_s + 3 * SLOT_S, killed_s + 8 * SLOT_S)]
+        assert late <= MOST_LATE
+        meanwhile = [report for one in kept for report in one.between(gone_s + 3 * SLOT_S, gone_s + 8 * SLOT_S)]
         assert all(victim in report.answer.silent for report in meanwhile if report.answer)
         # Everybody's plans are in all tables again two slots after the return.
         if victim == "tor0":
             assert all(one.lost_s for one in below)
-            returned_s = min(one.welcomed_s[-1] for one in below)
-        rebuilt_s = max(one.first_accepted_after(returned_s) for one in run.reporters)
-        assert rebuilt_s - returned_s <= 2 * SLOT_S
+        rebuilt_s = max(one.first_accepted_after(returning_s) for one in run.reporters)
+        assert rebuilt_s - returned_s <= 2 * SLOT_S + (RECONNECT_S if fate == "killed" else 0.0)
 
 
-async def _back(run: Run, victim: str) -> float:
-    """When the others first hear from it."""
-    since_s = time.monotonic()
-    await run.all_answered(since_s=since_s)
-    return min(one.first_accepted_after(since_s) for one in run.reporters)
+async def _serves(address: str) -> float:
+    """When it says so for the first time."""
+    async with grpc.aio.insecure_channel(address, CHANNEL_OPTIONS) as channel:
+        check = health_pb2_grpc.HealthStub(channel).Check
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                with suppress(grpc.aio.AioRpcError):  # it does not listen yet, or does not know the service yet
+                    answer = await check(health_pb2.HealthCheckRequest(service=SERVICE))
+                    if answer.status == health_pb2.HealthCheckResponse.SERVING:
+                        return time.monotonic()
+                await asyncio.sleep(0.01)
 
 
 async def test_a_third_of_the_hosts_is_killed(tmp_path: Path) -> None:
@@ -183,7 +197,7 @@ async def test_a_third_of_the_hosts_is_killed(tmp_path: Path) -> None:
         await slots(2)
         late, sent = two_thirds.late(two_thirds.reporters, killed_s - SLOT_S, time.monotonic() - 2 * SLOT_S)
         assert sent >= 2 * len(two_thirds.reporters)
-        assert late <= sent // 3  # a busy machine is late by itself now and then
+        assert late <= MOST_LATE
         assert not any(one.lost_s for one in two_thirds.reporters)
 
 
