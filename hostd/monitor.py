@@ -22,7 +22,7 @@ told from what they moved (flowcore/bursts.py), and as long as those have no rhy
 """
 
 import math
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from pathlib import Path
 
 from flowcore.messages import HostEvent
