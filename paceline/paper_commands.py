@@ -172,7 +172,7 @@ def _measure(
         "repeats": repeats,
         "seed": args.seed,
         "controls": controls,
-        "wall_s": perf_counter() - started_s,
+        "wall_s": notebook.earlier_s + perf_counter() - started_s,
         "commits": notebook.commits(),
         "failed_runs": notebook.failures,
         **origin,

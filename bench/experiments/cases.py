@@ -14,7 +14,7 @@ from time import monotonic
 from typing import Protocol
 
 from bench.daemons import DaemonFailed
-from bench.experiments.notebook import Seen, run_key
+from bench.experiments.notebook import Notebook, Seen, run_key
 from bench.experiments.shape import Options
 from bench.jobs_control import Control, control_named
 from bench.jobs_crew import RunFailed
@@ -87,7 +87,10 @@ def make_runs(cases: Sequence[Case], options: Options) -> dict[str, Runs]:
             what = f"{case.name}, {run.alone + ' alone' if run.alone else run.control.name}"
             key = run_key(run.scenario, case.conditions, run.control.name, repeat)
             found = options.notebook.find(key, run.scenario, case.conditions.seed)
-            if found is None or _stalled(found[0]):
+            if found is not None and (why := _stall(found[0])) is not None:
+                options.notebook.keep_failure(key, what, why)
+                found = None
+            if found is None:
                 if nursery is None:  # it may have torch to import
                     nursery = stack.enter_context(_nursery(cases))
                 doing, began_s = f"run {number} of {len(planned)}: {what}", monotonic()
@@ -96,8 +99,7 @@ def make_runs(cases: Sequence[Case], options: Options) -> dict[str, Runs]:
                     now_s = done_s + min(run.estimate_s, monotonic() - began_s)  # noqa: B023 - called at once
                     options.progress(doing, now_s / total_s)  # noqa: B023
 
-                found = _make(case, run, nursery, options, what, tick)
-                options.notebook.keep(key, what, *found)
+                found = _make(case, run, nursery, options.notebook, key, what, tick)
             done_s += run.estimate_s
             own = made[case.name]
             if run.alone is not None:
@@ -128,27 +130,34 @@ def _nursery(cases: Sequence[Case]) -> Nursery:
 
 
 def _make(
-    case: Case, run: Planned, nursery: Nursery, options: Options, what: str, tick: Callable[[], None]
+    case: Case, run: Planned, nursery: Nursery, notebook: Notebook, key: str, what: str, tick: Callable[[], None]
 ) -> tuple[Run, Seen]:
+    """Noted in the notebook, as is what failed before."""
     for attempt in count(1):
         observer = None if case.observer is None or run.alone else case.observer(run.control)
-        clock = StillnessClock(tick)
+        clock, began_s = StillnessClock(tick), monotonic()
         try:
             made = run_once(run.scenario, observer or run.control, case.conditions, nursery, clock.tick)
             if clock.longest_s > STOOD_STILL_S:
                 raise RunFailed(f"the machine stood still for {clock.longest_s:.1f} s")
-            if _stalled(made):
-                raise RunFailed(f"the machine stalled for {made.stalled_percent:.0f} % of the time")
-            return made, observer.seen() if observer else None
+            if (why := _stall(made)) is not None:
+                raise RunFailed(why)
         except (RunFailed, DaemonFailed) as failure:
-            options.notebook.keep_failure(what, str(failure))
+            notebook.keep_failure(key, what, str(failure), monotonic() - began_s)
             if attempt == ATTEMPTS:
                 raise
+        else:
+            seen = observer.seen() if observer else None
+            notebook.keep(key, what, made, seen, monotonic() - began_s)
+            return made, seen
     raise AssertionError  # count() does not end
 
 
-def _stalled(run: Run) -> bool:
-    return run.stalled_percent is not None and run.stalled_percent > STALLED_PERCENT
+def _stall(run: Run) -> str | None:
+    """What to say of a machine that stalled too much during the run."""
+    if run.stalled_percent is None or run.stalled_percent <= STALLED_PERCENT:
+        return None
+    return f"the machine stalled for {run.stalled_percent:.0f} % of the time"
 
 
 class StillnessClock:

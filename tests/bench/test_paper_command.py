@@ -47,8 +47,11 @@ def test_quick_experiments_are_measured_kept_and_resumed(
     runs = tmp_path / "alone.runs.jsonl"
     kept = runs.read_text().splitlines(keepends=True)
     runs.write_text("".join(kept[:-1]))
-    paper(capsys, *asked)
-    assert made == [json.loads(kept[-1])["control"]]
+    [resumed, _] = paper(capsys, *asked)["experiments"]
+    assert {*made} == {json.loads(kept[-1])["control"]}  # twice where the machine stood still
+    earlier_s = sum(json.loads(line)["took_s"] for line in kept[:-1])
+    assert 0 < earlier_s < alone["wall_s"]
+    assert resumed["wall_s"] > earlier_s
 
     # Fewer controls: another result, and no run that is not there already.
     made.clear()

@@ -157,8 +157,28 @@ def test_a_run_during_which_the_machine_stalled_a_lot_is_made_again(
     assert pretended.made == ["reno", "reno", "cubic", "paceline"]
     # One that was kept by somebody with more patience.
     path.write_text(path.read_text().replace(f'"stalled_percent": {STALLED_PERCENT}', '"stalled_percent": 50.0'))
-    make_runs([case(alone=False)], Options(notebook=Notebook(path)))
+    notebook = Notebook(path)
+    make_runs([case(alone=False)], Options(notebook=notebook))
     assert pretended.made[4:] == ["cubic"]
+    assert notebook.failures[1:] == ["pair, cubic: the machine stalled for 50 % of the time"]
+
+
+def test_what_a_run_took_is_kept(pretended: Pretended, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    clock_s = 0.0
+
+    def slow(*arguments: Any) -> Any:
+        nonlocal clock_s
+        run = pretended(*arguments)
+        clock_s += 7.0
+        if len(pretended.made) == 1:
+            raise RunFailed("a worker on h0 failed")
+        return run
+
+    monkeypatch.setattr(cases, "monotonic", lambda: clock_s)
+    monkeypatch.setattr(cases, "run_once", slow)
+    path = tmp_path / "runs.jsonl"
+    make_runs([case(alone=False)], Options(notebook=Notebook(path)))
+    assert Notebook(path).earlier_s == 7.0 * (1 + len(CONTROLS))
 
 
 def test_a_job_that_got_stuck_counts_with_the_time_it_has_had() -> None:
