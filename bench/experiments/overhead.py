@@ -126,4 +126,5 @@ EXPERIMENT = Experiment(
         CPU: "15 % of a core (DeepCC 35 %, Aurora 42 %)",
     },
     differs="All daemons and all jobs share this machine's cores.",
+    controls=CONTROLS,
 )

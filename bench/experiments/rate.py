@@ -71,5 +71,6 @@ EXPERIMENT = Experiment(
     present=present,
     paper={"the rate is held": "precisely, also from 20 to 5 Gbit/s between slots of 50 ms (no number given)"},
     differs="Rates up to 900 Mbit/s and slots of 60 ms, judged by what the receiver gets.",
-    repeats=1,
+    repeats=None,
+    controls=(),
 )

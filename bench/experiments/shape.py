@@ -5,7 +5,7 @@ that, today or in a year. A check is a claim with a threshold, decided by `run`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from bench.experiments.notebook import Notebook
@@ -54,7 +54,16 @@ class Experiment:
     paper: Mapping[str, str] = field(default_factory=dict)  # what the paper says, in its words and numbers
     here: Callable[[Result], Mapping[str, str]] = lambda result: {}  # by the same keys, what was found here
     differs: str = ""  # from the paper, and why
-    repeats: int = 3  # unless told otherwise
+    repeats: int | None = 3  # unless told otherwise; None: made once, whatever one is told
+    controls: tuple[str, ...] | None = None  # None: those asked for
+
+    def of_what_is_asked(self, options: Options) -> Options:
+        """What it does of that."""
+        return replace(
+            options,
+            repeats=1 if self.repeats is None else options.repeats,
+            controls=options.controls if self.controls is None else self.controls,
+        )
 
 
 def percent(part: float, digits: int = 1) -> str:

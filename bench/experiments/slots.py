@@ -71,4 +71,5 @@ EXPERIMENT = Experiment(
     here=here,
     paper={BEST: "60 ms"},
     differs="Bandwidths are named as in the paper; here they are divided by 62.5, as the models are.",
+    controls=CONTROLS,
 )

@@ -41,6 +41,11 @@ def test_quick_experiments_are_measured_kept_and_resumed(
     monkeypatch.setattr(cases, "run_once", counted)
     assert paper(capsys, *asked)["experiments"] == first["experiments"]
     assert made == []
+    assert (alone["repeats"], alone["controls"]) == (1, [*CONTROLS])
+    assert (delay["repeats"], delay["controls"]) == (1, [])
+    # It does not repeat and has no controls: what was measured serves.
+    other = ("--repeat", "3", "--control", "reno,cubic,bbr,paceline")
+    assert paper(capsys, "delay", *asked[2:], *other)["experiments"] == [delay]
 
     # As after an interruption: no result yet, and the last run not over.
     (tmp_path / "alone.json").unlink()

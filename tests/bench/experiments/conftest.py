@@ -15,7 +15,7 @@ from flowcore.scenario import Scenario
 from sim.jobs import TrainingJob
 
 # Iteration time ÷ computing time, in company.
-FACTORS = {"reno": 1.6, "cubic": 1.5, "bbr": 1.7, "mlcc": 2.0, "paceline": 1.3}
+FACTORS = {"reno": 1.6, "cubic": 1.5, "bbr": 1.7, "mlcc": 2.0, "paceline": 1.3, "observe": 1.0}
 ALONE = 1.2
 ITERATIONS = 12
 

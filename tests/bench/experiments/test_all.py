@@ -36,6 +36,20 @@ def test_where_jobs_run_all_controls_are_tried(name: str, pretended: Pretended) 
     assert set(pretended.made) == set(CONTROLS) >= set(TCP)
 
 
+@pytest.mark.usefixtures("pretended_parts")
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_an_experiment_does_what_it_says_it_does(name: str, pretended: Pretended) -> None:
+    experiment = EXPERIMENTS[name]
+    does = experiment.of_what_is_asked(Options(quick=True, repeats=2, controls=(*CONTROLS, "observe")))
+    once = experiment.of_what_is_asked(Options(quick=True, repeats=1, controls=(*CONTROLS, "observe")))
+    experiment.run(does)
+    made = list(pretended.made)
+    pretended.made.clear()
+    experiment.run(once)
+    assert {*made} == {*pretended.made} == {*does.controls}
+    assert len(made) == does.repeats * len(pretended.made)
+
+
 def test_the_pretended_gains_come_out_as_such(pretended: Pretended) -> None:
     def kept(name: str) -> dict[str, bool | None]:
         checks = EXPERIMENTS[name].run(Options(quick=True))["checks"]
@@ -53,4 +67,4 @@ def test_experiments_are_named_once_and_described() -> None:
         assert isinstance(experiment, Experiment)
         assert name == experiment.name
         assert experiment.shows.split()[0] in ("whether", "how", "which", "what")
-    assert sum(experiment.repeats >= 5 for experiment in EXPERIMENTS.values()) == 4  # those with promises on jobs
+    assert sum((experiment.repeats or 1) >= 5 for experiment in EXPERIMENTS.values()) == 4  # promises on jobs
