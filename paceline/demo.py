@@ -65,13 +65,12 @@ def run_demo(args: argparse.Namespace) -> int:
 
 
 def real(scenario: Any, figure: Path, torch: bool) -> list[dict[str, Any]]:
-    from bench.jobs_control import TCP, control_named
+    from bench.jobs_control import control_named, kernel_lacks
     from bench.jobs_launch import module_for
     from bench.jobs_measure import measure, plan
     from bench.jobs_report import document
     from bench.jobs_run import Conditions
     from bench.link_picture import Pictured
-    from bench.testbed.network import has_congestion_control
     from bench.testbed.rootless import ensure_networks
     from paceline.console import progress_bar
     from sim.figure import Panel, draw_panels
@@ -80,10 +79,11 @@ def real(scenario: Any, figure: Path, torch: bool) -> list[dict[str, Any]]:
     for job in scenario.jobs:
         module_for(job, workload)
     ensure_networks()
-    missing = [name for name in CONTROLS if name in TCP and not has_congestion_control(name)]
-    for name in missing:
-        print(f"without {name}: this kernel has not loaded it (sudo modprobe tcp_{name})", file=sys.stderr)
-    pictured = [Pictured(control_named(name), CAMERA) for name in CONTROLS if name not in missing]
+    controls = [control_named(name) for name in CONTROLS]
+    missing = {control.name: why for control in controls if (why := kernel_lacks(control)) is not None}
+    for name, why in missing.items():
+        print(f"without {name}: {why}", file=sys.stderr)
+    pictured = [Pictured(control, CAMERA) for control in controls if control.name not in missing]
     with progress_bar() as bar:
         total_s = sum(planned.estimate_s for planned in plan(scenario, pictured, 1))
         task = bar.add_task("starting", total=total_s)

@@ -3,6 +3,7 @@
 import argparse
 import json
 from difflib import get_close_matches
+from itertools import chain
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -66,7 +67,7 @@ def _add_report(commands: Any) -> None:
 
 def run_paper(args: argparse.Namespace) -> int:
     from bench.experiments.all import EXPERIMENTS
-    from bench.experiments.shape import Options
+    from bench.jobs_control import control_named, require_kernel
     from bench.testbed.rootless import ensure_networks
     from paceline.console import print_json, print_table
     from paceline.provenance import provenance
@@ -86,14 +87,14 @@ def run_paper(args: argparse.Namespace) -> int:
         else:
             print_table("Experiments", ("name", "the paper's", "repeats", "shows"), rows)
         return 0
-    controls = _controls(args.control)
+    asked = {one.name: _options(one, args) for one in chosen}
     ensure_networks()
+    require_kernel(control_named(name) for name in dict.fromkeys(chain(*(one.controls for one in asked.values()))))
     directory = args.out or (QUICK_RESULTS if args.quick else RESULTS)
     directory.mkdir(parents=True, exist_ok=True)
     documents = []
     for number, experiment in enumerate(chosen, start=1):
-        repeats = args.repeat or (1 if args.quick else experiment.repeats) or 1
-        options = experiment.of_what_is_asked(Options(args.quick, repeats, args.seed, controls))
+        options = asked[experiment.name]
         document = None if args.force else _kept(directory, experiment.name, options)
         if document is None:
             title = f"{number}/{len(chosen)} {experiment.name}"
@@ -106,6 +107,13 @@ def run_paper(args: argparse.Namespace) -> int:
     else:
         print(f"results are in {directory}; a page of them: paceline bench report --results {directory}")
     return 0
+
+
+def _options(experiment: Any, args: argparse.Namespace) -> Any:
+    from bench.experiments.shape import Options
+
+    repeats = args.repeat or (1 if args.quick else experiment.repeats) or 1
+    return experiment.of_what_is_asked(Options(args.quick, repeats, args.seed, _controls(args.control)))
 
 
 def _controls(text: str | None) -> tuple[str, ...]:

@@ -66,7 +66,7 @@ def _add_clean(commands: Any) -> None:
 
 
 def run_jobs(args: argparse.Namespace) -> int:
-    from bench.jobs_control import control_named
+    from bench.jobs_control import ALONE_CONTROL, control_named, require_kernel
     from bench.jobs_launch import module_for
     from bench.jobs_measure import measure, plan
     from bench.jobs_report import CONTROL_COLUMNS, JOB_COLUMNS, control_rows, document, job_rows
@@ -82,6 +82,7 @@ def run_jobs(args: argparse.Namespace) -> int:
     for job in scenario.jobs:
         module_for(job, args.workload)
     ensure_networks()
+    require_kernel([*controls, control_named(ALONE_CONTROL)])
     conditions = Conditions(
         workload=args.workload,
         seed=scenario.seed if args.seed is None else args.seed,

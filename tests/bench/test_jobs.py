@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from bench import jobs_control
 from bench.daemons import DaemonFailed
 from bench.jobs_control import TCP, ControlError, DaemonCpu, TcpControl, control_named
 from bench.jobs_daemons import DaemonControl, Daemons
@@ -179,6 +180,18 @@ def test_what_cannot_be_run_is_refused_in_one_line(
     assert out == ""
     assert said in err
     assert len(err.splitlines()) == 1
+
+
+def test_a_control_the_kernel_lacks_is_refused_before_any_run(
+    small: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(jobs_control, "has_congestion_control", lambda name: name != "bbr")
+    results = small.with_name("results")
+    for command in (["jobs", str(small), "--workload", "synthetic"], ["paper", "alone", "--out", str(results)]):
+        assert cli.main(["bench", *command]) == 2
+        why = "this kernel has not loaded bbr (sudo modprobe tcp_bbr)"
+        assert capsys.readouterr() == ("", f"paceline: control 'bbr': {why}\n")
+    assert not results.exists()
 
 
 def test_the_command_prints_the_keys_of_the_contract(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
