@@ -10,7 +10,7 @@ from itertools import chain
 from math import sqrt
 from statistics import fmean, stdev
 
-from bench.jobs_measure import Measurement
+from bench.jobs_cases import Measurement
 from bench.jobs_run import Run
 from bench.testbed.routes import detours, flows_in
 from sim.run import (

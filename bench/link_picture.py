@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from bench.jobs_control import Control, DaemonCpu, Running
 from bench.testbed.network import DATA_IFNAME, Testbed
@@ -53,6 +54,10 @@ class Pictured:
                 yield OnCamera(running, camera)
             finally:
                 camera.end()
+
+    def seen(self) -> Any:
+        """For the notebook nothing: `recording` has it."""
+        return None
 
 
 class OnCamera:

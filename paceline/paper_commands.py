@@ -146,8 +146,8 @@ def _kept(directory: Path, name: str, options: Any) -> dict[str, Any] | None:
 def _measure(experiment: Any, directory: Path, options: Any, force: bool, title: str) -> dict[str, Any]:
     from dataclasses import replace
 
-    from bench.experiments.notebook import Notebook
     from bench.failure import Failure
+    from bench.jobs_notebook import Notebook
     from paceline.console import progress_bar
     from paceline.provenance import provenance
 

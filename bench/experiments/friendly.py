@@ -5,10 +5,10 @@ The flow sends as fast as it can for three seconds of every four. What it gets b
 
 from statistics import fmean
 
-from bench.experiments.cases import Case, iteration_s, make_runs
 from bench.experiments.paper_jobs import cluster, gbps_here, host_names, hurried, job
 from bench.experiments.shape import Check, Experiment, Options, Result, as_json, percent
 from bench.experiments.turns import Filmed, films
+from bench.jobs_cases import Case, iteration_s
 from bench.jobs_control import Control
 from bench.jobs_report import Estimate
 from bench.jobs_run import Conditions
@@ -34,7 +34,7 @@ def run(options: Options) -> Result:
     scenario = hurried(scenario, DURATION_S / faster) if options.quick else scenario
     conditions = Conditions("synthetic" if options.quick else "auto", options.seed)
     case = Case("friendly", scenario, options.controls, conditions, alone=False, observer=_film)
-    runs = make_runs([case], options)["friendly"]
+    runs = options.make([case])["friendly"]
     rows = []
     for control, own in runs.together.items():
         flow_mbps = Estimate.of([8 * one.cross_traffic_bytes[0] / one.lasted_ns * 1e3 for one in own])

@@ -7,9 +7,9 @@ without loss.
 
 from dataclasses import replace
 
-from bench.experiments.cases import Case, iteration_s, make_runs
 from bench.experiments.paper_jobs import cluster, host_names, hurried, job
 from bench.experiments.shape import Check, Experiment, Options, Result, as_json, change, percent
+from bench.jobs_cases import Case, iteration_s
 from bench.jobs_report import Estimate
 from bench.jobs_run import Conditions
 from bench.report.parts import Lines, Part, Table
@@ -41,7 +41,7 @@ def run(options: Options) -> Result:
             impaired = replace(conditions, impairment=Impairment(loss=loss, single_packets=True))
             name = f"{spec.name}, {percent(loss)} lost"
             cases[spec.name, loss] = Case(name, scenario, options.controls, impaired, alone=False)
-    made = make_runs(list(cases.values()), options)
+    made = options.make(list(cases.values()))
     rows = []
     for (name, loss), case in cases.items():
         for control, runs in made[case.name].together.items():

@@ -11,10 +11,10 @@ from math import inf
 from pathlib import Path
 from statistics import fmean, median
 
-from bench.experiments.cases import Case, Runs, make_runs
 from bench.experiments.must_show import CRUDE, MEASURES, best_tcp, must_show
 from bench.experiments.paper_jobs import hurried
 from bench.experiments.shape import Experiment, Options, Result, as_json, percent
+from bench.jobs_cases import Case, Runs
 from bench.jobs_report import document
 from bench.jobs_run import Conditions
 from bench.report.parts import Bars, Part, Table
@@ -40,7 +40,7 @@ def run(options: Options) -> Result:
         scenarios = [hurried(scenario, 2.0) for scenario in scenarios]
     conditions = Conditions("synthetic" if options.quick else "auto", options.seed)
     cases = [Case(scenario.name, scenario, options.controls, conditions) for scenario in scenarios]
-    made = make_runs(cases, options)
+    made = options.make(cases)
     measured = {name: document(runs.measurement(), 0.0) for name, runs in made.items()}
     return {
         "measured": measured,

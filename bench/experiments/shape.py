@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from bench.experiments.notebook import Notebook
+from bench.jobs_cases import Case, Progress, Runs, make_runs
+from bench.jobs_notebook import Notebook
 from bench.report.parts import Part
 
 Result = dict[str, Any]  # JSON
-Progress = Callable[[str, float], None]  # what is being done, and which part of the experiment is done, 0 to 1
 
 CONTROLS = ("reno", "cubic", "bbr", "mlcc", "paceline")  # unless told otherwise
 COMPARED = ("reno", "cubic", "bbr", "paceline")  # always
@@ -26,6 +26,10 @@ class Options:
     controls: tuple[str, ...] = CONTROLS  # those COMPARED among them
     notebook: Notebook = field(default_factory=Notebook)
     progress: Progress = lambda doing, part: None
+
+    def make(self, cases: Sequence[Case]) -> dict[str, Runs]:
+        """The runs, by the case's name."""
+        return make_runs(cases, self.repeats, self.notebook, self.progress)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """Fig. 7(b): how long should a slot be? Mean job completion time by slot length and bandwidth."""
 
-from bench.experiments.cases import Case, make_runs
 from bench.experiments.jct import arrivals, jct_s
 from bench.experiments.shape import Experiment, Options, Result, change
+from bench.jobs_cases import Case
 from bench.jobs_report import Estimate
 from bench.jobs_run import Conditions
 from bench.report.parts import Lines, Part, Table
@@ -28,7 +28,7 @@ def run(options: Options) -> Result:
         for gbps in bandwidths
         for slot_ms in slots_ms
     }
-    made = make_runs(list(cases.values()), options)
+    made = options.make(list(cases.values()))
     points = [
         {"paper_gbps": gbps, "slot_ms": slot_ms, "control": control, "mean_jct_s": Estimate.of(jct_s(runs)).mean}
         for (gbps, slot_ms), case in cases.items()

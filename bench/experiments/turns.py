@@ -2,9 +2,9 @@
 
 from statistics import fmean
 
-from bench.experiments.cases import Case, make_runs
 from bench.experiments.paper_jobs import as_ring, cluster, gbps_here, host_names, hurried, job
 from bench.experiments.shape import Experiment, Options, Result
+from bench.jobs_cases import Case
 from bench.jobs_control import Control
 from bench.jobs_report import document
 from bench.jobs_run import Conditions
@@ -40,7 +40,7 @@ def run(options: Options) -> Result:
     scenario = cluster("turns", PAPER_GBPS, jobs, hosts=2, duration_s=DURATION_S)
     scenario = hurried(scenario, 3.0) if options.quick else scenario
     conditions = Conditions("synthetic" if options.quick else "auto", options.seed)
-    runs = make_runs([Case("turns", scenario, options.controls, conditions, observer=Filmed)], options)["turns"]
+    runs = options.make([Case("turns", scenario, options.controls, conditions, observer=Filmed)])["turns"]
     films = {control: seen[0] for control, seen in runs.seen.items()}
     measured = document(runs.measurement(), 0.0)
     return {"measured": measured, "films": films, "capacity_mbps": 1e3 * gbps_here(PAPER_GBPS)}

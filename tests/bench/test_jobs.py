@@ -14,13 +14,15 @@ from typing import Any
 
 import pytest
 
-from bench import jobs_control
+from bench import jobs_cases, jobs_control
 from bench.daemons import DaemonFailed
+from bench.jobs_cases import Measurement
 from bench.jobs_control import TCP, ControlError, DaemonCpu, TcpControl, control_named
+from bench.jobs_crew import RunFailed
 from bench.jobs_daemons import DaemonControl, Daemons
 from bench.jobs_launch import modules_for, nursery_environment
-from bench.jobs_measure import ALONE_ITERATIONS, Measurement, plan
 from bench.jobs_nursery import Nursery
+from bench.jobs_plan import ALONE_ITERATIONS, plan
 from bench.jobs_report import Estimate, document
 from bench.jobs_run import Conditions, Run, run_once
 from bench.owned import owner_mark
@@ -32,6 +34,7 @@ from paceline import cli
 from sim.jobs import TrainingJob
 from sim.run import whole_iteration_s
 from sim.scenario_file import read_scenario
+from tests.bench.conftest import Pretended
 from tests.bench.test_leftovers import alive, wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -69,7 +72,7 @@ def small(tmp_path: Path) -> Path:
 
 def test_every_repeat_has_each_control_once_and_each_job_alone(small: Path) -> None:
     scenario = read_scenario(small)
-    planned = plan(scenario, [TcpControl(name) for name in TCP], 4)
+    planned = plan(scenario, [TcpControl(name) for name in TCP], Conditions("synthetic", 1), 4)
     names = [run.alone or run.control.name for run in planned]
     assert [names[start : start + 5] for start in range(0, 20, 5)] == [
         ["a", "b", "reno", "cubic", "bbr"],
@@ -210,6 +213,27 @@ def test_the_command_prints_the_keys_of_the_contract(small: Path, capsys: pytest
     assert report["machine"]["cpus"] == os.cpu_count()
 
 
+def test_a_run_that_fails_is_made_again_and_said(
+    small: Path, pretended: Pretended, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def first_fails(*arguments: Any) -> Run:
+        run = pretended(*arguments)
+        if len(pretended.made) == 1:
+            raise RunFailed("a worker on h0 failed")
+        return run
+
+    monkeypatch.setattr(jobs_cases, "run_once", first_fails)
+    command = ["bench", "jobs", str(small), "--control", "reno,mlcc", "--repeat", "2"]
+    assert cli.main([*command, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["failed_runs"] == ["small, a alone: a worker on h0 failed"]
+    assert pretended.made == ["cubic"] * 3 + ["reno", "mlcc"] + ["cubic"] * 2 + ["mlcc", "reno"]
+    assert [(control["control"], len(control["runs"])) for control in report["controls"]] == [("reno", 2), ("mlcc", 2)]
+    pretended.made.clear()
+    assert cli.main(command) == 0
+    assert "made again: small, a alone: a worker on h0 failed" in capsys.readouterr().out
+
+
 def test_a_kill_in_the_middle_leaves_nothing(small: Path) -> None:
     endless = small.with_name("endless.toml")
     endless.write_text(SMALL.replace("iterations = 6", "iterations = 100000"))
@@ -246,7 +270,7 @@ def test_the_scenarios_of_the_testbed_are_for_a_small_machine(path: Path) -> Non
     assert scenario.duration_s is not None
     assert scenario.duration_s <= 30
     assert all(link.capacity_bps <= 1e9 for link in scenario.topology.links.values())
-    assert len(plan(replace(scenario), [TcpControl("cubic")], 1)) == len(scenario.jobs) + 1
+    assert len(plan(replace(scenario), [TcpControl("cubic")], Conditions("auto", 1), 1)) == len(scenario.jobs) + 1
 
 
 def test_there_are_the_five_mixes_and_three_more() -> None:

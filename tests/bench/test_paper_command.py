@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bench.experiments import cases
+from bench import jobs_cases
 from bench.experiments.all import EXPERIMENTS
 from bench.experiments.shape import COMPARED, CONTROLS
 from paceline import cli
@@ -32,13 +32,13 @@ def test_quick_experiments_are_measured_kept_and_resumed(
     assert alone["quick"] and alone["machine"]["cpus"] and alone["commits"] == [alone["commit"]]
 
     made: list[str] = []
-    run_once = cases.run_once
+    run_once = jobs_cases.run_once
 
     def counted(scenario: Any, control: Any, *rest: Any) -> Any:
         made.append(control.name)
         return run_once(scenario, control, *rest)
 
-    monkeypatch.setattr(cases, "run_once", counted)
+    monkeypatch.setattr(jobs_cases, "run_once", counted)
     assert paper(capsys, *asked)["experiments"] == first["experiments"]
     assert made == []
     assert (alone["repeats"], alone["controls"]) == (1, [*CONTROLS])

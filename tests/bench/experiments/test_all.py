@@ -7,7 +7,7 @@ import pytest
 from bench.experiments.all import EXPERIMENTS
 from bench.experiments.shape import CONTROLS, Experiment, Options
 from bench.jobs_control import TCP
-from tests.bench.experiments.conftest import Pretended
+from tests.bench.conftest import Pretended
 
 JOBLESS = ("rate", "delay")
 

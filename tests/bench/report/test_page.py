@@ -11,7 +11,7 @@ from bench.experiments.shape import Options
 from bench.report.page import LIMITS, page, read_results
 from paceline import cli
 from paceline.provenance import provenance
-from tests.bench.experiments.conftest import Pretended, pretended, pretended_parts  # noqa: F401 - fixtures
+from tests.bench.conftest import Pretended
 
 VOID = {"meta", "br", "th", "td", "li"}  # those we do not always close
 
@@ -45,7 +45,7 @@ class Structure(HTMLParser):
 
 
 @pytest.fixture
-def results(tmp_path: Path, pretended: Pretended, pretended_parts: None) -> Path:  # noqa: F811
+def results(tmp_path: Path, pretended: Pretended, pretended_parts: None) -> Path:
     for name, experiment in EXPERIMENTS.items():
         made = {"quick": False, "repeats": 2, "seed": 1, "wall_s": 1.0, "commits": ["abc1234"]}
         failed = {"failed_runs": ["<b>: stood still"]}

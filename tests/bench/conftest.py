@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from bench.experiments import cases, delay, mixes, rate
+from bench import jobs_cases
+from bench.experiments import delay, mixes, rate
 from bench.experiments.overhead import Metered
 from bench.experiments.turns import Filmed
 from bench.jobs_control import DaemonCpu
@@ -51,8 +52,8 @@ class Pretended:
 @pytest.fixture
 def pretended(monkeypatch: pytest.MonkeyPatch) -> Pretended:
     stand_in = Pretended()
-    monkeypatch.setattr(cases, "run_once", stand_in)
-    monkeypatch.setattr(cases, "_nursery", lambda of: nullcontext())
+    monkeypatch.setattr(jobs_cases, "run_once", stand_in)
+    monkeypatch.setattr(jobs_cases, "_nursery", lambda of: nullcontext())
     monkeypatch.setattr(mixes, "simulated_slowdown", lambda scenario: 1.2)
     return stand_in
 

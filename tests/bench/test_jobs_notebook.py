@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from bench.experiments.notebook import Notebook, run_key
 from bench.experiments.paper_jobs import cluster, host_names, job
 from bench.jobs_control import DaemonCpu
+from bench.jobs_notebook import Notebook, run_key
 from bench.jobs_run import Conditions, Run
 from sim.jobs import TrainingJob
 
