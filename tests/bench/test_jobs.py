@@ -32,7 +32,7 @@ from flowcore.policy import POLICIES
 from flowcore.scenario import parse_scenario
 from paceline import cli
 from sim.jobs import TrainingJob
-from sim.run import whole_iteration_s
+from sim.run import job_result, whole_iteration_s
 from sim.scenario_file import read_scenario
 from tests.bench.conftest import Pretended
 from tests.bench.test_leftovers import alive, wait_until
@@ -128,6 +128,21 @@ def test_a_job_that_starves_is_slow_over_the_whole_run(ends_s: list[float], whol
     job = TrainingJob(spec, 1)
     job.iteration_ends_ns = [round(1e9 * end_s) for end_s in ends_s]
     assert whole_iteration_s(job, 20_000_000_000) == pytest.approx(whole_s)
+
+
+@pytest.mark.parametrize("ends_s", [[], [1.0], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]], ids=["none", "one", "then stuck"])
+def test_the_longest_iteration_is_that_of_the_simulator(small: Path, ends_s: list[float]) -> None:
+    scenario, lasted_ns = read_scenario(small), 20_000_000_000
+    jobs = tuple(TrainingJob(replace(spec, iterations=None), 1) for spec in scenario.jobs)
+    for job in jobs:
+        job.iteration_ends_ns = [round(1e9 * end_s) for end_s in ends_s]
+    run = Run("reno", jobs, lasted_ns, {}, (), DaemonCpu())
+    bound = capacity_bound([{"l": 0.75}])
+    measured = Measurement(scenario, Conditions("synthetic", 1), {"a": 1.0, "b": 1.0}, bound, {"reno": [run]})
+    (control,) = document(measured, 1.0)["controls"]
+    p99_s = job_result(jobs[0], 1.0, lasted_ns).p99_iteration_s
+    assert [job["p99_iteration_s"] for job in control["jobs"]] == pytest.approx([p99_s] * 2)
+    assert p99_s == pytest.approx({0: 20.0, 1: 19.0, 6: 14.0}[len(ends_s)])
 
 
 def test_a_daemon_that_ends_spoils_the_run(small: Path) -> None:
