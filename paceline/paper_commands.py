@@ -138,8 +138,8 @@ def _kept(directory: Path, name: str, options: Any) -> dict[str, Any] | None:
     if not path.exists():
         return None
     document = read_result(path)
-    as_asked = document.get("repeats", 0) >= options.repeats and document.get("seed") == options.seed
-    as_asked = as_asked and document.get("controls") == [*options.controls]
+    as_asked = document["repeats"] >= options.repeats and document["seed"] == options.seed
+    as_asked = as_asked and document["controls"] == [*options.controls]
     return document if as_asked and (options.quick or not document["quick"]) else None
 
 
