@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from bench.experiments.mixes import scenario_named
 from bench.experiments.paper_jobs import hurried
-from bench.experiments.shape import Check, Experiment, Options, Result, as_json, change
+from bench.experiments.shape import Check, Experiment, Options, Result, as_json, change, spread
 from bench.jobs_cases import Case, iteration_s
 from bench.jobs_report import Estimate
 from bench.jobs_run import Conditions
@@ -49,8 +49,7 @@ def present(result: Result) -> list[Part]:
         for control in dict.fromkeys(row["control"] for row in rows)
     }
     lines = [
-        (control, *(f"{mean:.4f}" if half is None else f"{mean:.4f} ± {half:.4f}" for mean, half in own))
-        for control, own in bars.items()
+        (control, *(spread(mean, half_width, digits=4) for mean, half_width in own)) for control, own in bars.items()
     ]
     return [Bars("One job alone: iteration time", "s", jobs, bars), Table("Iteration time, s", ("", *jobs), lines)]
 

@@ -79,5 +79,10 @@ def change(ratio: float, digits: int = 1) -> str:
     return f"{100 * (ratio - 1):+.{digits}f} %"
 
 
+def spread(mean: float, half_width: float | None, digits: int = 3) -> str:
+    """With its 95 % interval, where there is one."""
+    return f"{mean:.{digits}f}" if half_width is None else f"{mean:.{digits}f} ± {half_width:.{digits}f}"
+
+
 def as_json(checks: Sequence[Check]) -> list[Result]:
     return [asdict(check) for check in checks]

@@ -7,6 +7,7 @@ import pytest
 from bench.experiments.all import EXPERIMENTS
 from bench.experiments.shape import CONTROLS, Experiment, Options
 from bench.jobs_control import TCP
+from bench.report.parts import Table
 from tests.bench.conftest import Pretended
 
 JOBLESS = ("rate", "delay")
@@ -28,6 +29,36 @@ def test_a_result_is_json_and_can_be_shown(name: str, quick: bool, pretended: Pr
     if name not in JOBLESS:
         assert reached
         assert pretended.made
+
+
+@pytest.mark.usefixtures("pretended", "pretended_parts")
+@pytest.mark.parametrize("name", [name for name, experiment in EXPERIMENTS.items() if experiment.paper])
+def test_what_was_found_stands_beside_the_paper(name: str) -> None:
+    experiment = EXPERIMENTS[name]
+    found = experiment.here(experiment.run(Options(quick=True)))
+    assert found and all("nan" not in said for said in found.values())
+
+
+def test_the_pretended_findings_are_said_in_numbers(pretended: Pretended, pretended_parts: None) -> None:
+    said = {name: " ".join(one.here(one.run(Options(quick=True))).values()) for name, one in EXPERIMENTS.items()}
+    assert "0.50 % (htb, 1 flow)" in said["rate"]
+    assert "cubic 1.312" in said["turns"] and "paceline 1.137" in said["turns"]  # 1.5 and 1.3 to one another
+    assert "13.3 % (mix-1)" in said["mixes"]  # 1.3 against 1.5
+    assert f"{100 * 1.5 / 1.3:.1f} %" in said["friendly"]  # the same bytes, and a run lasts as long as the job
+
+
+@pytest.mark.parametrize("name", ["loss", "slots", "mixes", "alone", "friendly"])
+def test_tables_have_intervals_where_runs_were_repeated(name: str, pretended: Pretended) -> None:
+    def tables(repeats: int) -> list[Table]:
+        experiment = EXPERIMENTS[name]
+        result = json.loads(json.dumps(experiment.run(Options(quick=True, repeats=repeats))))
+        return [part for part in experiment.present(result) if isinstance(part, Table)]
+
+    def intervals(table: Table) -> int:
+        return sum(" ± 0.0" in cell for row in table.rows for cell in row)
+
+    assert all(intervals(table) >= len(table.rows) for table in tables(2) if "in step" not in table.title)
+    assert not any(map(intervals, tables(1)))
 
 
 @pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name not in (*JOBLESS, "slots", "overhead")])
