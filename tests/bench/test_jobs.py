@@ -249,11 +249,39 @@ def test_a_run_that_fails_is_made_again_and_said(
     assert "made again: small, a alone: a worker on h0 failed" in capsys.readouterr().out
 
 
-def test_a_kill_in_the_middle_leaves_nothing(small: Path) -> None:
+def endless_jobs(small: Path, control: str) -> list[str]:
     endless = small.with_name("endless.toml")
     endless.write_text(SMALL.replace("iterations = 6", "iterations = 100000"))
     command = [sys.executable, "-m", "paceline", "bench", "jobs", str(endless)]
-    command += ["--workload", "synthetic", "--control", "paceline"]
+    return [*command, "--workload", "synthetic", "--control", control]
+
+
+@pytest.mark.parametrize("least", [1, 3], ids=["while it starts", "while jobs run"])
+def test_ctrl_c_is_quiet_and_leaves_nothing(small: Path, least: int) -> None:
+    command = endless_jobs(small, "cubic")
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, start_new_session=True) as owner:
+        mark = owner_mark(owner.pid)
+
+        def nursery() -> list[int]:
+            """With its forks."""
+            found = []
+            for pid, of in marked_processes():
+                with suppress(OSError):  # ended while we looked
+                    if of == mark and "jobs_nursery" in Path(f"/proc/{pid}/cmdline").read_text():
+                        found.append(pid)
+            return found
+
+        started = wait_until(lambda: len(nursery()) >= least)
+        pids = nursery()
+        os.killpg(owner.pid, signal.SIGINT)  # as a terminal does
+        _, said = owner.communicate(timeout=60)
+    assert started
+    assert (owner.returncode, said) == (130, b"")
+    assert wait_until(lambda: not any(map(alive, pids)))
+
+
+def test_a_kill_in_the_middle_leaves_nothing(small: Path) -> None:
+    command = endless_jobs(small, "paceline")
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as owner:
         mark = owner_mark(owner.pid)
 
