@@ -108,7 +108,7 @@ def _serve(line: socket.socket, modules: Sequence[str]) -> None:
         for module in modules:
             importlib.import_module(module)
     except ImportError as error:
-        hint = "; real jobs need it: scripts/setup torch, or --workload synthetic" if error.name == "torch" else ""
+        hint = "; real jobs need it (scripts/setup torch), synthetic ones do not" if error.name == "torch" else ""
         line.send(f"{error}{hint}".encode())
         return
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel buries the dead

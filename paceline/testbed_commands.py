@@ -25,7 +25,9 @@ def _add_jobs(commands: Any) -> None:
             "alone for comparison. Needs root, or user namespaces. A run whose bytes did not cross the emulated\n"
             "links is an error.\n\n"
             "Workloads: ddp (torch DDP over gloo), ps (torch RPC), synthetic (plain sockets, no torch); auto takes\n"
-            "ddp for all-reduce jobs and ps for parameter-server jobs."
+            "ddp for all-reduce jobs and ps for parameter-server jobs.\n\n"
+            "Controls: reno, cubic, bbr (TCP alone); paceline, mlcc, fair, fair-penalty, fifo, srpt, mcs, ccml (the\n"
+            "daemons under that policy); observe, advise (the daemons, limiting nothing)."
         ),
         epilog="example: paceline bench jobs scenarios/two-jobs.toml --control reno,cubic,bbr --workload synthetic",
     )
@@ -79,7 +81,7 @@ def run_jobs(args: argparse.Namespace) -> int:
     from sim.scenario_file import read_scenario
 
     scenario = read_scenario(args.file)
-    controls = [control_named(name.strip()) for name in dict.fromkeys(args.control.split(","))]
+    controls = [control_named(name) for name in dict.fromkeys(part.strip() for part in args.control.split(","))]
     for job in scenario.jobs:
         module_for(job, args.workload)
     ensure_networks()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,11 +18,11 @@ import pytest
 from bench import jobs_cases, jobs_control
 from bench.daemons import DaemonFailed
 from bench.jobs_cases import Measurement
-from bench.jobs_control import TCP, ControlError, DaemonCpu, TcpControl, control_named
+from bench.jobs_control import TCP, WATCHING, ControlError, DaemonCpu, TcpControl, control_named
 from bench.jobs_crew import RunFailed
 from bench.jobs_daemons import DaemonControl, Daemons
 from bench.jobs_launch import modules_for, nursery_environment
-from bench.jobs_nursery import Nursery
+from bench.jobs_nursery import Nursery, NurseryError
 from bench.jobs_plan import ALONE_ITERATIONS, plan
 from bench.jobs_report import Estimate, document
 from bench.jobs_run import Conditions, Run, run_once
@@ -178,6 +179,56 @@ def test_controls_are_known_by_name() -> None:
     with pytest.raises(ControlError, match="expected one of reno") as refused:
         control_named("vegas")
     assert all(policy in str(refused.value) for policy in POLICIES)
+
+
+def test_the_help_names_every_control_and_no_other(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["bench", "jobs", "--help"]) == 0
+    (said,) = re.findall(r"Controls: (.*?)\.\s", capsys.readouterr().out, re.DOTALL)
+    names = re.sub(r"\(.*?\)", "", said, flags=re.DOTALL)
+    assert sorted(re.split(r"[;,\s]+", names.strip())) == sorted((*TCP, *POLICIES, *WATCHING))
+
+
+def test_a_control_named_twice_runs_once(small: Path, pretended: Pretended, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["bench", "jobs", str(small), "--control", "reno, reno,bbr , reno", "--json"]) == 0
+    assert [control["control"] for control in json.loads(capsys.readouterr().out)["controls"]] == ["reno", "bbr"]
+    assert pretended.made == ["cubic", "cubic", "reno", "bbr"]
+
+
+def test_without_torch_the_hint_fits_every_command(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("raise ImportError(\"No module named 'torch'\", name='torch')")
+    env = nursery_environment()
+    with pytest.raises(NurseryError) as refused:
+        Nursery(["bench.workload.ddp"], env | {"PYTHONPATH": f"{tmp_path}:{env['PYTHONPATH']}"})
+    assert str(refused.value) == (
+        "No module named 'torch'; real jobs need it (scripts/setup torch), synthetic ones do not"
+    )
+
+
+class StandIn:
+    """For a daemon: giving up control for real takes many seconds."""
+
+    def __init__(self, fail_opens: int) -> None:
+        self.fails, self.process = fail_opens, self
+
+    def poll(self) -> None:
+        """It runs."""
+
+    def status(self) -> dict[str, Any]:
+        return {"fail_opens": self.fails}
+
+    def cpu_s(self) -> float:
+        return 0.0
+
+
+def test_what_gave_up_control_before_the_jobs_began_is_not_counted() -> None:
+    hosts = [StandIn(2), StandIn(1)]
+    daemons = Daemons(hosts, [StandIn(0)])  # type: ignore[arg-type]
+    hosts[0].fails += 1
+    assert daemons.fail_opens() == 1
+    daemons.begin()
+    assert daemons.fail_opens() == 0
+    hosts[1].fails += 2
+    assert daemons.fail_opens() == 2
 
 
 @pytest.mark.parametrize(
