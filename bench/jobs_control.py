@@ -4,14 +4,14 @@ A control names the congestion control of the hosts' routes and, while the jobs 
 in the testbed's namespaces; `cpu_percent` is what those took.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from bench.failure import Failure
-from bench.testbed.network import Testbed
+from bench.testbed.network import Testbed, has_congestion_control
 from flowcore.policy import POLICIES
 from flowcore.scenario import Scenario
 
@@ -82,3 +82,16 @@ def control_named(name: str) -> Control:
 
         return DaemonControl("paceline", mode=name) if name in WATCHING else DaemonControl(name)
     raise ControlError(f"no control {name!r}; expected one of {', '.join((*TCP, *POLICIES, *WATCHING))}")
+
+
+def kernel_lacks(control: Control) -> str | None:
+    """Why the control cannot be used on this kernel, if so; asking loads what may be loaded."""
+    name = control.congestion_control
+    return None if has_congestion_control(name) else f"this kernel has not loaded {name} (sudo modprobe tcp_{name})"
+
+
+def require_kernel(controls: Iterable[Control]) -> None:
+    """Raises ControlError unless all can be used."""
+    for control in controls:
+        if (why := kernel_lacks(control)) is not None:
+            raise ControlError(f"control {control.name!r}: {why}")

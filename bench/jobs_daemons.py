@@ -51,6 +51,7 @@ class Daemons:
     def begin(self) -> None:
         self._began_s = time.monotonic()
         self._before = self._spent_s()
+        self._fail_opens_before = self._all_fail_opens()
 
     def cpu(self) -> DaemonCpu:
         """Guardians are part of their hostd."""
@@ -59,6 +60,10 @@ class Daemons:
         return DaemonCpu(100 * hosts_s / wall_s / len(self.hosts), 100 * switches_s / wall_s / len(self.switches))
 
     def fail_opens(self) -> int:
+        return self._all_fail_opens() - self._fail_opens_before
+
+    def _all_fail_opens(self) -> int:
+        """Since the daemons started."""
         for daemon in (*self.hosts, *self.switches):
             if daemon.process.poll() is not None:
                 said = daemon.log().splitlines() or ["nothing logged"]

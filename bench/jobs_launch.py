@@ -13,7 +13,6 @@ from flowcore.scenario import CrossTraffic, JobSpec, Pattern, Scenario
 from flowcore.units import bps_from_gbps
 from nccl_shim.launcher import observed_environment
 
-WORKLOADS = ("auto", "synthetic", "ddp", "ps")
 CROSS_TRAFFIC = "bench.workload.cross_traffic"
 DDP = "bench.workload.ddp"
 _ROOT = Path(__file__).parents[1]

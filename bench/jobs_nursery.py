@@ -3,7 +3,8 @@
 Importing torch and what DDP needs of it takes three seconds of CPU per process, for every run again. So one process,
 the nursery, imports it once, with the shim's hooks as the launcher installs them, and forks for each part of a run.
 A fork enters its host's namespace, takes the environment and the files it is given, and runs the workload's `main`.
-It is killed when the nursery ends, and the nursery when we end.
+It is killed when the nursery ends, and the nursery when we end. All are in a session of their own: Ctrl-C is for us,
+and we end them.
 """
 
 import ctypes
@@ -60,8 +61,14 @@ class Nursery:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         command = [sys.executable, "-m", "bench.jobs_nursery", str(theirs.fileno()), *modules]
         with theirs:
-            self._process = owned_popen(command, env, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
-        answer = self._socket.recv(_MESSAGE_BYTES)
+            files = {"stdin": subprocess.DEVNULL, "pass_fds": [theirs.fileno()]}
+            self._process = owned_popen(command, env, start_new_session=True, **files)
+        try:
+            answer = self._socket.recv(_MESSAGE_BYTES)
+        except BaseException:  # importing takes a while: somebody has lost patience
+            self._process.kill()
+            self.close()
+            raise
         if answer != _READY:
             self.close()
             raise NurseryError(answer.decode() or "the process that starts the jobs' processes did not start")
@@ -101,7 +108,7 @@ def _serve(line: socket.socket, modules: Sequence[str]) -> None:
         for module in modules:
             importlib.import_module(module)
     except ImportError as error:
-        hint = "; real jobs need it: scripts/setup torch, or --workload synthetic" if error.name == "torch" else ""
+        hint = "; real jobs need it (scripts/setup torch), synthetic ones do not" if error.name == "torch" else ""
         line.send(f"{error}{hint}".encode())
         return
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel buries the dead

@@ -10,7 +10,7 @@ from itertools import chain
 from math import sqrt
 from statistics import fmean, stdev
 
-from bench.jobs_measure import Measurement
+from bench.jobs_cases import Measurement
 from bench.jobs_run import Run
 from bench.testbed.routes import detours, flows_in
 from sim.run import (
@@ -19,6 +19,7 @@ from sim.run import (
     job_result,
     mean_iteration_s,
     percentile,
+    steady_times_s,
     whole_iteration_s,
 )
 
@@ -115,9 +116,11 @@ def _job(measured: Measurement, runs: Sequence[Run], number: int) -> Document:
     jobs = [run.jobs[number] for run in runs]
     alone_s = measured.alone_s[jobs[0].spec.name]
     results = [job_result(job, alone_s, run.lasted_ns) for job, run in zip(jobs, runs, strict=True)]
-    times = [iteration_times_s(job) for job in jobs]
-    warm_up = list(chain.from_iterable(each[:WARM_UP_ITERATIONS] for each in times))
-    steady = list(chain.from_iterable(each[WARM_UP_ITERATIONS:] or each for each in times))
+    warm_up = list(chain.from_iterable(iteration_times_s(job)[:WARM_UP_ITERATIONS] for job in jobs))
+    steady = list(chain.from_iterable(
+        steady_times_s(job, run.lasted_ns) or [result.mean_iteration_s]
+        for job, run, result in zip(jobs, runs, results, strict=True)
+    ))  # fmt: skip
     finished = all(result.jct_s is not None for result in results)
     slowdown = Estimate.of([result.slowdown for result in results])
     return {

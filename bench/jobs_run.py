@@ -83,7 +83,6 @@ def run_once(
 
                 crew.follow(finished, end_ns)
                 lasted_ns = time.monotonic_ns() - begin_ns
-                finished()  # what was printed last
                 after = testbed.link_bytes()
                 fail_opens, cpu = running.fail_opens(), running.cpu()
                 sources = [member for member in crew.members if member.part.job is None and member.part.counts]

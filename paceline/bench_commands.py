@@ -145,12 +145,12 @@ NEGOTIATE_ROWS = {
 
 
 def run_scale(args: argparse.Namespace) -> int:
-    from bench.report.page import read_result
+    from bench.report.page import read_object
     from bench.scale import needs
     from paceline.console import print_json, print_table
 
     try:
-        measured = read_result(args.file, "paceline bench negotiate --json")
+        measured = read_object(args.file, "paceline bench negotiate --json")
         found = [needs(measured, hosts) for hosts in args.hosts or (1000, 10_000)]
     except ValueError as error:
         raise CommandError(f"{args.file}: {error}") from None

@@ -65,13 +65,13 @@ def run_demo(args: argparse.Namespace) -> int:
 
 
 def real(scenario: Any, figure: Path, torch: bool) -> list[dict[str, Any]]:
-    from bench.jobs_control import TCP, control_named
+    from bench.jobs_cases import Case, make_runs
+    from bench.jobs_control import control_named, kernel_lacks
     from bench.jobs_launch import module_for
-    from bench.jobs_measure import measure, plan
+    from bench.jobs_notebook import Notebook
     from bench.jobs_report import document
     from bench.jobs_run import Conditions
     from bench.link_picture import Pictured
-    from bench.testbed.network import has_congestion_control
     from bench.testbed.rootless import ensure_networks
     from paceline.console import progress_bar
     from sim.figure import Panel, draw_panels
@@ -80,20 +80,26 @@ def real(scenario: Any, figure: Path, torch: bool) -> list[dict[str, Any]]:
     for job in scenario.jobs:
         module_for(job, workload)
     ensure_networks()
-    missing = [name for name in CONTROLS if name in TCP and not has_congestion_control(name)]
-    for name in missing:
-        print(f"without {name}: this kernel has not loaded it (sudo modprobe tcp_{name})", file=sys.stderr)
-    pictured = [Pictured(control_named(name), CAMERA) for name in CONTROLS if name not in missing]
+    controls = [control_named(name) for name in CONTROLS]
+    missing = {control.name: why for control in controls if (why := kernel_lacks(control)) is not None}
+    for name, why in missing.items():
+        print(f"without {name}: {why}", file=sys.stderr)
+    pictured: dict[str, Pictured] = {}
+
+    def filmed(control: Any) -> Pictured:
+        """Of a run that is made again, the last is shown."""
+        pictured[control.name] = Pictured(control, CAMERA)
+        return pictured[control.name]
+
+    names = tuple(name for name in CONTROLS if name not in missing)
+    case = Case(scenario.name, scenario, names, Conditions(workload, scenario.seed), observer=filmed)
     with progress_bar() as bar:
-        total_s = sum(planned.estimate_s for planned in plan(scenario, pictured, 1))
-        task = bar.add_task("starting", total=total_s)
-        measured = measure(
-            scenario,
-            pictured,
-            1,
-            Conditions(workload, scenario.seed),
-            lambda doing, done_s: bar.update(task, description=doing, completed=done_s),
-        )
+        task = bar.add_task("starting", total=1.0)
+
+        def progress(doing: str, part: float) -> None:
+            bar.update(task, description=doing, completed=part)
+
+        measured = make_runs([case], 1, Notebook(), progress)[case.name].measurement()
     rows = [
         {
             "control": control["control"],
@@ -104,8 +110,12 @@ def real(scenario: Any, figure: Path, torch: bool) -> list[dict[str, Any]]:
         for control in document(measured, 0.0)["controls"]  # type: ignore[attr-defined]
     ]
     panels = [
-        Panel(f"{row['control']}: {row['mean_iteration_s']:.2f} s per iteration", SHARED_LINK, control.recording)
-        for row, control in zip(rows, pictured, strict=True)
+        Panel(
+            f"{row['control']}: {row['mean_iteration_s']:.2f} s per iteration",
+            SHARED_LINK,
+            pictured[row["control"]].recording,
+        )
+        for row in rows
     ]
     draw_panels(panels, scenario, figure, (0.0, SHOWN_S), "Two training jobs on one link")
     return rows

@@ -2,8 +2,8 @@
 
 import argparse
 import json
-from collections.abc import Sequence
 from difflib import get_close_matches
+from itertools import chain
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -67,6 +67,7 @@ def _add_report(commands: Any) -> None:
 
 def run_paper(args: argparse.Namespace) -> int:
     from bench.experiments.all import EXPERIMENTS
+    from bench.jobs_control import control_named, require_kernel
     from bench.testbed.rootless import ensure_networks
     from paceline.console import print_json, print_table
     from paceline.provenance import provenance
@@ -78,7 +79,7 @@ def run_paper(args: argparse.Namespace) -> int:
             raise CommandError(f"no experiment {name!r}; {hint}")
     chosen = [EXPERIMENTS[name] for name in dict.fromkeys(args.names or EXPERIMENTS)]
     if args.list:
-        rows = [(one.name, one.figure or "our promise", str(one.repeats), one.shows) for one in chosen]
+        rows = [(one.name, one.figure or "our promise", str(one.repeats or 1), one.shows) for one in chosen]
         if args.json:
             print_json(
                 {"experiments": [dict(zip(("name", "figure", "repeats", "shows"), row, strict=True)) for row in rows]}
@@ -86,18 +87,18 @@ def run_paper(args: argparse.Namespace) -> int:
         else:
             print_table("Experiments", ("name", "the paper's", "repeats", "shows"), rows)
         return 0
-    controls = _controls(args.control)
+    asked = {one.name: _options(one, args) for one in chosen}
     ensure_networks()
+    require_kernel(control_named(name) for name in dict.fromkeys(chain(*(one.controls for one in asked.values()))))
     directory = args.out or (QUICK_RESULTS if args.quick else RESULTS)
     directory.mkdir(parents=True, exist_ok=True)
     documents = []
     for number, experiment in enumerate(chosen, start=1):
-        repeats = args.repeat or (1 if args.quick else experiment.repeats)
-        document = None if args.force else _kept(directory, experiment.name, args, repeats, controls)
+        options = asked[experiment.name]
+        document = None if args.force else _kept(directory, experiment.name, options)
         if document is None:
-            document = _measure(
-                experiment, directory, args, repeats, controls, f"{number}/{len(chosen)} {experiment.name}"
-            )
+            title = f"{number}/{len(chosen)} {experiment.name}"
+            document = _measure(experiment, directory, options, args.force, title)
         documents.append(document)
         if not args.json:
             _print(experiment, document)
@@ -106,6 +107,13 @@ def run_paper(args: argparse.Namespace) -> int:
     else:
         print(f"results are in {directory}; a page of them: paceline bench report --results {directory}")
     return 0
+
+
+def _options(experiment: Any, args: argparse.Namespace) -> Any:
+    from bench.experiments.shape import Options
+
+    repeats = args.repeat or (1 if args.quick else experiment.repeats) or 1
+    return experiment.of_what_is_asked(Options(args.quick, repeats, args.seed, _controls(args.control)))
 
 
 def _controls(text: str | None) -> tuple[str, ...]:
@@ -122,9 +130,7 @@ def _controls(text: str | None) -> tuple[str, ...]:
     return names
 
 
-def _kept(
-    directory: Path, name: str, args: argparse.Namespace, repeats: int, controls: Sequence[str]
-) -> dict[str, Any] | None:
+def _kept(directory: Path, name: str, options: Any) -> dict[str, Any] | None:
     """The result that is there, if it serves."""
     from bench.report.page import read_result
 
@@ -132,23 +138,22 @@ def _kept(
     if not path.exists():
         return None
     document = read_result(path)
-    as_asked = document.get("repeats", 0) >= repeats and document.get("seed") == args.seed
-    as_asked = as_asked and document.get("controls") == [*controls]
-    return document if as_asked and (args.quick or not document["quick"]) else None
+    as_asked = document["repeats"] >= options.repeats and document["seed"] == options.seed
+    as_asked = as_asked and document["controls"] == [*options.controls]
+    return document if as_asked and (options.quick or not document["quick"]) else None
 
 
-def _measure(
-    experiment: Any, directory: Path, args: argparse.Namespace, repeats: int, controls: tuple[str, ...], title: str
-) -> dict[str, Any]:
-    from bench.experiments.notebook import Notebook
-    from bench.experiments.shape import Options
+def _measure(experiment: Any, directory: Path, options: Any, force: bool, title: str) -> dict[str, Any]:
+    from dataclasses import replace
+
     from bench.failure import Failure
+    from bench.jobs_notebook import Notebook
     from paceline.console import progress_bar
     from paceline.provenance import provenance
 
     origin = provenance()
     runs = directory / f"{experiment.name}.runs.jsonl"
-    if args.force:
+    if force:
         runs.unlink(missing_ok=True)
     notebook = Notebook(runs, origin["commit"])
     started_s = perf_counter()
@@ -159,7 +164,7 @@ def _measure(
             bar.update(task, description=f"{title}, {doing}", completed=part)
 
         try:
-            result = experiment.run(Options(args.quick, repeats, args.seed, controls, notebook, progress))
+            result = experiment.run(replace(options, notebook=notebook, progress=progress))
         except Failure as error:
             raise CommandError(f"{experiment.name}: {error}") from None
     document = {
@@ -168,11 +173,11 @@ def _measure(
         "shows": experiment.shows,
         "paper": dict(experiment.paper),
         "differs": experiment.differs,
-        "quick": args.quick,
-        "repeats": repeats,
-        "seed": args.seed,
-        "controls": controls,
-        "wall_s": perf_counter() - started_s,
+        "quick": options.quick,
+        "repeats": options.repeats,
+        "seed": options.seed,
+        "controls": [*options.controls],
+        "wall_s": notebook.earlier_s + perf_counter() - started_s,
         "commits": notebook.commits(),
         "failed_runs": notebook.failures,
         **origin,

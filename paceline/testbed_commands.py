@@ -25,7 +25,9 @@ def _add_jobs(commands: Any) -> None:
             "alone for comparison. Needs root, or user namespaces. A run whose bytes did not cross the emulated\n"
             "links is an error.\n\n"
             "Workloads: ddp (torch DDP over gloo), ps (torch RPC), synthetic (plain sockets, no torch); auto takes\n"
-            "ddp for all-reduce jobs and ps for parameter-server jobs."
+            "ddp for all-reduce jobs and ps for parameter-server jobs.\n\n"
+            "Controls: reno, cubic, bbr (TCP alone); paceline, mlcc, fair, fair-penalty, fifo, srpt, mcs, ccml (the\n"
+            "daemons under that policy); observe, advise (the daemons, limiting nothing)."
         ),
         epilog="example: paceline bench jobs scenarios/two-jobs.toml --control reno,cubic,bbr --workload synthetic",
     )
@@ -66,9 +68,10 @@ def _add_clean(commands: Any) -> None:
 
 
 def run_jobs(args: argparse.Namespace) -> int:
-    from bench.jobs_control import control_named
+    from bench.jobs_cases import Case, make_runs
+    from bench.jobs_control import ALONE_CONTROL, control_named, require_kernel
     from bench.jobs_launch import module_for
-    from bench.jobs_measure import measure, plan
+    from bench.jobs_notebook import Notebook
     from bench.jobs_report import CONTROL_COLUMNS, JOB_COLUMNS, control_rows, document, job_rows
     from bench.jobs_run import Conditions
     from bench.testbed.impair import Impairment
@@ -78,32 +81,35 @@ def run_jobs(args: argparse.Namespace) -> int:
     from sim.scenario_file import read_scenario
 
     scenario = read_scenario(args.file)
-    controls = [control_named(name.strip()) for name in dict.fromkeys(args.control.split(","))]
+    controls = [control_named(name) for name in dict.fromkeys(part.strip() for part in args.control.split(","))]
     for job in scenario.jobs:
         module_for(job, args.workload)
     ensure_networks()
+    require_kernel([*controls, control_named(ALONE_CONTROL)])
     conditions = Conditions(
         workload=args.workload,
         seed=scenario.seed if args.seed is None else args.seed,
         impairment=Impairment(args.loss, args.marks),
         bundle_bytes=args.bundle_bytes,
     )
+    case, notebook = Case(scenario.name, scenario, tuple(control.name for control in controls), conditions), Notebook()
     started_s = perf_counter()
     with progress_bar() as bar:
-        total_s = sum(planned.estimate_s for planned in plan(scenario, controls, args.repeat))
-        task = bar.add_task("starting", total=total_s)
+        task = bar.add_task("starting", total=1.0)
 
-        def progress(doing: str, done_s: float) -> None:
-            bar.update(task, description=doing, completed=done_s)
+        def progress(doing: str, part: float) -> None:
+            bar.update(task, description=doing, completed=part)
 
-        measured = measure(scenario, controls, args.repeat, conditions, progress)
+        measured = make_runs([case], args.repeat, notebook, progress)[case.name].measurement()
     wall_s = perf_counter() - started_s
     if args.json:
-        print_json(document(measured, wall_s) | provenance())
+        print_json(document(measured, wall_s) | {"failed_runs": notebook.failures} | provenance())
         return 0
     print_table(f"{scenario.name}, jobs", JOB_COLUMNS, job_rows(measured))
     print_table(f"{scenario.name}, capacity bound {measured.bound.mean:.3f}", CONTROL_COLUMNS, control_rows(measured))
     print("All bytes crossed the emulated network. Slowdown is against each job alone; ± is 95 % over the repeats.")
+    for failure in notebook.failures:
+        print(f"made again: {failure}")
     return 0
 
 

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from bench.experiments.cases import Case, iteration_s, make_runs
 from bench.experiments.mixes import scenario_named
 from bench.experiments.paper_jobs import hurried
-from bench.experiments.shape import Check, Experiment, Options, Result, as_json, change
+from bench.experiments.shape import Check, Experiment, Options, Result, as_json, change, spread
+from bench.jobs_cases import Case, iteration_s
 from bench.jobs_report import Estimate
 from bench.jobs_run import Conditions
 from bench.report.parts import Bars, Part, Table
@@ -23,7 +23,7 @@ def run(options: Options) -> Result:
         scenario = hurried(scenario, 2.5) if options.quick else scenario
         name = f"{spec.model_mb:g} MB"
         cases[name] = Case(name, scenario, options.controls, conditions, alone=False)
-    made = make_runs(list(cases.values()), options)
+    made = options.make(list(cases.values()))
     rows, checks = [], []
     for name in cases:
         runs = made[name].together
@@ -49,8 +49,7 @@ def present(result: Result) -> list[Part]:
         for control in dict.fromkeys(row["control"] for row in rows)
     }
     lines = [
-        (control, *(f"{mean:.4f}" if half is None else f"{mean:.4f} ± {half:.4f}" for mean, half in own))
-        for control, own in bars.items()
+        (control, *(spread(mean, half_width, digits=4) for mean, half_width in own)) for control, own in bars.items()
     ]
     return [Bars("One job alone: iteration time", "s", jobs, bars), Table("Iteration time, s", ("", *jobs), lines)]
 

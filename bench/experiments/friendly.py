@@ -5,10 +5,10 @@ The flow sends as fast as it can for three seconds of every four. What it gets b
 
 from statistics import fmean
 
-from bench.experiments.cases import Case, iteration_s, make_runs
 from bench.experiments.paper_jobs import cluster, gbps_here, host_names, hurried, job
-from bench.experiments.shape import Check, Experiment, Options, Result, as_json, percent
+from bench.experiments.shape import Check, Experiment, Options, Result, as_json, percent, spread
 from bench.experiments.turns import Filmed, films
+from bench.jobs_cases import Case, iteration_s
 from bench.jobs_control import Control
 from bench.jobs_report import Estimate
 from bench.jobs_run import Conditions
@@ -19,6 +19,7 @@ PAPER_GBPS = 25.0
 EVERY_S, LASTS_S = 4.0, 3.0
 DURATION_S = 19.5  # the fifth burst has ended
 DUE = 0.9
+BESIDE_A_JOB = "a TCP flow beside a VGG19 job"
 
 
 def _film(control: Control) -> Filmed:
@@ -34,25 +35,36 @@ def run(options: Options) -> Result:
     scenario = hurried(scenario, DURATION_S / faster) if options.quick else scenario
     conditions = Conditions("synthetic" if options.quick else "auto", options.seed)
     case = Case("friendly", scenario, options.controls, conditions, alone=False, observer=_film)
-    runs = make_runs([case], options)["friendly"]
-    rows = []
+    runs = options.make([case])["friendly"]
+    rows: list[Result] = []
     for control, own in runs.together.items():
         flow_mbps = Estimate.of([8 * one.cross_traffic_bytes[0] / one.lasted_ns * 1e3 for one in own])
         mean_s = fmean(iteration_s(one.jobs[0], one.lasted_ns) for one in own)
         rows.append({"control": control, "flow_mbps": flow_mbps.mean, "half_width_mbps": flow_mbps.half_width,
                      "iteration_s": mean_s})  # fmt: skip
-    gets = {row["control"]: row["flow_mbps"] for row in rows}
-    share = gets["paceline"] / gets["cubic"]
+    share = _share(rows)
     check = Check(f"beside paceline the flow gets at least {percent(DUE, 0)} of what it gets beside cubic",
                   percent(share), share >= DUE)  # fmt: skip
     seen = {control: one[0] for control, one in runs.seen.items()}
     return {"rows": rows, "films": seen, "capacity_mbps": 1e3 * gbps_here(PAPER_GBPS), "checks": as_json([check])}
 
 
+def _share(rows: list[Result]) -> float:
+    gets = {row["control"]: row["flow_mbps"] for row in rows}
+    return float(gets["paceline"] / gets["cubic"])
+
+
+def here(result: Result) -> dict[str, str]:
+    return {BESIDE_A_JOB: f"beside paceline the flow gets {percent(_share(result['rows']))} of its part beside cubic"}
+
+
 def present(result: Result) -> list[Part]:
     rows = result["rows"]
     bars = {row["control"]: [(row["flow_mbps"], row["half_width_mbps"])] for row in rows}
-    lines = [(row["control"], f"{row['flow_mbps']:.1f}", f"{row['iteration_s']:.3f}") for row in rows]
+    lines = [
+        (row["control"], spread(row["flow_mbps"], row["half_width_mbps"], digits=1), f"{row['iteration_s']:.3f}")
+        for row in rows
+    ]
     table = Table("Together", ("", "flow Mbit/s", "job's iteration s"), lines)
     return [*films(result), Bars("What the flow gets", "Mbit/s", ["flow"], bars), table]
 
@@ -63,7 +75,8 @@ EXPERIMENT = Experiment(
     shows="whether a flow that nobody controls keeps its part of the link beside a controlled job",
     run=run,
     present=present,
-    paper={"a TCP flow beside a VGG19 job": "both get a part (a picture, no number)"},
+    here=here,
+    paper={BESIDE_A_JOB: "both get a part (a picture, no number)"},
     differs="0.4 Gbit/s instead of 25; the flow comes and goes instead of coming once.",
     repeats=5,
 )

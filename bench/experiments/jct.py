@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from itertools import chain
 from statistics import fmean
 
-from bench.experiments.cases import Case, make_runs
 from bench.experiments.paper_jobs import MODELS, cluster, host_names, hurried, iperf, job, placed
 from bench.experiments.shape import Check, Experiment, Options, Result, as_json, percent
+from bench.jobs_cases import Case
 from bench.jobs_control import TCP
 from bench.jobs_report import Estimate
 from bench.jobs_run import Conditions, Run
@@ -59,7 +59,7 @@ def run(options: Options) -> Result:
         Case(f"{gbps:g} Gbit/s", arrivals(gbps, options), options.controls, conditions, alone=False)
         for gbps in bandwidths
     ]
-    made = make_runs(cases, options)
+    made = options.make(cases)
     rows = [_row(case.name, control, runs) for case in cases for control, runs in made[case.name].together.items()]
     return {"rows": rows, "checks": as_json([_check(rows, case.name) for case in cases])}
 

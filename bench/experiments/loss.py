@@ -7,9 +7,9 @@ without loss.
 
 from dataclasses import replace
 
-from bench.experiments.cases import Case, iteration_s, make_runs
 from bench.experiments.paper_jobs import cluster, host_names, hurried, job
-from bench.experiments.shape import Check, Experiment, Options, Result, as_json, change, percent
+from bench.experiments.shape import Check, Experiment, Options, Result, as_json, change, percent, spread
+from bench.jobs_cases import Case, iteration_s
 from bench.jobs_report import Estimate
 from bench.jobs_run import Conditions
 from bench.report.parts import Lines, Part, Table
@@ -41,12 +41,13 @@ def run(options: Options) -> Result:
             impaired = replace(conditions, impairment=Impairment(loss=loss, single_packets=True))
             name = f"{spec.name}, {percent(loss)} lost"
             cases[spec.name, loss] = Case(name, scenario, options.controls, impaired, alone=False)
-    made = make_runs(list(cases.values()), options)
+    made = options.make(list(cases.values()))
     rows = []
     for (name, loss), case in cases.items():
         for control, runs in made[case.name].together.items():
             time = Estimate.of([iteration_s(one.jobs[0], one.lasted_ns) for one in runs])
-            rows.append({"job": name, "loss": loss, "control": control, "iteration_s": time.mean})
+            rows.append({"job": name, "loss": loss, "control": control,
+                         "iteration_s": time.mean, "half_width_s": time.half_width})  # fmt: skip
     return {"rows": rows, "checks": as_json(_checks(rows))}
 
 
@@ -91,9 +92,17 @@ def present(result: Result) -> list[Part]:
             if of == name
         }
         parts.append(Lines(f"{name}: training speed, 1 without loss", "packets lost (%)", "speed", curves))
-    worst = max(row["loss"] for row in result["rows"])
-    rows = [(f"{name}, {control}", change(own[worst])) for (name, control), own in costs.items()]
-    return [*parts, Table(f"Iteration time at {percent(worst)} loss", ("", "against none"), rows)]
+    times = {
+        (row["job"], row["control"], row["loss"]): spread(row["iteration_s"], row.get("half_width_s"))
+        for row in result["rows"]
+    }
+    losses = sorted({row["loss"] for row in result["rows"]})
+    rows = [
+        (f"{name}, {control}", *(times[name, control, loss] for loss in losses), change(own[losses[-1]]))
+        for (name, control), own in costs.items()
+    ]
+    columns = ("", *map(percent, losses), f"{percent(losses[-1])} against none")
+    return [*parts, Table("Iteration time by packets lost, s", columns, rows)]
 
 
 EXPERIMENT = Experiment(

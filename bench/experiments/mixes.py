@@ -1,18 +1,20 @@
 """The mark to beat: eight scenarios with real jobs, under every TCP and under paceline.
 
-in step     from when on a job's iterations, five at a time, take at most 1.05 × what they take alone
+in step     from the first five iterations in a row that take at most 1.05 × what they take alone, and from which on at
+            least nine of ten such windows do: one slow iteration late in a run does not make a job fall out
 simulated   paceline's slowdown in the simulator: the same decisions where rates are exact and a machine never stalls
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import inf
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 
-from bench.experiments.cases import Case, Runs, make_runs
 from bench.experiments.must_show import CRUDE, MEASURES, best_tcp, must_show
 from bench.experiments.paper_jobs import hurried
-from bench.experiments.shape import Experiment, Options, Result, as_json, percent
+from bench.experiments.shape import Experiment, Options, Result, as_json, percent, spread
+from bench.jobs_cases import Case, Runs
 from bench.jobs_report import document
 from bench.jobs_run import Conditions
 from bench.report.parts import Bars, Part, Table
@@ -25,7 +27,8 @@ from sim.scenario_file import read_scenario
 SCENARIOS = Path(__file__).parents[2] / "scenarios/testbed"
 NAMES = (*CRUDE, "identical", "ps-and-ring", "two-tors")
 QUICK_NAMES = ("mix-1", "identical")
-IN_STEP, IN_STEP_ITERATIONS = 1.05, 5
+AGAINST_TCP = "mean JCT against TCP variants"
+IN_STEP, IN_STEP_ITERATIONS, IN_STEP_PART = 1.05, 5, 0.9
 
 
 def scenario_named(name: str) -> Scenario:
@@ -38,7 +41,7 @@ def run(options: Options) -> Result:
         scenarios = [hurried(scenario, 2.0) for scenario in scenarios]
     conditions = Conditions("synthetic" if options.quick else "auto", options.seed)
     cases = [Case(scenario.name, scenario, options.controls, conditions) for scenario in scenarios]
-    made = make_runs(cases, options)
+    made = options.make(cases)
     measured = {name: document(runs.measurement(), 0.0) for name, runs in made.items()}
     return {
         "measured": measured,
@@ -67,10 +70,18 @@ def in_step_s(runs: Runs) -> dict[str, list[float | None]]:
 
 
 def _in_step_s(times_s: Sequence[float], alone_s: float) -> float | None:
-    for last in range(len(times_s), IN_STEP_ITERATIONS - 1, -1):
-        if fmean(times_s[last - IN_STEP_ITERATIONS : last]) > IN_STEP * alone_s:
-            return None if last == len(times_s) else sum(times_s[:last])
-    return 0.0 if len(times_s) >= IN_STEP_ITERATIONS else None
+    """Since the job's start."""
+    starts = range(len(times_s) - IN_STEP_ITERATIONS + 1)
+    good = [fmean(times_s[start : start + IN_STEP_ITERATIONS]) <= IN_STEP * alone_s for start in starts]
+    for start in starts:
+        if good[start] and sum(good[start:]) >= IN_STEP_PART * len(good[start:]):
+            return sum(times_s[:start])
+    return None
+
+
+def here(result: Result) -> dict[str, str]:
+    saved = (f"{percent(_saved(measured, 'mean_slowdown'))} ({name})" for name, measured in result["measured"].items())
+    return {AGAINST_TCP: f"mean slowdown below the best TCP's by {', '.join(saved)}"}
 
 
 def present(result: Result) -> list[Part]:
@@ -98,20 +109,26 @@ def _half_width(interval: Sequence[float] | None) -> float | None:
 def _rows(result: Result, key: str) -> list[tuple[str, ...]]:
     rows = []
     for name, measured in result["measured"].items():
-        of = {control["control"]: control[key] for control in measured["controls"]}
+        of = {control["control"]: control for control in measured["controls"]}
+        shown = (spread(of[name][key], _half_width(of[name][f"{key}_95"])) for name in _controls(result))
         crude = f"{result['crude'][name]:.3f}" if name in result["crude"] else "–"
-        saved = percent(1 - of["paceline"] / best_tcp(of))
         bounds = (f"{result['simulated'][name]:.3f}", crude, f"{measured['capacity_bound']:.3f}")
-        rows.append((name, *(f"{of[control]:.3f}" for control in _controls(result)), *bounds, saved))
+        rows.append((name, *shown, *bounds, percent(_saved(measured, key))))
     return rows
+
+
+def _saved(measured: Result, key: str) -> float:
+    """Of the best TCP's slowdown."""
+    of = {control["control"]: control[key] for control in measured["controls"]}
+    return 1 - of["paceline"] / best_tcp(of)
 
 
 def _in_step_rows(in_step: dict[str, list[float | None]]) -> list[tuple[str, ...]]:
     rows = []
     for control, times in in_step.items():
-        known = sorted(time for time in times if time is not None)
-        median = f"{known[len(known) // 2]:.1f}" if known else "–"
-        rows.append((control, median, f"{len(times) - len(known)} of {len(times)}"))
+        middle_s = median(inf if time is None else time for time in times)
+        shown = "never" if middle_s == inf else f"{middle_s:.1f}"
+        rows.append((control, shown, f"{times.count(None)} of {len(times)}"))
     return rows
 
 
@@ -121,7 +138,8 @@ EXPERIMENT = Experiment(
     shows="whether mixes of real jobs train faster than under any TCP, and how far from the bound",
     run=run,
     present=present,
-    paper={"mean JCT against TCP variants": "at least 15 % lower, on its own mix of jobs"},
+    here=here,
+    paper={AGAINST_TCP: "at least 15 % lower, on its own mix of jobs"},
     differs="Two to six hosts at 1 Gbit/s, DDP over gloo and parameter servers over torch RPC; computing is a sleep.",
     repeats=5,
 )

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from statistics import fmean
 
-from bench.experiments.cases import Case, make_runs
 from bench.experiments.shape import Check, Experiment, Options, Result, as_json
 from bench.experiments.speed import one_of_each
+from bench.jobs_cases import Case
 from bench.jobs_control import Control, Running
 from bench.jobs_run import Conditions
 from bench.report.parts import Lines, Part, Table
@@ -72,7 +72,7 @@ def _passed_bytes() -> int:
 def run(options: Options) -> Result:
     conditions = Conditions("synthetic" if options.quick else "auto", options.seed)
     case = Case("overhead", one_of_each(PAPER_GBPS, options), CONTROLS, conditions, alone=False, observer=Metered)
-    runs = make_runs([case], options)["overhead"]
+    runs = options.make([case])["overhead"]
     rows, checks = [], []
     for control, own in runs.together.items():
         every = [mbps for seen in runs.seen[control] for mbps in seen]
@@ -126,4 +126,5 @@ EXPERIMENT = Experiment(
         CPU: "15 % of a core (DeepCC 35 %, Aurora 42 %)",
     },
     differs="All daemons and all jobs share this machine's cores.",
+    controls=CONTROLS,
 )

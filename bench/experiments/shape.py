@@ -5,14 +5,14 @@ that, today or in a year. A check is a claim with a threshold, decided by `run`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from bench.experiments.notebook import Notebook
+from bench.jobs_cases import Case, Progress, Runs, make_runs
+from bench.jobs_notebook import Notebook
 from bench.report.parts import Part
 
 Result = dict[str, Any]  # JSON
-Progress = Callable[[str, float], None]  # what is being done, and which part of the experiment is done, 0 to 1
 
 CONTROLS = ("reno", "cubic", "bbr", "mlcc", "paceline")  # unless told otherwise
 COMPARED = ("reno", "cubic", "bbr", "paceline")  # always
@@ -26,6 +26,10 @@ class Options:
     controls: tuple[str, ...] = CONTROLS  # those COMPARED among them
     notebook: Notebook = field(default_factory=Notebook)
     progress: Progress = lambda doing, part: None
+
+    def make(self, cases: Sequence[Case]) -> dict[str, Runs]:
+        """The runs, by the case's name."""
+        return make_runs(cases, self.repeats, self.notebook, self.progress)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +58,16 @@ class Experiment:
     paper: Mapping[str, str] = field(default_factory=dict)  # what the paper says, in its words and numbers
     here: Callable[[Result], Mapping[str, str]] = lambda result: {}  # by the same keys, what was found here
     differs: str = ""  # from the paper, and why
-    repeats: int = 3  # unless told otherwise
+    repeats: int | None = 3  # unless told otherwise; None: made once, whatever one is told
+    controls: tuple[str, ...] | None = None  # None: those asked for
+
+    def of_what_is_asked(self, options: Options) -> Options:
+        """What it does of that."""
+        return replace(
+            options,
+            repeats=1 if self.repeats is None else options.repeats,
+            controls=options.controls if self.controls is None else self.controls,
+        )
 
 
 def percent(part: float, digits: int = 1) -> str:
@@ -64,6 +77,11 @@ def percent(part: float, digits: int = 1) -> str:
 def change(ratio: float, digits: int = 1) -> str:
     """How much more or less than 1."""
     return f"{100 * (ratio - 1):+.{digits}f} %"
+
+
+def spread(mean: float, half_width: float | None, digits: int = 3) -> str:
+    """With its 95 % interval, where there is one."""
+    return f"{mean:.{digits}f}" if half_width is None else f"{mean:.{digits}f} ± {half_width:.{digits}f}"
 
 
 def as_json(checks: Sequence[Check]) -> list[Result]:

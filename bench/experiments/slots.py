@@ -1,8 +1,8 @@
 """Fig. 7(b): how long should a slot be? Mean job completion time by slot length and bandwidth."""
 
-from bench.experiments.cases import Case, make_runs
 from bench.experiments.jct import arrivals, jct_s
-from bench.experiments.shape import Experiment, Options, Result, change
+from bench.experiments.shape import Experiment, Options, Result, change, spread
+from bench.jobs_cases import Case
 from bench.jobs_report import Estimate
 from bench.jobs_run import Conditions
 from bench.report.parts import Lines, Part, Table
@@ -28,21 +28,25 @@ def run(options: Options) -> Result:
         for gbps in bandwidths
         for slot_ms in slots_ms
     }
-    made = make_runs(list(cases.values()), options)
-    points = [
-        {"paper_gbps": gbps, "slot_ms": slot_ms, "control": control, "mean_jct_s": Estimate.of(jct_s(runs)).mean}
-        for (gbps, slot_ms), case in cases.items()
-        for control, runs in made[case.name].together.items()
-    ]
+    made = options.make(list(cases.values()))
+    points = []
+    for (gbps, slot_ms), case in cases.items():
+        for control, runs in made[case.name].together.items():
+            jct = Estimate.of(jct_s(runs))
+            points.append({"paper_gbps": gbps, "slot_ms": slot_ms, "control": control,
+                           "mean_jct_s": jct.mean, "half_width_s": jct.half_width})  # fmt: skip
     return {"points": points}
 
 
 def _curves(result: Result) -> dict[str, list[tuple[float, float]]]:
     curves: dict[str, list[tuple[float, float]]] = {}
     for point in result["points"]:
-        name = f"{point['control']}, {point['paper_gbps']:g} Gbit/s"
-        curves.setdefault(name, []).append((point["slot_ms"], point["mean_jct_s"]))
+        curves.setdefault(_name(point), []).append((point["slot_ms"], point["mean_jct_s"]))
     return curves
+
+
+def _name(point: Result) -> str:
+    return f"{point['control']}, {point['paper_gbps']:g} Gbit/s"
 
 
 def here(result: Result) -> dict[str, str]:
@@ -52,14 +56,19 @@ def here(result: Result) -> dict[str, str]:
 
 def present(result: Result) -> list[Part]:
     curves = _curves(result)
-    best = [
-        (name, f"{slot_ms:g}", f"{least:.2f}", f"{change(max(jct for _, jct in curve) / least)}")
-        for name, curve in curves.items()
-        for slot_ms, least in [min(curve, key=lambda point: point[1])]
-    ]
-    columns = ("", "best slot ms", "mean JCT s", "worst slot costs")
-    lines = Lines("Mean job completion time by slot length", "slot (ms)", "s", curves)
-    return [lines, Table("Best slot length", columns, best)]
+    shown = {
+        (_name(point), point["slot_ms"]): spread(point["mean_jct_s"], point.get("half_width_s"), digits=2)
+        for point in result["points"]
+    }
+    slots_ms = sorted({slot_ms for _, slot_ms in shown})
+    rows = []
+    for name, curve in curves.items():
+        best_ms, least_s = min(curve, key=lambda point: point[1])
+        worst = change(max(jct for _, jct in curve) / least_s)
+        rows.append((name, *(shown[name, slot_ms] for slot_ms in slots_ms), f"{best_ms:g}", worst))
+    columns = ("", *(f"{slot_ms:g} ms" for slot_ms in slots_ms), "best slot ms", "worst slot costs")
+    title = "Mean job completion time by slot length"
+    return [Lines(title, "slot (ms)", "s", curves), Table(f"{title}, s", columns, rows)]
 
 
 EXPERIMENT = Experiment(
@@ -71,4 +80,5 @@ EXPERIMENT = Experiment(
     here=here,
     paper={BEST: "60 ms"},
     differs="Bandwidths are named as in the paper; here they are divided by 62.5, as the models are.",
+    controls=CONTROLS,
 )

@@ -3,9 +3,9 @@
 import random
 from statistics import fmean
 
-from bench.experiments.cases import Case, iteration_s, make_runs
 from bench.experiments.paper_jobs import BATCH, MODELS, cluster, host_names, hurried, iperf, job, placed
 from bench.experiments.shape import Experiment, Options, Result, change
+from bench.jobs_cases import Case, iteration_s
 from bench.jobs_report import Estimate
 from bench.jobs_run import Conditions, Run
 from bench.report.parts import Bars, Part, Table
@@ -34,7 +34,7 @@ def run(options: Options) -> Result:
     cases = [
         Case(_name(gbps), one_of_each(gbps, options), options.controls, conditions, alone=False) for gbps in bandwidths
     ]
-    made = make_runs(cases, options)
+    made = options.make(cases)
     rows = []
     for case in cases:
         for control, runs in made[case.name].together.items():

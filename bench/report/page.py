@@ -17,6 +17,9 @@ from bench.report import svg
 from bench.report.parts import Bars, Layers, Lines, Part, Table
 
 Document = Mapping[str, Any]  # what `paceline bench paper` wrote
+PAPER_COMMAND = "paceline bench paper"
+KEYS = {"experiment", "quick", "repeats", "seed", "controls", "wall_s", "failed_runs", "result"}
+KEYS |= {"version", "commit", "commits", "machine"}  # where it comes from
 
 LIMITS = (
     "Links faster than about 1 Gbit/s: the kernel of one machine forwards a few in all. Models are scaled down "
@@ -47,25 +50,32 @@ code { background: var(--quiet); padding: 0 .3em; border-radius: 3px }
 
 
 def read_results(directory: Path) -> dict[str, Document]:
-    """By experiment, in their order; files that are no result of ours are passed over."""
-    found = {}
-    for name in EXPERIMENTS:
-        path = directory / f"{name}.json"
-        if path.exists():
-            document = read_result(path)
-            if document.get("experiment") == name:
-                found[name] = document
-    return found
+    """By experiment, in their order."""
+    paths = {name: directory / f"{name}.json" for name in EXPERIMENTS}
+    return {name: read_result(path) for name, path in paths.items() if path.exists()}
 
 
-def read_result(path: Path, made_by: str = "paceline bench paper") -> Document:
+def read_result(path: Path) -> Document:
+    """Of the experiment the file is named after; raises Failure for anything else."""
+    document = read_object(path, PAPER_COMMAND)
+    if not document.keys() >= KEYS or document["experiment"] != path.stem:
+        raise _no_result(path, PAPER_COMMAND)
+    return document
+
+
+def read_object(path: Path, made_by: str) -> Document:
+    """Raises Failure unless there is a JSON object."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except ValueError:
         document = None
     if not isinstance(document, dict):
-        raise Failure(f"{path}: no result of `{made_by}`; measure again")
+        raise _no_result(path, made_by)
     return document
+
+
+def _no_result(path: Path, made_by: str) -> Failure:
+    return Failure(f"{path}: no result of `{made_by}`; measure again")
 
 
 def page(documents: Mapping[str, Document]) -> str:

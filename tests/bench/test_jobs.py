@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,12 +15,15 @@ from typing import Any
 
 import pytest
 
+from bench import jobs_cases, jobs_control
 from bench.daemons import DaemonFailed
-from bench.jobs_control import TCP, ControlError, DaemonCpu, TcpControl, control_named
+from bench.jobs_cases import Measurement
+from bench.jobs_control import TCP, WATCHING, ControlError, DaemonCpu, TcpControl, control_named
+from bench.jobs_crew import RunFailed
 from bench.jobs_daemons import DaemonControl, Daemons
 from bench.jobs_launch import modules_for, nursery_environment
-from bench.jobs_measure import ALONE_ITERATIONS, Measurement, plan
-from bench.jobs_nursery import Nursery
+from bench.jobs_nursery import Nursery, NurseryError
+from bench.jobs_plan import ALONE_ITERATIONS, plan
 from bench.jobs_report import Estimate, document
 from bench.jobs_run import Conditions, Run, run_once
 from bench.owned import owner_mark
@@ -29,8 +33,9 @@ from flowcore.policy import POLICIES
 from flowcore.scenario import parse_scenario
 from paceline import cli
 from sim.jobs import TrainingJob
-from sim.run import whole_iteration_s
+from sim.run import job_result, whole_iteration_s
 from sim.scenario_file import read_scenario
+from tests.bench.conftest import Pretended
 from tests.bench.test_leftovers import alive, wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -68,7 +73,7 @@ def small(tmp_path: Path) -> Path:
 
 def test_every_repeat_has_each_control_once_and_each_job_alone(small: Path) -> None:
     scenario = read_scenario(small)
-    planned = plan(scenario, [TcpControl(name) for name in TCP], 4)
+    planned = plan(scenario, [TcpControl(name) for name in TCP], Conditions("synthetic", 1), 4)
     names = [run.alone or run.control.name for run in planned]
     assert [names[start : start + 5] for start in range(0, 20, 5)] == [
         ["a", "b", "reno", "cubic", "bbr"],
@@ -126,6 +131,21 @@ def test_a_job_that_starves_is_slow_over_the_whole_run(ends_s: list[float], whol
     assert whole_iteration_s(job, 20_000_000_000) == pytest.approx(whole_s)
 
 
+@pytest.mark.parametrize("ends_s", [[], [1.0], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]], ids=["none", "one", "then stuck"])
+def test_the_longest_iteration_is_that_of_the_simulator(small: Path, ends_s: list[float]) -> None:
+    scenario, lasted_ns = read_scenario(small), 20_000_000_000
+    jobs = tuple(TrainingJob(replace(spec, iterations=None), 1) for spec in scenario.jobs)
+    for job in jobs:
+        job.iteration_ends_ns = [round(1e9 * end_s) for end_s in ends_s]
+    run = Run("reno", jobs, lasted_ns, {}, (), DaemonCpu())
+    bound = capacity_bound([{"l": 0.75}])
+    measured = Measurement(scenario, Conditions("synthetic", 1), {"a": 1.0, "b": 1.0}, bound, {"reno": [run]})
+    (control,) = document(measured, 1.0)["controls"]
+    p99_s = job_result(jobs[0], 1.0, lasted_ns).p99_iteration_s
+    assert [job["p99_iteration_s"] for job in control["jobs"]] == pytest.approx([p99_s] * 2)
+    assert p99_s == pytest.approx({0: 20.0, 1: 19.0, 6: 14.0}[len(ends_s)])
+
+
 def test_a_daemon_that_ends_spoils_the_run(small: Path) -> None:
     class Mortal(DaemonControl):
         @contextmanager
@@ -161,6 +181,56 @@ def test_controls_are_known_by_name() -> None:
     assert all(policy in str(refused.value) for policy in POLICIES)
 
 
+def test_the_help_names_every_control_and_no_other(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["bench", "jobs", "--help"]) == 0
+    (said,) = re.findall(r"Controls: (.*?)\.\s", capsys.readouterr().out, re.DOTALL)
+    names = re.sub(r"\(.*?\)", "", said, flags=re.DOTALL)
+    assert sorted(re.split(r"[;,\s]+", names.strip())) == sorted((*TCP, *POLICIES, *WATCHING))
+
+
+def test_a_control_named_twice_runs_once(small: Path, pretended: Pretended, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["bench", "jobs", str(small), "--control", "reno, reno,bbr , reno", "--json"]) == 0
+    assert [control["control"] for control in json.loads(capsys.readouterr().out)["controls"]] == ["reno", "bbr"]
+    assert pretended.made == ["cubic", "cubic", "reno", "bbr"]
+
+
+def test_without_torch_the_hint_fits_every_command(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("raise ImportError(\"No module named 'torch'\", name='torch')")
+    env = nursery_environment()
+    with pytest.raises(NurseryError) as refused:
+        Nursery(["bench.workload.ddp"], env | {"PYTHONPATH": f"{tmp_path}:{env['PYTHONPATH']}"})
+    assert str(refused.value) == (
+        "No module named 'torch'; real jobs need it (scripts/setup torch), synthetic ones do not"
+    )
+
+
+class StandIn:
+    """For a daemon: giving up control for real takes many seconds."""
+
+    def __init__(self, fail_opens: int) -> None:
+        self.fails, self.process = fail_opens, self
+
+    def poll(self) -> None:
+        """It runs."""
+
+    def status(self) -> dict[str, Any]:
+        return {"fail_opens": self.fails}
+
+    def cpu_s(self) -> float:
+        return 0.0
+
+
+def test_what_gave_up_control_before_the_jobs_began_is_not_counted() -> None:
+    hosts = [StandIn(2), StandIn(1)]
+    daemons = Daemons(hosts, [StandIn(0)])  # type: ignore[arg-type]
+    hosts[0].fails += 1
+    assert daemons.fail_opens() == 1
+    daemons.begin()
+    assert daemons.fail_opens() == 0
+    hosts[1].fails += 2
+    assert daemons.fail_opens() == 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -181,6 +251,18 @@ def test_what_cannot_be_run_is_refused_in_one_line(
     assert len(err.splitlines()) == 1
 
 
+def test_a_control_the_kernel_lacks_is_refused_before_any_run(
+    small: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(jobs_control, "has_congestion_control", lambda name: name != "bbr")
+    results = small.with_name("results")
+    for command in (["jobs", str(small), "--workload", "synthetic"], ["paper", "alone", "--out", str(results)]):
+        assert cli.main(["bench", *command]) == 2
+        why = "this kernel has not loaded bbr (sudo modprobe tcp_bbr)"
+        assert capsys.readouterr() == ("", f"paceline: control 'bbr': {why}\n")
+    assert not results.exists()
+
+
 def test_the_command_prints_the_keys_of_the_contract(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--control", "reno,bbr", "--workload", "synthetic", "--json"]
     assert cli.main(["bench", "jobs", str(small), *arguments]) == 0
@@ -197,11 +279,60 @@ def test_the_command_prints_the_keys_of_the_contract(small: Path, capsys: pytest
     assert report["machine"]["cpus"] == os.cpu_count()
 
 
-def test_a_kill_in_the_middle_leaves_nothing(small: Path) -> None:
+def test_a_run_that_fails_is_made_again_and_said(
+    small: Path, pretended: Pretended, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def first_fails(*arguments: Any) -> Run:
+        run = pretended(*arguments)
+        if len(pretended.made) == 1:
+            raise RunFailed("a worker on h0 failed")
+        return run
+
+    monkeypatch.setattr(jobs_cases, "run_once", first_fails)
+    command = ["bench", "jobs", str(small), "--control", "reno,mlcc", "--repeat", "2"]
+    assert cli.main([*command, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["failed_runs"] == ["small, a alone: a worker on h0 failed"]
+    assert pretended.made == ["cubic"] * 3 + ["reno", "mlcc"] + ["cubic"] * 2 + ["mlcc", "reno"]
+    assert [(control["control"], len(control["runs"])) for control in report["controls"]] == [("reno", 2), ("mlcc", 2)]
+    pretended.made.clear()
+    assert cli.main(command) == 0
+    assert "made again: small, a alone: a worker on h0 failed" in capsys.readouterr().out
+
+
+def endless_jobs(small: Path, control: str) -> list[str]:
     endless = small.with_name("endless.toml")
     endless.write_text(SMALL.replace("iterations = 6", "iterations = 100000"))
     command = [sys.executable, "-m", "paceline", "bench", "jobs", str(endless)]
-    command += ["--workload", "synthetic", "--control", "paceline"]
+    return [*command, "--workload", "synthetic", "--control", control]
+
+
+@pytest.mark.parametrize("least", [1, 3], ids=["while it starts", "while jobs run"])
+def test_ctrl_c_is_quiet_and_leaves_nothing(small: Path, least: int) -> None:
+    command = endless_jobs(small, "cubic")
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, start_new_session=True) as owner:
+        mark = owner_mark(owner.pid)
+
+        def nursery() -> list[int]:
+            """With its forks."""
+            found = []
+            for pid, of in marked_processes():
+                with suppress(OSError):  # ended while we looked
+                    if of == mark and "jobs_nursery" in Path(f"/proc/{pid}/cmdline").read_text():
+                        found.append(pid)
+            return found
+
+        started = wait_until(lambda: len(nursery()) >= least)
+        pids = nursery()
+        os.killpg(owner.pid, signal.SIGINT)  # as a terminal does
+        _, said = owner.communicate(timeout=60)
+    assert started
+    assert (owner.returncode, said) == (130, b"")
+    assert wait_until(lambda: not any(map(alive, pids)))
+
+
+def test_a_kill_in_the_middle_leaves_nothing(small: Path) -> None:
+    command = endless_jobs(small, "paceline")
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as owner:
         mark = owner_mark(owner.pid)
 
@@ -233,7 +364,7 @@ def test_the_scenarios_of_the_testbed_are_for_a_small_machine(path: Path) -> Non
     assert scenario.duration_s is not None
     assert scenario.duration_s <= 30
     assert all(link.capacity_bps <= 1e9 for link in scenario.topology.links.values())
-    assert len(plan(replace(scenario), [TcpControl("cubic")], 1)) == len(scenario.jobs) + 1
+    assert len(plan(replace(scenario), [TcpControl("cubic")], Conditions("auto", 1), 1)) == len(scenario.jobs) + 1
 
 
 def test_there_are_the_five_mixes_and_three_more() -> None:

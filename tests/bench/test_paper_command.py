@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bench.experiments import cases
+from bench import jobs_cases
 from bench.experiments.all import EXPERIMENTS
 from bench.experiments.shape import COMPARED, CONTROLS
 from paceline import cli
@@ -32,23 +32,31 @@ def test_quick_experiments_are_measured_kept_and_resumed(
     assert alone["quick"] and alone["machine"]["cpus"] and alone["commits"] == [alone["commit"]]
 
     made: list[str] = []
-    run_once = cases.run_once
+    run_once = jobs_cases.run_once
 
     def counted(scenario: Any, control: Any, *rest: Any) -> Any:
         made.append(control.name)
         return run_once(scenario, control, *rest)
 
-    monkeypatch.setattr(cases, "run_once", counted)
+    monkeypatch.setattr(jobs_cases, "run_once", counted)
     assert paper(capsys, *asked)["experiments"] == first["experiments"]
     assert made == []
+    assert (alone["repeats"], alone["controls"]) == (1, [*CONTROLS])
+    assert (delay["repeats"], delay["controls"]) == (1, [])
+    # It does not repeat and has no controls: what was measured serves.
+    other = ("--repeat", "3", "--control", "reno,cubic,bbr,paceline")
+    assert paper(capsys, "delay", *asked[2:], *other)["experiments"] == [delay]
 
     # As after an interruption: no result yet, and the last run not over.
     (tmp_path / "alone.json").unlink()
     runs = tmp_path / "alone.runs.jsonl"
     kept = runs.read_text().splitlines(keepends=True)
     runs.write_text("".join(kept[:-1]))
-    paper(capsys, *asked)
-    assert made == [json.loads(kept[-1])["control"]]
+    [resumed, _] = paper(capsys, *asked)["experiments"]
+    assert {*made} == {json.loads(kept[-1])["control"]}  # twice where the machine stood still
+    earlier_s = sum(json.loads(line)["took_s"] for line in kept[:-1])
+    assert 0 < earlier_s < alone["wall_s"]
+    assert resumed["wall_s"] > earlier_s
 
     # Fewer controls: another result, and no run that is not there already.
     made.clear()

@@ -7,7 +7,8 @@ import pytest
 from bench.experiments.all import EXPERIMENTS
 from bench.experiments.shape import CONTROLS, Experiment, Options
 from bench.jobs_control import TCP
-from tests.bench.experiments.conftest import Pretended
+from bench.report.parts import Table
+from tests.bench.conftest import Pretended
 
 JOBLESS = ("rate", "delay")
 
@@ -30,10 +31,54 @@ def test_a_result_is_json_and_can_be_shown(name: str, quick: bool, pretended: Pr
         assert pretended.made
 
 
+@pytest.mark.usefixtures("pretended", "pretended_parts")
+@pytest.mark.parametrize("name", [name for name, experiment in EXPERIMENTS.items() if experiment.paper])
+def test_what_was_found_stands_beside_the_paper(name: str) -> None:
+    experiment = EXPERIMENTS[name]
+    found = experiment.here(experiment.run(Options(quick=True)))
+    assert found and all("nan" not in said for said in found.values())
+
+
+def test_the_pretended_findings_are_said_in_numbers(pretended: Pretended, pretended_parts: None) -> None:
+    said = {name: " ".join(one.here(one.run(Options(quick=True))).values()) for name, one in EXPERIMENTS.items()}
+    assert "0.50 % (htb, 1 flow)" in said["rate"]
+    assert "cubic 1.312" in said["turns"] and "paceline 1.137" in said["turns"]  # 1.5 and 1.3 to one another
+    assert "13.3 % (mix-1)" in said["mixes"]  # 1.3 against 1.5
+    assert f"{100 * 1.5 / 1.3:.1f} %" in said["friendly"]  # the same bytes, and a run lasts as long as the job
+
+
+@pytest.mark.parametrize("name", ["loss", "slots", "mixes", "alone", "friendly"])
+def test_tables_have_intervals_where_runs_were_repeated(name: str, pretended: Pretended) -> None:
+    def tables(repeats: int) -> list[Table]:
+        experiment = EXPERIMENTS[name]
+        result = json.loads(json.dumps(experiment.run(Options(quick=True, repeats=repeats))))
+        return [part for part in experiment.present(result) if isinstance(part, Table)]
+
+    def intervals(table: Table) -> int:
+        return sum(" ± 0.0" in cell for row in table.rows for cell in row)
+
+    assert all(intervals(table) >= len(table.rows) for table in tables(2) if "in step" not in table.title)
+    assert not any(map(intervals, tables(1)))
+
+
 @pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name not in (*JOBLESS, "slots", "overhead")])
 def test_where_jobs_run_all_controls_are_tried(name: str, pretended: Pretended) -> None:
     EXPERIMENTS[name].run(Options(quick=True))
     assert set(pretended.made) == set(CONTROLS) >= set(TCP)
+
+
+@pytest.mark.usefixtures("pretended_parts")
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_an_experiment_does_what_it_says_it_does(name: str, pretended: Pretended) -> None:
+    experiment = EXPERIMENTS[name]
+    does = experiment.of_what_is_asked(Options(quick=True, repeats=2, controls=(*CONTROLS, "observe")))
+    once = experiment.of_what_is_asked(Options(quick=True, repeats=1, controls=(*CONTROLS, "observe")))
+    experiment.run(does)
+    made = list(pretended.made)
+    pretended.made.clear()
+    experiment.run(once)
+    assert {*made} == {*pretended.made} == {*does.controls}
+    assert len(made) == does.repeats * len(pretended.made)
 
 
 def test_the_pretended_gains_come_out_as_such(pretended: Pretended) -> None:
@@ -53,4 +98,4 @@ def test_experiments_are_named_once_and_described() -> None:
         assert isinstance(experiment, Experiment)
         assert name == experiment.name
         assert experiment.shows.split()[0] in ("whether", "how", "which", "what")
-    assert sum(experiment.repeats >= 5 for experiment in EXPERIMENTS.values()) == 4  # those with promises on jobs
+    assert sum((experiment.repeats or 1) >= 5 for experiment in EXPERIMENTS.values()) == 4  # promises on jobs

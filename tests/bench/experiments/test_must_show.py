@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.experiments.mixes import _in_step_s, scenario_named, simulated_slowdown
+from bench.experiments.mixes import _in_step_rows, _in_step_s, scenario_named, simulated_slowdown
 from bench.experiments.must_show import CRUDE, must_show
 from sim.run import run
 
@@ -55,11 +55,29 @@ def test_averages_need_all_five_mixes() -> None:
     assert averages == [None] * 4
 
 
-def test_a_job_is_in_step_from_its_last_slow_iterations_on() -> None:
-    assert _in_step_s([2.0] * 4 + [1.0] * 10, alone_s=1.0) == pytest.approx(4 * 2.0 + 4)
+def test_a_job_is_in_step_from_its_first_good_window_on() -> None:
+    assert _in_step_s([2.0] * 4 + [1.0] * 10, alone_s=1.0) == pytest.approx(4 * 2.0)
     assert _in_step_s([1.0] * 8, alone_s=1.0) == 0.0
-    assert _in_step_s([1.0] * 8 + [2.0], alone_s=1.0) is None
+    assert _in_step_s([1.0] * 8 + [2.0], alone_s=1.0) is None  # one window of five is bad
     assert _in_step_s([1.0] * 3, alone_s=1.0) is None
+    assert _in_step_s([2.0] * 20, alone_s=1.0) is None
+
+
+def test_one_slow_iteration_late_in_a_run_changes_nothing() -> None:
+    steady = [1.0] * 100
+    assert _in_step_s([2.0, *steady, 2.0, *steady], alone_s=1.0) == pytest.approx(2.0)
+    every_sixth = ([1.0] * 5 + [2.0]) * 20
+    assert _in_step_s(every_sixth, alone_s=1.0) is None
+
+
+def test_who_never_falls_into_step_counts_in_the_median() -> None:
+    rows = _in_step_rows({"reno": [1.0, None, 3.0], "cubic": [1.0, None, None], "bbr": [1.0, 2.0], "mlcc": [1.0, None]})
+    assert rows == [
+        ("reno", "3.0", "1 of 3"),
+        ("cubic", "never", "2 of 3"),
+        ("bbr", "1.5", "0 of 2"),
+        ("mlcc", "never", "1 of 2"),
+    ]
 
 
 def test_what_the_simulator_expects_is_of_links_with_headers() -> None:

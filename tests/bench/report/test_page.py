@@ -8,10 +8,11 @@ import pytest
 
 from bench.experiments.all import EXPERIMENTS
 from bench.experiments.shape import Options
-from bench.report.page import LIMITS, page, read_results
+from bench.failure import Failure
+from bench.report.page import LIMITS, page, read_result, read_results
 from paceline import cli
 from paceline.provenance import provenance
-from tests.bench.experiments.conftest import Pretended, pretended, pretended_parts  # noqa: F401 - fixtures
+from tests.bench.conftest import Pretended
 
 VOID = {"meta", "br", "th", "td", "li"}  # those we do not always close
 
@@ -45,9 +46,9 @@ class Structure(HTMLParser):
 
 
 @pytest.fixture
-def results(tmp_path: Path, pretended: Pretended, pretended_parts: None) -> Path:  # noqa: F811
+def results(tmp_path: Path, pretended: Pretended, pretended_parts: None) -> Path:
     for name, experiment in EXPERIMENTS.items():
-        made = {"quick": False, "repeats": 2, "seed": 1, "wall_s": 1.0, "commits": ["abc1234"]}
+        made = {"quick": False, "repeats": 2, "seed": 1, "controls": [], "wall_s": 1.0, "commits": ["abc1234"]}
         failed = {"failed_runs": ["<b>: stood still"]}
         result = experiment.run(Options(repeats=2))
         document = {"experiment": name, **made, **failed, **provenance(), "result": result}
@@ -79,7 +80,7 @@ def test_the_paper_stands_beside_what_was_found(results: Path) -> None:
 
 def test_what_is_missing_is_named_with_its_command(results: Path) -> None:
     (results / "mixes.json").unlink()
-    (results / "loss.json").write_text(json.dumps({"something": "else"}))
+    (results / "loss.json").rename(results / "something-else.json")
     text = page(read_results(results))
     assert "<code>paceline bench paper mixes</code>" in text
     assert "<code>paceline bench paper loss</code>" in text
@@ -101,10 +102,22 @@ def test_nothing_measured_is_a_page_too(tmp_path: Path, capsys: pytest.CaptureFi
     assert "paceline bench paper" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("content", ["", "{", "[1]"])
+@pytest.mark.parametrize("content", ["", "{", "[1]", "{}", '{"experiment": "mixes"}'])
 def test_a_broken_result_is_one_line(tmp_path: Path, content: str, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "mixes.json").write_text(content)
     assert cli.main(["bench", "report", "--results", str(tmp_path), "--out", str(tmp_path / "page.html")]) == 2
     assert cli.main(["bench", "paper", "mixes", "--out", str(tmp_path)]) == 2
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 2 and all("mixes.json: no result" in line for line in lines)
+
+
+def test_a_result_is_of_the_experiment_it_is_named_after(results: Path) -> None:
+    for key in ("controls", "machine", "result"):
+        document = json.loads((results / "mixes.json").read_text())
+        del document[key]
+        (results / "part.json").write_text(json.dumps(document | {"experiment": "part"}))
+        with pytest.raises(Failure, match=r"part\.json: no result"):
+            read_result(results / "part.json")
+    (results / "alone.json").replace(results / "mixes.json")
+    with pytest.raises(Failure, match=r"mixes\.json: no result"):
+        read_results(results)

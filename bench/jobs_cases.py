@@ -1,11 +1,11 @@
-"""The runs of an experiment: every case under every control, as often as asked, in an order that is fair to all.
+"""The runs of a comparison: every case under every control, as often as asked, in an order that is fair to all.
 
 The machine drifts, so a repeat makes every run once before the next repeat begins, and controls take turns in going
 first: what is compared was measured within minutes. A run that fails is noted and made again, a few times; so is
 one during which the machine stood still or stalled a lot, which we notice by our own clocks and not by the result.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import count
@@ -14,15 +14,14 @@ from time import monotonic
 from typing import Protocol
 
 from bench.daemons import DaemonFailed
-from bench.experiments.notebook import Seen, run_key
-from bench.experiments.shape import Options
 from bench.jobs_control import Control, control_named
 from bench.jobs_crew import RunFailed
 from bench.jobs_launch import modules_for, nursery_environment
-from bench.jobs_measure import Measurement, Planned, plan
+from bench.jobs_notebook import Notebook, Seen, run_key
 from bench.jobs_nursery import Nursery
+from bench.jobs_plan import Planned, plan
 from bench.jobs_run import Conditions, Run, run_once
-from flowcore.bound import capacity_bound
+from flowcore.bound import CapacityBound, capacity_bound
 from flowcore.scenario import Scenario
 from sim.jobs import TrainingJob
 from sim.run import WARM_UP_ITERATIONS, link_shares, mean_iteration_s
@@ -30,6 +29,8 @@ from sim.run import WARM_UP_ITERATIONS, link_shares, mean_iteration_s
 ATTEMPTS = 3
 STOOD_STILL_S = 1.0  # we look up several times a second
 STALLED_PERCENT = 10.0  # of the cores' time (bench/stalls.py)
+
+Progress = Callable[[str, float], None]  # what is being done, and which part of all is done, 0 to 1
 
 
 class Observer(Control, Protocol):
@@ -46,6 +47,15 @@ class Case:
     conditions: Conditions
     alone: bool = True  # every job also alone, for comparison
     observer: Callable[[Control], Observer] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    scenario: Scenario
+    conditions: Conditions
+    alone_s: Mapping[str, float]  # mean over the repeats
+    bound: CapacityBound
+    runs: Mapping[str, Sequence[Run]]  # by control, in the order of the repeats
 
 
 @dataclass(slots=True)
@@ -75,29 +85,34 @@ def iteration_s(job: TrainingJob, lasted_ns: int) -> float:
     return max(finished_s, steady_s / (len(job.iteration_ends_ns) - WARM_UP_ITERATIONS + 1))
 
 
-def make_runs(cases: Sequence[Case], options: Options) -> dict[str, Runs]:
+def make_runs(
+    cases: Sequence[Case], repeats: int, notebook: Notebook, progress: Progress = lambda doing, part: None
+) -> dict[str, Runs]:
     """By the case's name. Runs that the notebook has are taken from there."""
     made = {case.name: Runs(case) for case in cases}
-    planned = _order(cases, options.repeats)
+    planned = _order(cases, repeats)
     total_s = sum(run.estimate_s for _, _, run in planned)
     done_s = 0.0
     with ExitStack() as stack:
         nursery: Nursery | None = None
         for number, (repeat, case, run) in enumerate(planned, start=1):
             what = f"{case.name}, {run.alone + ' alone' if run.alone else run.control.name}"
-            key = run_key(run.scenario, case.conditions, run.control.name, repeat)
-            found = options.notebook.find(key, run.scenario, case.conditions.seed)
-            if found is None or _stalled(found[0]):
+            key = run_key(run.scenario, run.conditions, run.control.name, repeat)
+            found = notebook.find(key, run.scenario, case.conditions.seed)
+            if found is not None and (why := _stall(found[0])) is not None:
+                notebook.keep_failure(key, what, why)
+                found = None
+            if found is None:
                 if nursery is None:  # it may have torch to import
                     nursery = stack.enter_context(_nursery(cases))
                 doing, began_s = f"run {number} of {len(planned)}: {what}", monotonic()
 
                 def tick() -> None:
                     now_s = done_s + min(run.estimate_s, monotonic() - began_s)  # noqa: B023 - called at once
-                    options.progress(doing, now_s / total_s)  # noqa: B023
+                    progress(doing, now_s / total_s)  # noqa: B023
 
-                found = _make(case, run, nursery, options, what, tick)
-                options.notebook.keep(key, what, *found)
+                tick()
+                found = _make(case, run, nursery, notebook, key, what, tick)
             done_s += run.estimate_s
             own = made[case.name]
             if run.alone is not None:
@@ -114,7 +129,7 @@ def _order(cases: Sequence[Case], repeats: int) -> list[tuple[int, Case, Planned
     ordered = []
     for case in cases:
         controls = [control_named(name) for name in case.controls]
-        runs = plan(case.scenario, controls, repeats)
+        runs = plan(case.scenario, controls, case.conditions, repeats)
         size = len(runs) // repeats
         for place, run in enumerate(runs):
             if case.alone or run.alone is None:
@@ -128,27 +143,34 @@ def _nursery(cases: Sequence[Case]) -> Nursery:
 
 
 def _make(
-    case: Case, run: Planned, nursery: Nursery, options: Options, what: str, tick: Callable[[], None]
+    case: Case, run: Planned, nursery: Nursery, notebook: Notebook, key: str, what: str, tick: Callable[[], None]
 ) -> tuple[Run, Seen]:
+    """Noted in the notebook, as is what failed before."""
     for attempt in count(1):
         observer = None if case.observer is None or run.alone else case.observer(run.control)
-        clock = StillnessClock(tick)
+        clock, began_s = StillnessClock(tick), monotonic()
         try:
-            made = run_once(run.scenario, observer or run.control, case.conditions, nursery, clock.tick)
+            made = run_once(run.scenario, observer or run.control, run.conditions, nursery, clock.tick)
             if clock.longest_s > STOOD_STILL_S:
                 raise RunFailed(f"the machine stood still for {clock.longest_s:.1f} s")
-            if _stalled(made):
-                raise RunFailed(f"the machine stalled for {made.stalled_percent:.0f} % of the time")
-            return made, observer.seen() if observer else None
+            if (why := _stall(made)) is not None:
+                raise RunFailed(why)
         except (RunFailed, DaemonFailed) as failure:
-            options.notebook.keep_failure(what, str(failure))
+            notebook.keep_failure(key, what, str(failure), monotonic() - began_s)
             if attempt == ATTEMPTS:
                 raise
+        else:
+            seen = observer.seen() if observer else None
+            notebook.keep(key, what, made, seen, monotonic() - began_s)
+            return made, seen
     raise AssertionError  # count() does not end
 
 
-def _stalled(run: Run) -> bool:
-    return run.stalled_percent is not None and run.stalled_percent > STALLED_PERCENT
+def _stall(run: Run) -> str | None:
+    """What to say of a machine that stalled too much during the run."""
+    if run.stalled_percent is None or run.stalled_percent <= STALLED_PERCENT:
+        return None
+    return f"the machine stalled for {run.stalled_percent:.0f} % of the time"
 
 
 class StillnessClock:

@@ -1,8 +1,9 @@
 """A run that has been made is not made again.
 
 One JSON line per run, written when it is over, so that an experiment that was interrupted goes on where it was. A
-run is known by all that decides it: scenario, conditions, control, and its number among its like. Each line says
-which commit made it: the code may have changed in between, and a result says so.
+run is known by all that decides it: scenario, conditions, control, and its number among its like. A line that says why
+it failed takes it back. Each line says which commit made it: the code may have changed in between, and a result says
+so.
 """
 
 import json
@@ -27,11 +28,14 @@ class Notebook:
         self._path, self._commit = path, commit
         self._runs: dict[str, dict[str, Any]] = {}
         self.failures: list[str] = []
+        self.earlier_s = 0.0  # what the runs took that were in the file, those that failed among them
         if path is not None and path.exists():
             text = path.read_text(encoding="utf-8")
             for line in text.splitlines():
                 with suppress(ValueError):  # the line that was being written when the power went
-                    self._take(json.loads(line))
+                    entry = json.loads(line)
+                    self._take(entry)
+                    self.earlier_s += entry.get("took_s", 0.0)
             if text and not text.endswith("\n"):
                 self._append("\n")
 
@@ -43,7 +47,8 @@ class Notebook:
         entry = self._runs.get(key)
         return None if entry is None else (_restored(entry, scenario, seed), entry["seen"])
 
-    def keep(self, key: str, what: str, run: Run, seen: Seen) -> None:
+    def keep(self, key: str, what: str, run: Run, seen: Seen, took_s: float = 0.0) -> None:
+        """`took_s` is all of it, from the network's making to its end."""
         ends_ns = {job.spec.name: job.iteration_ends_ns for job in run.jobs}
         self._write(
             {
@@ -59,11 +64,13 @@ class Notebook:
                 "fail_opens": run.fail_opens,
                 "stalled_percent": run.stalled_percent,
                 "seen": seen,
+                "took_s": round(took_s, 3),
             }
         )
 
-    def keep_failure(self, what: str, reason: str) -> None:
-        self._write({"what": what, "failed": reason, "commit": self._commit})
+    def keep_failure(self, key: str, what: str, reason: str, took_s: float = 0.0) -> None:
+        failed = {"key": key, "what": what, "failed": reason, "commit": self._commit}
+        self._write(failed | {"took_s": round(took_s, 3)})
 
     def _write(self, entry: dict[str, Any]) -> None:
         self._append(json.dumps(entry, allow_nan=False) + "\n")
@@ -77,6 +84,7 @@ class Notebook:
     def _take(self, entry: dict[str, Any]) -> None:
         if "failed" in entry:
             self.failures.append(f"{entry['what']}: {entry['failed']}")
+            self._runs.pop(entry.get("key", ""), None)
         else:
             self._runs[entry["key"]] = entry
 

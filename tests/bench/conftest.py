@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from bench.experiments import cases, delay, mixes, rate
+from bench import jobs_cases
+from bench.experiments import delay, mixes, rate
 from bench.experiments.overhead import Metered
 from bench.experiments.turns import Filmed
 from bench.jobs_control import DaemonCpu
@@ -15,7 +16,7 @@ from flowcore.scenario import Scenario
 from sim.jobs import TrainingJob
 
 # Iteration time ÷ computing time, in company.
-FACTORS = {"reno": 1.6, "cubic": 1.5, "bbr": 1.7, "mlcc": 2.0, "paceline": 1.3}
+FACTORS = {"reno": 1.6, "cubic": 1.5, "bbr": 1.7, "mlcc": 2.0, "paceline": 1.3, "observe": 1.0}
 ALONE = 1.2
 ITERATIONS = 12
 
@@ -51,8 +52,8 @@ class Pretended:
 @pytest.fixture
 def pretended(monkeypatch: pytest.MonkeyPatch) -> Pretended:
     stand_in = Pretended()
-    monkeypatch.setattr(cases, "run_once", stand_in)
-    monkeypatch.setattr(cases, "_nursery", lambda of: nullcontext())
+    monkeypatch.setattr(jobs_cases, "run_once", stand_in)
+    monkeypatch.setattr(jobs_cases, "_nursery", lambda of: nullcontext())
     monkeypatch.setattr(mixes, "simulated_slowdown", lambda scenario: 1.2)
     return stand_in
 

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from bench.experiments.notebook import Notebook, run_key
 from bench.experiments.paper_jobs import cluster, host_names, job
 from bench.jobs_control import DaemonCpu
+from bench.jobs_notebook import Notebook, run_key
 from bench.jobs_run import Conditions, Run
 from sim.jobs import TrainingJob
 
@@ -46,7 +46,7 @@ def test_a_line_cut_short_costs_that_run_only(tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
     notebook = Notebook(path, "abc")
     notebook.keep("first", "one, cubic", kept_run(), None)
-    notebook.keep_failure("one, reno", "it stood still")
+    notebook.keep_failure("third", "one, reno", "it stood still")
     notebook.keep("second", "one, cubic", kept_run(), None)
     path.write_bytes(path.read_bytes()[:-40])
     again = Notebook(path, "def")
@@ -56,3 +56,24 @@ def test_a_line_cut_short_costs_that_run_only(tmp_path: Path) -> None:
     again.keep("second", "one, cubic", kept_run(), None)
     assert Notebook(path).find("second", SCENARIO, 1) is not None
     assert again.commits() == ["abc", "def"]
+
+
+def test_what_runs_took_is_remembered_also_of_those_that_failed(tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    notebook = Notebook(path)
+    notebook.keep_failure("first", "one, cubic", "it stood still", 2.0)
+    notebook.keep("first", "one, cubic", kept_run(), None, 3.5)
+    assert notebook.earlier_s == 0.0  # that was now
+    assert Notebook(path).earlier_s == 5.5
+    path.write_text(path.read_text().replace(', "took_s": 2.0', ""))  # as lines once were
+    assert Notebook(path).earlier_s == 3.5
+
+
+def test_a_run_that_was_kept_can_be_taken_back(tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    notebook = Notebook(path)
+    notebook.keep("first", "one, cubic", kept_run(), None)
+    notebook.keep_failure("first", "one, cubic", "the machine stalled")
+    for book in (notebook, Notebook(path)):
+        assert book.find("first", SCENARIO, 1) is None
+        assert book.failures == ["one, cubic: the machine stalled"]

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from bench.experiments import cases
-from bench.experiments.cases import (
+from bench import jobs_cases
+from bench.experiments.paper_jobs import cluster, host_names, job
+from bench.jobs_cases import (
     ATTEMPTS,
     STALLED_PERCENT,
     STOOD_STILL_S,
@@ -16,14 +17,13 @@ from bench.experiments.cases import (
     iteration_s,
     make_runs,
 )
-from bench.experiments.notebook import Notebook
-from bench.experiments.paper_jobs import cluster, host_names, job
-from bench.experiments.shape import Options
 from bench.jobs_crew import RunFailed
+from bench.jobs_notebook import Notebook
 from bench.jobs_run import Conditions
+from bench.testbed.impair import UNIMPAIRED, Impairment
 from flowcore.scenario import Scenario
 from sim.jobs import TrainingJob
-from tests.bench.experiments.conftest import ALONE, FACTORS, Pretended
+from tests.bench.conftest import ALONE, FACTORS, Pretended
 
 CONTROLS = ("reno", "cubic", "paceline")
 
@@ -38,7 +38,7 @@ def case(alone: bool = True) -> Case:
 
 def test_a_repeat_makes_every_run_before_the_next_begins(pretended: Pretended) -> None:
     second = replace(case(alone=False), name="other", scenario=replace(scenario(), seed=2))
-    made = make_runs([case(alone=False), second], Options(repeats=2))
+    made = make_runs([case(alone=False), second], 2, Notebook())
     assert pretended.made == ["reno", "cubic", "paceline"] * 2 + ["cubic", "paceline", "reno"] * 2
     for runs in made.values():
         assert list(runs.together) == list(CONTROLS)
@@ -46,9 +46,27 @@ def test_a_repeat_makes_every_run_before_the_next_begins(pretended: Pretended) -
 
 
 def test_slowdowns_are_against_the_measured_alone(pretended: Pretended) -> None:
-    measured = make_runs([case()], Options())["pair"].measurement()
+    measured = make_runs([case()], 1, Notebook())["pair"].measurement()
     assert measured.alone_s == pytest.approx(dict.fromkeys("ab", 0.35 * ALONE))
     assert measured.runs["paceline"][0].jobs[0].iteration_ends_ns[0] == pytest.approx(0.35e9 * FACTORS["paceline"])
+
+
+def test_alone_nothing_is_lost_and_packets_are_as_in_company(
+    pretended: Pretended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    under: dict[str, set[Impairment]] = {"alone": set(), "together": set()}
+
+    def noted(scenario: Scenario, control: Any, conditions: Conditions, *rest: Any) -> Any:
+        under["alone" if len(scenario.jobs) == 1 else "together"].add(conditions.impairment)
+        return pretended(scenario, control, conditions, *rest)
+
+    monkeypatch.setattr(jobs_cases, "run_once", noted)
+    for impairment in (UNIMPAIRED, Impairment(loss=0.01, marks=0.1)):
+        for own in under.values():
+            own.clear()
+        make_runs([replace(case(), conditions=Conditions("synthetic", 1, impairment))], 1, Notebook())
+        assert under["together"] == {impairment}
+        assert under["alone"] == {Impairment(single_packets=impairment.one_by_one)}
 
 
 def test_an_interrupted_experiment_goes_on_where_it_was(
@@ -61,13 +79,13 @@ def test_an_interrupted_experiment_goes_on_where_it_was(
             raise KeyboardInterrupt
         return pretended(*arguments)
 
-    monkeypatch.setattr(cases, "run_once", interrupted)
+    monkeypatch.setattr(jobs_cases, "run_once", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        make_runs([case()], Options(notebook=Notebook(path)))
-    monkeypatch.setattr(cases, "run_once", pretended)
-    resumed = make_runs([case()], Options(notebook=Notebook(path)))["pair"]
+        make_runs([case()], 1, Notebook(path))
+    monkeypatch.setattr(jobs_cases, "run_once", pretended)
+    resumed = make_runs([case()], 1, Notebook(path))["pair"]
     assert len(pretended.made) == 5  # two alone, three controls: none twice
-    whole = make_runs([case()], Options())["pair"]
+    whole = make_runs([case()], 1, Notebook())["pair"]
     assert [run.jobs[0].iteration_ends_ns for run in resumed.together["cubic"]] == [
         run.jobs[0].iteration_ends_ns for run in whole.together["cubic"]
     ]
@@ -75,16 +93,16 @@ def test_an_interrupted_experiment_goes_on_where_it_was(
 
 def test_more_repeats_make_only_those_that_are_missing(pretended: Pretended, tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
-    make_runs([case()], Options(repeats=1, notebook=Notebook(path)))
-    make_runs([case()], Options(repeats=2, notebook=Notebook(path)))
+    make_runs([case()], 1, Notebook(path))
+    make_runs([case()], 2, Notebook(path))
     assert len(pretended.made) == 10
 
 
 def test_another_scenario_is_another_run(pretended: Pretended, tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
-    make_runs([case()], Options(notebook=Notebook(path)))
+    make_runs([case()], 1, Notebook(path))
     changed = replace(case(), scenario=replace(scenario(), duration_s=6.0))
-    make_runs([changed], Options(notebook=Notebook(path)))
+    make_runs([changed], 1, Notebook(path))
     assert len(pretended.made) == 10 - 2  # alone a job runs for ten iterations, whatever the duration
 
 
@@ -96,9 +114,9 @@ def test_a_run_that_fails_is_made_again_and_said(pretended: Pretended, monkeypat
             raise failure
         return pretended(*arguments)
 
-    monkeypatch.setattr(cases, "run_once", sometimes)
+    monkeypatch.setattr(jobs_cases, "run_once", sometimes)
     notebook = Notebook()
-    make_runs([case(alone=False)], Options(notebook=notebook))
+    make_runs([case(alone=False)], 1, notebook)
     assert notebook.failures == ["pair, reno: a worker on h0 failed"]
 
 
@@ -106,16 +124,16 @@ def test_a_run_that_always_fails_ends_the_experiment(pretended: Pretended, monke
     def never(*arguments: object) -> object:
         raise RunFailed("no")
 
-    monkeypatch.setattr(cases, "run_once", never)
+    monkeypatch.setattr(jobs_cases, "run_once", never)
     notebook = Notebook()
     with pytest.raises(RunFailed):
-        make_runs([case()], Options(notebook=notebook))
+        make_runs([case()], 1, notebook)
     assert len(notebook.failures) == ATTEMPTS
 
 
 def test_the_machine_standing_still_is_seen_by_our_own_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     times_s = iter([0.0, 0.2, 3.2, 3.4])
-    monkeypatch.setattr(cases, "monotonic", lambda: next(times_s))
+    monkeypatch.setattr(jobs_cases, "monotonic", lambda: next(times_s))
     clock = StillnessClock(lambda: None)
     for _ in range(4):
         clock.tick()
@@ -133,10 +151,10 @@ def test_a_run_during_which_the_machine_stood_still_is_made_again(
         clock_s += STOOD_STILL_S + 1 if not pretended.made else 0.2
         return pretended(scenario, control, conditions, nursery, tick)
 
-    monkeypatch.setattr(cases, "monotonic", lambda: clock_s)
-    monkeypatch.setattr(cases, "run_once", first_one_stands_still)
+    monkeypatch.setattr(jobs_cases, "monotonic", lambda: clock_s)
+    monkeypatch.setattr(jobs_cases, "run_once", first_one_stands_still)
     notebook = Notebook()
-    make_runs([case(alone=False)], Options(notebook=notebook))
+    make_runs([case(alone=False)], 1, notebook)
     assert notebook.failures == ["pair, reno: the machine stood still for 2.0 s"]
     assert pretended.made == ["reno", "reno", "cubic", "paceline"]
 
@@ -149,16 +167,36 @@ def test_a_run_during_which_the_machine_stalled_a_lot_is_made_again(
     def stalling(*arguments: Any) -> Any:
         return replace(pretended(*arguments), stalled_percent=next(percents))
 
-    monkeypatch.setattr(cases, "run_once", stalling)
+    monkeypatch.setattr(jobs_cases, "run_once", stalling)
     path = tmp_path / "runs.jsonl"
     notebook = Notebook(path)
-    make_runs([case(alone=False)], Options(notebook=notebook))
+    make_runs([case(alone=False)], 1, notebook)
     assert notebook.failures == ["pair, reno: the machine stalled for 11 % of the time"]
     assert pretended.made == ["reno", "reno", "cubic", "paceline"]
     # One that was kept by somebody with more patience.
     path.write_text(path.read_text().replace(f'"stalled_percent": {STALLED_PERCENT}', '"stalled_percent": 50.0'))
-    make_runs([case(alone=False)], Options(notebook=Notebook(path)))
+    notebook = Notebook(path)
+    make_runs([case(alone=False)], 1, notebook)
     assert pretended.made[4:] == ["cubic"]
+    assert notebook.failures[1:] == ["pair, cubic: the machine stalled for 50 % of the time"]
+
+
+def test_what_a_run_took_is_kept(pretended: Pretended, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    clock_s = 0.0
+
+    def slow(*arguments: Any) -> Any:
+        nonlocal clock_s
+        run = pretended(*arguments)
+        clock_s += 7.0
+        if len(pretended.made) == 1:
+            raise RunFailed("a worker on h0 failed")
+        return run
+
+    monkeypatch.setattr(jobs_cases, "monotonic", lambda: clock_s)
+    monkeypatch.setattr(jobs_cases, "run_once", slow)
+    path = tmp_path / "runs.jsonl"
+    make_runs([case(alone=False)], 1, Notebook(path))
+    assert Notebook(path).earlier_s == 7.0 * (1 + len(CONTROLS))
 
 
 def test_a_job_that_got_stuck_counts_with_the_time_it_has_had() -> None:
