@@ -18,6 +18,7 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import NoReturn
 
 from bench.failure import Failure
@@ -152,4 +153,5 @@ def _live(part: Mapping[str, object], files: Sequence[int]) -> NoReturn:
 
 
 if __name__ == "__main__":
-    _serve(socket.socket(fileno=int(sys.argv[1])), sys.argv[2:])
+    with suppress(BrokenPipeError):  # whom we would answer has ended
+        _serve(socket.socket(fileno=int(sys.argv[1])), sys.argv[2:])
