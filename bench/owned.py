@@ -8,18 +8,44 @@ import ctypes
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 OWNER_VARIABLE = "PACELINE_TESTBED"
 PR_SET_PDEATHSIG = 1
+ENDING = (signal.SIGINT, signal.SIGTERM)
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def owned_popen(argv: Sequence[str], env: Mapping[str, str] | None = None, **options: Any) -> "subprocess.Popen[Any]":
     """Killed when the calling thread ends: call it from the main thread."""
     marked = {**(os.environ if env is None else env), OWNER_VARIABLE: owner_mark(os.getpid())}
-    return subprocess.Popen(argv, env=marked, preexec_fn=die_with(os.getpid()), **options)
+    process: subprocess.Popen[Any] | None = None
+    try:
+        with _signals_later():
+            process = subprocess.Popen(argv, env=marked, preexec_fn=die_with(os.getpid()), **options)
+        return process  # noqa: RET504 - it may be interrupted on its way
+    except BaseException:
+        if process is not None:  # nobody will have it
+            with process:
+                process.kill()
+        raise
+
+
+@contextmanager
+def _signals_later() -> Iterator[None]:
+    """Around a fork Python calls back (logging's locks, for one) and ignores what is raised there: a Ctrl-C that comes
+    just then would be lost. Nothing else serves: one that the main thread blocks is delivered to another."""
+    came: list[int] = []
+    before = {number: signal.signal(number, lambda number, _frame: came.append(number)) for number in ENDING}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for number in came:
+            signal.raise_signal(number)
 
 
 def owner_mark(pid: int) -> str:

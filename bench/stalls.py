@@ -16,7 +16,7 @@ import sys
 import time
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from statistics import median
 from typing import NamedTuple
 
@@ -90,8 +90,10 @@ def watching_stalls() -> Iterator[Stalls]:
     """From here to the end of the block."""
     found = Stalls()
     commands = [[sys.executable, "-m", "bench.stalls", str(cpu)] for cpu in _cores()]
-    sleepers = [owned_popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) for command in commands]
+    sleepers: list[subprocess.Popen[str]] = []
     try:
+        for command in commands:
+            sleepers.append(owned_popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True))
         for sleeper in sleepers:
             assert sleeper.stdout is not None
             found.first &= sleeper.stdout.readline().strip() == FIRST
@@ -100,7 +102,8 @@ def watching_stalls() -> Iterator[Stalls]:
         for sleeper in sleepers:
             sleeper.terminate()
             said, _ = sleeper.communicate()
-            found.add([Sample(*sample) for sample in json.loads(said or "[]")])
+            *_, last = said.splitlines() or ["[]"]  # its first line is still there if we were interrupted before it
+            found.add([Sample(*sample) for sample in json.loads(last)] if last.startswith("[") else [])
 
 
 def _cores() -> list[int]:
@@ -114,9 +117,10 @@ def _sleep(cpu: int) -> None:
     os.sched_setaffinity(0, {cpu})
     try:
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
-        print(FIRST, flush=True)
+        how = FIRST
     except OSError:
-        print("sleeping like everybody", flush=True)
+        how = "sleeping like everybody"
+    print(how, flush=True)
     samples: list[Sample] = []
     while not ended:
         begin_s = time.perf_counter()
@@ -128,4 +132,5 @@ def _sleep(cpu: int) -> None:
 
 
 if __name__ == "__main__":
-    _sleep(int(sys.argv[1]))
+    with suppress(BrokenPipeError):  # who asked has ended
+        _sleep(int(sys.argv[1]))

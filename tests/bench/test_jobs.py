@@ -325,7 +325,10 @@ def test_ctrl_c_is_quiet_and_leaves_nothing(small: Path, least: int) -> None:
         started = wait_until(lambda: len(nursery()) >= least)
         pids = nursery()
         os.killpg(owner.pid, signal.SIGINT)  # as a terminal does
-        _, said = owner.communicate(timeout=60)
+        try:
+            _, said = owner.communicate(timeout=60)
+        finally:
+            owner.kill()
     assert started
     assert (owner.returncode, said) == (130, b"")
     assert wait_until(lambda: not any(map(alive, pids)))
