@@ -130,6 +130,19 @@ def joined(job: OwnJob, watched: Watched) -> None:
     raise AssertionError("it never joined")
 
 
+def burst(job: OwnJob, watched: Watched, compute_ns: int) -> None:
+    watched.now_ns += compute_ns
+    job.announce()
+    watched.until(FlowReady)
+    job.send(BURST_BYTES)
+    watched.until(FlowDone)
+
+
+def end_iteration(job: OwnJob, watched: Watched) -> None:
+    job.writer.mark_iteration()
+    watched.until(IterationEnded)
+
+
 class Feeding:
     """Another host that sends to this process, and is sent nothing."""
 
@@ -212,13 +225,8 @@ def test_a_late_listener_is_told_what_it_missed(job: OwnJob, watched: Watched) -
 def test_a_computing_job_is_left_alone_until_it_can_be_through(job: OwnJob, watched: Watched) -> None:
     joined(job, watched)
     for _ in range(2):  # two phases of 400 ms on the monitor's clock
-        watched.now_ns += 400 * MS
-        job.announce()
-        watched.until(FlowReady)
-        job.send(BURST_BYTES)
-        watched.until(FlowDone)
-        job.writer.mark_iteration()
-        watched.until(IterationEnded)
+        burst(job, watched, 400 * MS)
+        end_iteration(job, watched)
     looks, began_ns = 0, watched.now_ns
     while watched.now_ns < began_ns + 250 * MS:
         watched.step()
@@ -264,18 +272,9 @@ def test_a_job_that_waits_for_others_is_looked_at_less_often_but_before_its_next
 ) -> None:
     joined(job, watched)
     for _ in range(2):
-        watched.now_ns += 100 * MS
-        job.announce()
-        watched.until(FlowReady)
-        job.send(BURST_BYTES)
-        watched.until(FlowDone)
-        job.writer.mark_iteration()
-        watched.until(IterationEnded)
-    watched.now_ns += 100 * MS
-    job.announce()
-    watched.until(FlowReady)
-    job.send(BURST_BYTES)
-    watched.until(FlowDone)
+        burst(job, watched, 100 * MS)
+        end_iteration(job, watched)
+    burst(job, watched, 100 * MS)
     waits = []
     began_ns = watched.now_ns
     while watched.now_ns < began_ns + 500 * MS:
