@@ -40,19 +40,7 @@ def take(pid: int, fd: int, cookie: int | None = None) -> socket.SocketType:
     more system calls), and its addresses can be read too. Sockets are read so often that it matters that SocketType
     is made in a third of the time that Python's own class on top of it takes.
     """
-    try:
-        process = os.pidfd_open(pid)
-    except ProcessLookupError:
-        raise Gone(f"process {pid} has ended") from None
-    try:
-        copy = _libc.syscall(PIDFD_GETFD, process, fd, 0)
-    finally:
-        os.close(process)
-    if copy < 0:
-        number = ctypes.get_errno()
-        if isinstance(refused := OSError(number, os.strerror(number)), PermissionError):
-            raise refused
-        raise Gone(f"process {pid} has closed descriptor {fd}")
+    copy = copy_of(pid, fd)
     try:
         taken = socket.SocketType(fileno=copy) if cookie is None else socket.SocketType(*_TCP, copy)
     except OSError:  # not even a socket
@@ -65,6 +53,24 @@ def take(pid: int, fd: int, cookie: int | None = None) -> socket.SocketType:
         taken.close()
         raise
     return taken
+
+
+def copy_of(pid: int, fd: int) -> int:
+    """A descriptor of our own for whatever is behind `fd` of process `pid`."""
+    try:
+        process = os.pidfd_open(pid)
+    except ProcessLookupError:
+        raise Gone(f"process {pid} has ended") from None
+    try:
+        copy = int(_libc.syscall(PIDFD_GETFD, process, fd, 0))
+    finally:
+        os.close(process)
+    if copy < 0:
+        number = ctypes.get_errno()
+        if isinstance(refused := OSError(number, os.strerror(number)), PermissionError):
+            raise refused
+        raise Gone(f"process {pid} has closed descriptor {fd}")
+    return copy
 
 
 def cookie_of(borrowed_socket: socket.SocketType) -> int:

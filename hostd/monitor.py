@@ -23,15 +23,18 @@ told from what they moved (flowcore/bursts.py), and as long as those have no rhy
 
 import math
 from collections.abc import Callable, Container, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from flowcore.messages import HostEvent
 from flowcore.patterns import FlowId
 from hostd.job_watch import JobWatch
+from hostd.lent_counters import LentCounters
 from hostd.plain_jobs import PlainJob, is_there, processes_of
 from hostd.sockets import DataSocket
 from hostd.watched_job import WatchedJob
 from nccl_shim.liveness import start_ticks
+from nccl_shim.python_writer import make_directory
 from nccl_shim.reader import ProcessView, Reader
 
 FRESH_NS = 10_000_000
@@ -59,7 +62,9 @@ class Monitor:
         self.patient = False  # nobody decides by what we see
         self.invisible: dict[str, str] = {}  # why a process is not seen, by file or pid
         self._host, self._host_of, self._nic_bps = host, host_of, nic_bps
-        self._reader = Reader(directory)
+        self._reader = Reader(directory, LentCounters().open)
+        with suppress(OSError):  # whose directory it is may remove the files of the dead, whoever they were
+            make_directory(self._reader.directory)
         self._on_sockets = on_sockets
         self._owners: dict[str, int] = {}  # the uid that a job's name belongs to
         self._housekeeping_ns = 0

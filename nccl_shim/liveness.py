@@ -37,15 +37,18 @@ def is_alive(file: int, pid: int, pid_start_ticks: int, pid_namespace: int) -> b
     return _is_locked(file)
 
 
-def host_pid(pid: int, pid_start_ticks: int, pid_namespace: int) -> int | None:
-    """The writer's pid as seen from here: what pidfd_open needs."""
-    if pid_namespace == own_pid_namespace():
-        return pid if start_ticks(pid) == pid_start_ticks else None
+def host_pid(pid: int, pid_start_ticks: int, pid_namespace: int | None) -> int | None:
+    """The writer's pid as seen from here: what pidfd_open needs. None: in whichever namespace it has that pid."""
+    if pid_namespace in (None, own_pid_namespace()):
+        if start_ticks(pid) == pid_start_ticks:
+            return pid
+        if pid_namespace is not None:
+            return None
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
         with contextlib.suppress(OSError, ValueError, StopIteration):
-            if (entry / "ns/pid").stat().st_ino != pid_namespace:
+            if pid_namespace is not None and (entry / "ns/pid").stat().st_ino != pid_namespace:
                 continue
             line = next(line for line in (entry / "status").read_bytes().splitlines() if line.startswith(b"NSpid:"))
             if int(line.split()[-1]) == pid and start_ticks(int(entry.name)) == pid_start_ticks:

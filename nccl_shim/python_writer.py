@@ -13,6 +13,7 @@ import resource
 import stat
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from nccl_shim import layout
@@ -142,13 +143,16 @@ class PythonWriter:
         self._u64[0] = layout.MAGIC
 
 
-def _create_file(directory: Path) -> int:
-    """A new file of the right size in `directory`; the same checks as csrc/segment.c."""
-    try:
+def make_directory(directory: Path) -> None:
+    """For files of all users, unless it is there already; raises OSError."""
+    with suppress(FileExistsError):
         directory.mkdir(mode=0o700)
         directory.chmod(0o1777)
-    except FileExistsError:
-        pass
+
+
+def _create_file(directory: Path) -> int:
+    """A new file of the right size in `directory`; the same checks as csrc/segment.c."""
+    make_directory(directory)
     directory_fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         info = os.fstat(directory_fd)

@@ -8,14 +8,14 @@ with Reader() as reader:
 
 import os
 import time
-from collections.abc import Container
+from collections.abc import Callable, Container
 from pathlib import Path
 from typing import NamedTuple, Self
 
 from nccl_shim.identity import identity_from_env
 from nccl_shim.layout import FILE_SUFFIX, Kind
 from nccl_shim.learning import IterationLearner, Learned, WaitingEstimate
-from nccl_shim.segment_file import SegmentFile
+from nccl_shim.segment_file import SegmentFile, open_own
 from nccl_shim.snapshot import IterationMark, NotASegment, ProcessSnapshot
 
 # A hundred a second for eleven days. Others multiply it by the bytes of an iteration, up to an exabyte.
@@ -39,8 +39,8 @@ class ProcessView(NamedTuple):
 class _Tracked:
     """A file and what was learned from it."""
 
-    def __init__(self, path: Path) -> None:
-        self.file = SegmentFile(path)
+    def __init__(self, path: Path, open_file: Callable[[Path], int]) -> None:
+        self.file = SegmentFile(path, open_file)
         if not (self.file.job.strip() and self.file.job.isprintable()):  # the switch takes no other name
             self.file.close()
             raise NotASegment(f"names the job {self.file.job!a}, expected a printable name")
@@ -99,8 +99,9 @@ def _refuse_nonsense(snapshot: ProcessSnapshot, job: str, uid: int) -> None:
 class Reader:
     """Keeps files open and their rhythm learned from poll to poll."""
 
-    def __init__(self, directory: Path | None = None) -> None:
+    def __init__(self, directory: Path | None = None, open_file: Callable[[Path], int] = open_own) -> None:
         self.directory = directory or identity_from_env().directory
+        self._open_file = open_file
         self.refused: dict[str, str] = {}  # file name → why it is not believed
         self._tracked: dict[str, _Tracked] = {}
 
@@ -175,7 +176,7 @@ class Reader:
         self.refused = {name: why for name, why in self.refused.items() if name in names}
         for name in sorted(names - self._tracked.keys()):
             try:
-                self._tracked[name] = _Tracked(self.directory / name)
+                self._tracked[name] = _Tracked(self.directory / name, self._open_file)
                 self.refused.pop(name, None)
             except (NotASegment, OSError) as error:
                 self.refused[name] = str(error)

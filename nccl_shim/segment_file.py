@@ -6,11 +6,12 @@ page past its end would kill a daemon that serves everyone. The kernel copies al
 
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 from nccl_shim import layout
 from nccl_shim.layout import Header
-from nccl_shim.liveness import host_pid, is_alive, owner_of
+from nccl_shim.liveness import host_pid, is_alive, owner_of, start_ticks
 from nccl_shim.snapshot import (
     NotASegment,
     ProcessSnapshot,
@@ -25,14 +26,19 @@ _HEARTBEAT = Header.heartbeat_ns
 _MARKS = Header.iteration  # begins with a number that changes with every mark
 
 
+def open_own(path: Path) -> int:
+    """For reading; raises OSError."""
+    # NONBLOCK: a fifo by that name must not hang us.
+    return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
 class SegmentFile:
     """One file; `read()` as often as wanted, `close()` at the end."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, open_file: Callable[[Path], int] = open_own) -> None:
         """Opens and checks; raises OSError or NotASegment."""
         self.path = path
-        # NONBLOCK: a fifo by that name must not hang us.
-        self._file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._file = open_file(path)
         try:
             self.uid = self._check_file()
             header = parse_header(os.pread(self._file, layout.HEADER_BYTES, 0))
@@ -73,7 +79,10 @@ class SegmentFile:
         return snapshot_of(header, mark, parse_flows(raw, claimed))
 
     def is_alive(self) -> bool:
-        """Whether the writer still runs."""
+        """Whether the writer still runs. Whoever can name it need not ask for its lock, which a copy of its descriptor
+        would hold as well."""
+        if self.host_pid is not None:
+            return start_ticks(self.host_pid) == self._writer[1]
         return is_alive(self._file, *self._writer)
 
     def request_events(self, mask: int) -> None:

@@ -128,7 +128,7 @@ def _borrowing() -> Finding:
 
 
 def _reach(capabilities: int, fdinfo_mode: int) -> Finding:
-    """Whose sockets: they are borrowed with one right, and found with another or since Linux 5.14 (sockets.py)."""
+    """Whose sockets and counters: borrowed with one right, found with another or since Linux 5.14 (sockets.py)."""
     name = "jobs' sockets"
     if not capabilities & _CAP_SYS_PTRACE:
         advice = "grant CAP_SYS_PTRACE for other users' jobs"
