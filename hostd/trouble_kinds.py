@@ -6,7 +6,7 @@ The first kind with one of its words in the text counts.
 from collections.abc import Mapping
 
 KINDS: Mapping[str, tuple[str, ...]] = {
-    "foreign_qdisc": ("somebody set the qdisc", "our root qdisc"),
+    "foreign_qdisc": ("somebody set the qdisc", "our root qdisc", "not taken over"),
     "restore": ("left behind", "could not restore", " option ", "qdisc ", "gso ", "routes ", "sysctl "),
     "gone": ("has ended", "has closed", "is no socket", "is another socket"),
     "namespace": ("a network of its own",),

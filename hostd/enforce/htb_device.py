@@ -85,6 +85,11 @@ class HtbDevice:
                 f"{device.name}: somebody set the qdisc {chosen.kind} {chosen.handle >> 16:x}:; "
                 'takeover = true replaces it while hostd runs, backend = "pacing" leaves it alone'
             )
+        if found.unrepeatable:
+            raise CannotEnforce(
+                f"{device.name}: not taken over, because {found.unrepeatable} could not be put back; "
+                'backend = "pacing" leaves it alone'
+            )
         undo = QdiscUndo.of(ifindex, MAJOR, found.messages(), _DRAIN_MS)
         journal.record({f"qdisc {device.name}": undo})
         flags = NLM_F_CREATE | (NLM_F_EXCL if found.is_default else _NLM_F_REPLACE)

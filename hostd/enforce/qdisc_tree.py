@@ -4,12 +4,13 @@
     foreign     somebody chose it: refused without takeover; with it, qdiscs, classes and filters are recorded
 
 A dump's answer is nearly the request that makes the same again: interface, handle, parent, kind and options are all
-there. So a tree is restored by sending its own dump back, parents first. Known limits: counters start at 0, packets
-queued at that moment are lost, and u32 filters with hash tables of their own cannot be sent back in one pass.
+there. So a tree is restored by sending its own dump back, parents first; counters start at 0, and packets queued at
+that moment are lost. Where a dump says more than can be sent back (hash tables, chains, blocks, size tables) the tree
+is `unrepeatable`, and nobody's to take over.
 """
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hostd.enforce.htb_class import RTM_GETTCLASS, RTM_NEWTCLASS, TCA_KIND, TCA_OPTIONS, TCMSG
@@ -22,9 +23,11 @@ _MAJOR = 0xFFFF_0000
 _HTB_INIT = 2
 _HTB_GLOB = struct.Struct("=IIIII")  # version, rate2quantum, defcls, debug, direct_pkts
 _HTB_VERSION = 3
-_U32_PCNT, _U32_FLAGS = 9, 11
+_U32_LINK, _U32_DIVISOR, _U32_PCNT, _U32_FLAGS = 3, 4, 9, 11
 _CHOSEN_FLAGS = 0x3  # skip hardware, skip software
 _U32_RULE = 0xF_FFFF  # bits of a handle that a hash table has not
+_U32_OWN_TABLE = 0x8000_0000  # a bit of the handles of those that come with the first rule
+_TCA_STAB, _TCA_CHAIN, _TCA_INGRESS_BLOCK, _TCA_EGRESS_BLOCK = 8, 11, 13, 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,7 @@ class QdiscTree:
     qdiscs: tuple[Node, ...]
     classes: tuple[Node, ...]
     filters: tuple[Node, ...]
+    unrepeatable: str = ""  # what of it cannot be made again
 
     @property
     def is_default(self) -> bool:
@@ -74,14 +78,18 @@ class QdiscTree:
 def read_tree(netlink: Netlink, ifindex: int) -> QdiscTree:
     """The egress side of a device; ingress and clsact are none of our business."""
 
+    unrepeatable: list[str] = []
+
     def dump(message_type: int, parent: int = 0) -> list[Node]:
-        return _nodes(netlink.dump(message_type, TCMSG.pack(0, ifindex, 0, parent, 0)), ifindex)
+        found = _nodes(netlink.dump(message_type, TCMSG.pack(0, ifindex, 0, parent, 0)), ifindex)
+        unrepeatable.extend(why for _, why in found if why)
+        return [node for node, _ in found]
 
     # For qdiscs and classes `info` is a reference count and a leaf's handle: not for sending back.
     qdiscs = [replace(node, info=0) for node in dump(RTM_GETQDISC) if node.parent != TC_H_INGRESS]
     # Classes without options are of their qdisc's own making (mq's).
     classes = [replace(node, info=0) for node in dump(RTM_GETTCLASS) if node.options]
-    handles = sorted({node.handle for node in qdiscs if node.handle})
+    handles = sorted({node.handle for node in (*qdiscs, *classes) if node.handle})
     # A filter without options is the head of its list, and u32's first hash table comes with the first rule.
     filters = [
         node
@@ -89,7 +97,7 @@ def read_tree(netlink: Netlink, ifindex: int) -> QdiscTree:
         for node in dump(RTM_GETTFILTER, handle)
         if node.options and (node.kind != "u32" or node.handle & _U32_RULE)
     ]
-    return QdiscTree(ifindex, tuple(qdiscs), tuple(classes), tuple(filters))
+    return QdiscTree(ifindex, tuple(qdiscs), tuple(classes), tuple(filters), next(iter(unrepeatable), ""))
 
 
 def delete_root(ifindex: int, handle: int) -> Message:
@@ -97,7 +105,8 @@ def delete_root(ifindex: int, handle: int) -> Message:
     return Message(RTM_DELQDISC, 0, TCMSG.pack(0, ifindex, handle, TC_H_ROOT, 0))
 
 
-def _nodes(answers: Iterable[bytes], ifindex: int) -> list[Node]:
+def _nodes(answers: Iterable[bytes], ifindex: int) -> list[tuple[Node, str]]:
+    """Each with what would be lost of it."""
     nodes = []
     for answer in answers:
         _, found_on, handle, parent, info = TCMSG.unpack_from(answer)
@@ -105,8 +114,25 @@ def _nodes(answers: Iterable[bytes], ifindex: int) -> list[Node]:
             continue  # the kernel dumps qdiscs of all devices
         known = attributes(answer[TCMSG.size :])
         kind = known[TCA_KIND].rstrip(b"\0").decode()
-        nodes.append(Node(kind, handle, parent, info, _repeatable(kind, known.get(TCA_OPTIONS, b""))))
+        options = known.get(TCA_OPTIONS, b"")
+        node = Node(kind, handle, parent, info, _repeatable(kind, options))
+        nodes.append((node, _unrepeatable(node, known, attributes(options) if kind == "u32" else {})))
     return nodes
+
+
+def _unrepeatable(node: Node, known: Mapping[int, bytes], u32: Mapping[int, bytes]) -> str:
+    if node.parent == TC_H_INGRESS:
+        return ""
+    if _TCA_STAB in known:
+        return f"the size table of {node.kind} {node.handle >> 16:x}:"
+    if _TCA_INGRESS_BLOCK in known or _TCA_EGRESS_BLOCK in known:
+        return f"the shared filters of {node.kind} {node.handle >> 16:x}:"
+    if any(known.get(_TCA_CHAIN, b"")):
+        return f"a filter of {node.parent >> 16:x}: in a chain of its own"
+    [divisor] = struct.unpack("=I", u32.get(_U32_DIVISOR, bytes(4)))
+    if _U32_LINK in u32 or divisor > 1 or (u32 and not node.handle & _U32_OWN_TABLE):
+        return f"the hash tables of the filters of {node.parent >> 16:x}:"
+    return ""
 
 
 def _repeatable(kind: str, options: bytes) -> bytes:

@@ -17,6 +17,7 @@ from hostd.trouble_kinds import KINDS, OTHER, kind_of
         ("eth0: somebody set the qdisc fq 8001:; takeover = true replaces it while hostd runs", "foreign_qdisc"),
         ("eth0: somebody deleted or replaced our root qdisc", "foreign_qdisc"),
         ("class 2a on eth0: No such file or directory", "kernel"),
+        ("eth0: not taken over, because the hash tables of the filters of 1: could not be put back", "foreign_qdisc"),
         ("netlink: No buffer space available", "kernel"),
         ("cannot read back: [Errno 105] No buffer space available", "kernel"),
         ("left behind in lease.bad: not a lease journal", "restore"),

@@ -4,6 +4,8 @@ import struct
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from ipaddress import IPv4Interface
 from pathlib import Path
 
@@ -15,13 +17,25 @@ from hostd.enforce.base import CannotEnforce, Limit
 from hostd.enforce.htb import HtbBackend
 from hostd.enforce.htb_class import RTM_DELTCLASS, TCMSG
 from hostd.enforce.htb_device import MAJOR, HtbDevice
-from hostd.enforce.qdisc_tree import RTM_NEWQDISC, Node, delete_root, read_tree
+from hostd.enforce.qdisc_tree import (
+    _TCA_CHAIN,
+    _TCA_STAB,
+    _U32_DIVISOR,
+    RTM_NEWQDISC,
+    RTM_NEWTFILTER,
+    TC_H_ROOT,
+    Node,
+    delete_root,
+    read_tree,
+)
 from hostd.journal import Journal, _read
-from hostd.netlink import Message, Netlink
+from hostd.netlink import Message, Netlink, attribute, attributes
 from tests.hostd.conftest import FLOW, PORT, Wire, wait_until
 
 OTHER = FlowId("other", "h0", "h1", Role.RING)
 LINK_BPS = 200e6
+IPV4_AT_7 = 7 << 16 | 0x0008  # a filter's priority, and its protocol as the network writes it
+U32_HASH = 2
 ROOT = Path(__file__).parents[3]
 SECOND = IPv4Interface("10.96.0.1/24"), IPv4Interface("10.96.0.2/24")
 
@@ -36,7 +50,7 @@ def backend_on(journal: Journal, takeover: bool = False) -> HtbBackend:
 
 
 def somebodys_tree(namespace: Namespace) -> None:
-    """A class tree with a queue and a filter, as an operator might have."""
+    """A class tree with a queue and filters, as an operator might have."""
     netlink, index = namespace.netlink, namespace.index_of("eth0")
     netlink.tc("add", "htb", index, 0x10000, default=0x20)
     netlink.tc("add-class", "htb", index, 0x10001, parent=0x10000, rate="500mbit", ceil="600mbit")
@@ -44,6 +58,7 @@ def somebodys_tree(namespace: Namespace) -> None:
     netlink.tc("add-class", "htb", index, 0x10020, parent=0x10001, rate="50mbit")
     match = {"prio": 5, "protocol": 0x0800, "target": 0x10010, "keys": ["0x0a610002/0xffffffff+16"]}
     netlink.tc("add-filter", "u32", index, 0, parent=0x10000, **match)
+    netlink.tc("add-filter", "u32", index, 0, parent=0x10001, **match | {"prio": 6, "target": 0x10020})
     with namespace.enter(), Netlink() as raw:  # pyroute2 puts it at the root
         raw.ask(Node("bfifo", 0x200000, 0x10010, 0, struct.pack("=I", 100_000)).message(RTM_NEWQDISC, index))
 
@@ -87,6 +102,49 @@ def test_a_qdisc_taken_over_comes_back_as_it_was(wire: Wire, journal: Journal, k
         with Netlink() as netlink:
             root = read_tree(netlink, index).root
         assert root is not None and root.handle == MAJOR
+        assert backend.close() == []
+    assert wire.state() == before
+
+
+def add_hash_table(raw: Netlink, index: int) -> None:
+    options = attribute(_U32_DIVISOR, struct.pack("=I", 16))
+    raw.ask(Node("u32", 0x0010_0000, 0x10000, IPV4_AT_7, options).message(RTM_NEWTFILTER, index))
+
+
+def add_chain(raw: Netlink, index: int) -> None:
+    """A filter that is there, once more in another chain."""
+    found = read_tree(raw, index).filters[0]
+    options = b"".join(attribute(*one) for one in attributes(found.options).items() if one[0] != U32_HASH)
+    request = replace(found, handle=0, info=IPV4_AT_7, options=options).message(RTM_NEWTFILTER, index)
+    raw.ask(request._replace(body=request.body + attribute(_TCA_CHAIN, struct.pack("=I", 7))))
+
+
+def add_size_table(raw: Netlink, index: int) -> None:
+    spec = struct.pack("=BBhiIIII", 0, 0, 0, 24, 1, 0, 1500, 0)
+    somebody_deletes_the_root(index)  # only a root has one
+    request = Node("bfifo", 0x300000, TC_H_ROOT, 0, struct.pack("=I", 100_000)).message(RTM_NEWQDISC, index)
+    raw.ask(request._replace(body=request.body + attribute(_TCA_STAB, attribute(1, spec))))
+
+
+@pytest.mark.parametrize(
+    ("add", "lost"),
+    [
+        (add_hash_table, "the hash tables of the filters of 1:"),
+        (add_chain, "a filter of 1: in a chain of its own"),
+        (add_size_table, "the size table of bfifo 30:"),
+    ],
+)
+def test_what_could_not_be_put_back_is_not_taken_over(
+    wire: Wire, journal: Journal, add: Callable[[Netlink, int], None], lost: str
+) -> None:
+    somebodys_tree(wire.here)
+    with wire.here.enter():
+        with Netlink() as raw:
+            add(raw, wire.here.index_of("eth0"))
+        before = wire.state()
+        backend = backend_on(journal, takeover=True)
+        with pytest.raises(CannotEnforce, match=f"not taken over, because {lost} could not be put back"):
+            backend.set_up("eth0")
         assert backend.close() == []
     assert wire.state() == before
 
