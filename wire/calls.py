@@ -18,7 +18,8 @@ UNREAD_OPTIONS = [
 ]
 
 # A peer that is gone without a word (power, cable) is noticed within about two seconds; one that was killed at
-# once. Reconnecting is tried about once a slot: a switch that returns has its hosts back within two.
+# once. Reconnecting is tried about once a slot: a switch that returns has its hosts back within two. An attempt that
+# nobody refuses has a second: a switch that all hosts return to at once, with TLS, is not as quick as a slot.
 CHANNEL_OPTIONS = [
     *UNREAD_OPTIONS,
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
@@ -27,7 +28,7 @@ CHANNEL_OPTIONS = [
     ("grpc.keepalive_timeout_ms", 1000),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.initial_reconnect_backoff_ms", 50),
-    ("grpc.min_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 1000),  # in truth how long an attempt may take
     ("grpc.max_reconnect_backoff_ms", 60),
     # Every stream its own connection: daemons that share a process in tests must fail apart.
     ("grpc.use_local_subchannel_pool", 1),

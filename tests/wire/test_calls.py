@@ -43,3 +43,39 @@ async def test_a_writer_waits_for_a_reader_that_does_not_read() -> None:
             await call.done_writing()
     finally:
         await server.stop(0)
+
+
+async def test_a_switch_that_is_busy_when_all_its_hosts_return_can_take_its_time() -> None:
+    """Attempts that are given up too early would be made again, by all of them, for ever."""
+
+    relays: list[asyncio.Task[None]] = []
+
+    async def late(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there_reader, there_writer = await asyncio.open_connection("127.0.0.1", port)
+        relays.append(asyncio.create_task(pass_on(reader, there_writer, 0.0)))
+        relays.append(asyncio.create_task(pass_on(there_reader, writer, 0.3)))
+
+    async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, after_s: float) -> None:
+        while data := await reader.read(4096):
+            await asyncio.sleep(after_s)
+            writer.write(data)
+        writer.close()
+        await writer.wait_closed()
+
+    async def echo(request: bytes, _context: object) -> bytes:
+        return request
+
+    server = grpc.aio.server(options=SERVER_OPTIONS)
+    handlers = {"Echo": grpc.unary_unary_rpc_method_handler(echo)}
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("test.Late", handlers),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    relay = await asyncio.start_server(late, "127.0.0.1", 0)
+    address = f"127.0.0.1:{relay.sockets[0].getsockname()[1]}"
+    try:
+        async with open_channel(address, None) as channel:
+            assert await channel.unary_unary("/test.Late/Echo")(LETTER, wait_for_ready=True, timeout=10) == LETTER
+    finally:
+        relay.close()
+        await server.stop(None)
+        await asyncio.wait_for(asyncio.gather(*relays, return_exceptions=True), 10)
