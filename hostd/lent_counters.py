@@ -12,16 +12,16 @@ A file whose writer does not lend it is not looked for again: anybody can put on
 import os
 import re
 import stat
-from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 from hostd.borrow import Gone, copy_of
+from hostd.fdinfo import descriptors
 from nccl_shim.liveness import host_pid
 from nccl_shim.segment_file import open_own
 
 MOST_DESCRIPTORS = 4096  # the shim opens its file early
 _NAME = re.compile(r"(\d{1,10})-(\d{1,20})-\d+\.pls")
-_INODE = re.compile(rb"\nino:\s*(\d+)\n")
 _MOST_REFUSED = 1024
 
 
@@ -52,25 +52,13 @@ def _borrow(path: Path, wanted: os.stat_result) -> int | None:
     if pid is None:
         return None
     try:
-        for fd in _with_inode(pid, wanted.st_ino):
-            copy = copy_of(pid, fd)
-            if os.path.samestat(os.fstat(copy), wanted):
+        for one in islice(descriptors(pid), MOST_DESCRIPTORS):
+            if one.inode != wanted.st_ino:
+                continue
+            copy = copy_of(pid, one.fd)
+            if os.path.samestat(os.fstat(copy), wanted):  # and not of another file system
                 return copy
             os.close(copy)
     except (Gone, OSError):
         pass
     return None
-
-
-def _with_inode(pid: int, inode: int) -> Iterator[int]:
-    """Its descriptors of files with this number, in whatever file system."""
-    directory = Path(f"/proc/{pid}/fdinfo")
-    descriptors = sorted(int(entry.name) for entry in directory.iterdir())
-    for fd in descriptors[:MOST_DESCRIPTORS]:
-        try:
-            with (directory / str(fd)).open("rb", buffering=0) as file:
-                found = _INODE.search(file.read(256))
-        except (FileNotFoundError, ProcessLookupError):
-            continue  # closed meanwhile
-        if found is not None and int(found[1]) == inode:
-            yield fd

@@ -6,9 +6,8 @@
 Borrowing asks the socket itself, so it does not matter in which network namespace the process lives, and nobody
 else's sockets are read (a host's /proc/net/tcp may have thousands of lines).
 
-The names in /proc/PID/fd are for the process's user alone, and the right to ptrace does not help. /proc/PID/fdinfo has
-the same numbers and inodes for whoever may ptrace (Linux 5.14), so that is read where the names are refused. What is no
-socket is never borrowed: closing a copy of a file in the network can wait for the file's server.
+Where the names in /proc/PID/fd are refused, fdinfo.py has the same numbers and inodes. What is no socket is never
+borrowed: closing a copy of a file in the network can wait for the file's server.
 
 Looking costs a stat while nothing changes: since Linux 6.2 the size of /proc/PID/fd is the number of open
 descriptors. A socket replaced by another between two looks leaves the number as it was, so every RESCAN_LOOKS-th
@@ -20,9 +19,7 @@ has sent less than LEAST_DATA_BYTES is asked again at every look until it has. I
 there is nothing to limit at this end, but it tells who feeds the job.
 """
 
-import errno
 import os
-import re
 import socket
 import struct
 from collections.abc import Iterable, Mapping
@@ -32,12 +29,12 @@ from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 
 from hostd.borrow import Gone, borrowed, cookie_of
+from hostd.fdinfo import described, descriptors
 
 RESCAN_LOOKS = 8
 LEAST_DATA_BYTES = 256 * 1024
 _TCP_INFO_BYTES, _STATE_AT, _ACKED_AND_RECEIVED_AT = 136, 0, 120
 _TCP_LISTEN = 10
-_MOUNT_AND_INODE = re.compile(rb"mnt_id:\s*(\d+)\nino:\s*(\d+)\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,31 +162,15 @@ def _named(pid: int) -> list[_Name]:
 
 
 def _described(pid: int) -> list[_Name]:
-    found, sockets = [], _mount_of_sockets()
-    for entry in Path(f"/proc/{pid}/fdinfo").iterdir():
-        try:
-            mount, inode = _description(entry)
-        except (FileNotFoundError, ProcessLookupError):
-            continue  # closed meanwhile
-        if mount == sockets:
-            found.append((int(entry.name), inode))
-    return found
+    sockets = _mount_of_sockets()
+    return [(one.fd, one.inode) for one in descriptors(pid) if one.mount == sockets]
 
 
 @cache
 def _mount_of_sockets() -> int:
     """All sockets are in one file system of the kernel's own."""
     with socket.socket() as own:
-        return _description(Path(f"/proc/self/fdinfo/{own.fileno()}"))[0]
-
-
-def _description(path: Path) -> tuple[int, int]:
-    """Mount and inode of what a descriptor names; some kinds have much more to say after that."""
-    with path.open("rb", buffering=0) as file:
-        found = _MOUNT_AND_INODE.search(file.read(256))
-    if found is None:
-        raise PermissionError(errno.EACCES, "this kernel tells no inode", str(path))
-    return int(found[1]), int(found[2])
+        return described(os.getpid(), own.fileno()).mount
 
 
 def _plain(address: str) -> str:

@@ -9,8 +9,9 @@ import socket
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from flowcore.losses import Losses
 from hostd.borrow import Gone, borrowed
-from hostd.enforce.transport import TCP_RTO_MIN_US, Losses, Option, Transport, shortens
+from hostd.enforce.transport import TCP_RTO_MIN_US, Option, Transport, shortens
 from hostd.journal import Journal
 from hostd.sockets import DataSocket
 from hostd.tcp_info import TcpCounters
@@ -87,7 +88,9 @@ class HeldSockets:
         changed = {key for key, undo in undos.items() if (undo.level, undo.option) in wanted}
         reach = next(iter(undos.values()))
         with borrowed(reach.pid, reach.fd, cookie) as theirs:
-            lossy = self._losses.setdefault(cookie, Losses()).look(TcpCounters.of(theirs))
+            counters = TcpCounters.of(theirs)
+            losses = self._losses.setdefault(cookie, Losses())
+            lossy = losses.look(counters.acked_bytes, counters.retransmitted_bytes)
             for option, value in wanted.items() if lossy and not changed else ():
                 if option != TCP_RTO_MIN_US or shortens(theirs, value):
                     undo = socket_undo(reach.pid, reach.fd, cookie, theirs, *option)

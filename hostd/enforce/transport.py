@@ -7,25 +7,20 @@ of a single packet waits as long. Since Linux 6.15 a socket can be given another
 And cubic takes every loss for a full queue and slows down. bbr does not, but where several flows of a job meet, as
 before a parameter server, its probing fills the queue and loses more than it gains: bbr is for flows by themselves.
 
-Only where packets are lost: a packet also goes unacknowledged while it waits in our own queue for its turn, and TCP
-begins each pause of that length with a small window. And only where it is shorter than what the socket has: somebody
-may have chosen that (`net.ipv4.tcp_rto_min_us`).
+Only where packets are lost (flowcore/losses.py): a packet also goes unacknowledged while it waits in our own queue for
+its turn, and TCP begins each pause of that length with a small window. And only where it is shorter than what the
+socket has: somebody may have chosen that (`net.ipv4.tcp_rto_min_us`).
 """
 
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hostd.tcp_info import TcpCounters
-
 Option = tuple[int, int]  # level and name, as for setsockopt
 
 TCP_CONGESTION: Option = (socket.IPPROTO_TCP, 13)
 TCP_RTO_MIN_US: Option = (socket.IPPROTO_TCP, 45)
 KERNEL_RETRANSMIT_MS = 200.0
-LOSSY = 2e-3  # of what it sent
-READ_BYTES = 1_000_000  # so much must have been sent to tell
-READINGS = 3  # that agree
 LOSSY_CONGESTION_CONTROL = b"bbr"
 
 
@@ -54,31 +49,6 @@ class Transport:
 
 
 AS_THE_KERNEL = Transport()
-
-
-class Losses:
-    """Whether a socket's path loses packets, from what it had to send again.
-
-    A queue that overflows now and then loses many packets at once, and none for seconds (on the testbed most readings
-    of a second are 0, and one in ten is above LOSSY); at random a path loses some in every second. So several readings
-    in a row must agree. Taken for lossy, three jobs between two racks were 4 % slower.
-    """
-
-    def __init__(self) -> None:
-        self.lossy = False
-        self._acked_bytes = self._again_bytes = 0  # at the last reading,
-        self._lost, self._alike = False, 0  # ... what it said, and how many in a row said so
-
-    def look(self, counters: TcpCounters) -> bool:
-        """Whether it does; as before while too little was sent to tell."""
-        acked_bytes = counters.acked_bytes - self._acked_bytes
-        if acked_bytes >= READ_BYTES:
-            lost = counters.retransmitted_bytes - self._again_bytes >= LOSSY * acked_bytes
-            self._acked_bytes, self._again_bytes = counters.acked_bytes, counters.retransmitted_bytes
-            self._lost, self._alike = lost, self._alike + 1 if lost == self._lost else 1
-            if self._alike >= READINGS:
-                self.lossy = lost
-        return self.lossy
 
 
 def shortens(theirs: socket.SocketType, value: bytes) -> bool:

@@ -94,7 +94,7 @@ def test_sockets_that_lose_packets_notice_it_soon(
     wire: Wire, make: Make, journal_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert TRANSPORT.where_lossy(True), "needs Linux 6.15"
-    monkeypatch.setattr("hostd.enforce.transport.READ_BYTES", 100_000)  # a twentieth is soon seen
+    monkeypatch.setattr("flowcore.losses.READ_BYTES", 100_000)  # a twentieth is soon seen
 
     def becomes(lossy: bool) -> None:
         wait_until(lambda: backend.refresh() == [] and has(sockets, TRANSPORT.where_lossy(True)) is lossy)

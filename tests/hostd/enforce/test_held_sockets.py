@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from bench.testbed.namespace import Namespace
+from flowcore.losses import Losses
 from hostd.borrow import cookie_of
-from hostd.enforce import transport
 from hostd.enforce.held_sockets import SO_PRIORITY, HeldSockets
 from hostd.enforce.transport import TCP_CONGESTION, TCP_RTO_MIN_US, Transport
 from hostd.journal import Journal, _read
@@ -39,7 +39,7 @@ def test_a_hosts_own_choice_is_left_alone(tmp_path: Path, monkeypatch: pytest.Mo
     """Shorter than ours already; or beyond what a socket may be told, so that there would be no way back."""
     assert TRANSPORT.where_lossy(False), "needs Linux 6.15"
     RTO_MIN_US.write_text(str(sysctl_us))
-    monkeypatch.setattr(transport.Losses, "look", lambda _losses, _counters: True)
+    monkeypatch.setattr(Losses, "look", lambda *_: True)
     journal = Journal(tmp_path / "lease.json")
     sockets = HeldSockets(journal, SO_PRIORITY, TRANSPORT)
     with socket.socket() as one:
@@ -60,7 +60,7 @@ def test_the_wait_is_on_record_only_while_it_is_changed(tmp_path: Path, monkeypa
         before_us = least_us(one)
         sockets.hold([handle(one)], by_itself=False)
         for lossy, now_us, entries in ((True, 40_000, 2), (False, before_us, 1), (True, 40_000, 2)):
-            monkeypatch.setattr(transport.Losses, "look", lambda _losses, _counters, it=lossy: it)
+            monkeypatch.setattr(Losses, "look", lambda *_, it=lossy: it)
             assert sockets.refresh() == [] == sockets.refresh()
             assert (least_us(one), len(_read(journal.path))) == (now_us, entries)
         assert journal.close() == {} and least_us(one) == before_us
@@ -74,7 +74,7 @@ def test_a_flow_by_itself_keeps_its_rate_through_losses(
     def congestion_control() -> bytes:
         return one.getsockopt(*TCP_CONGESTION, 16).rstrip(b"\0")
 
-    monkeypatch.setattr(transport.Losses, "look", lambda _losses, _counters: True)
+    monkeypatch.setattr(Losses, "look", lambda *_: True)
     journal = Journal(tmp_path / "lease.json")
     sockets = HeldSockets(journal, SO_PRIORITY, TRANSPORT)
     with socket.socket() as one:

@@ -1,20 +1,14 @@
-"""Who is lossy; and what a kernel does not take is left as it was."""
+"""What a kernel does not take is left as it was."""
 
 import pytest
 
 from hostd.enforce import transport
 from hostd.enforce.transport import (
     AS_THE_KERNEL,
-    LOSSY,
-    READ_BYTES,
     TCP_CONGESTION,
     TCP_RTO_MIN_US,
-    Losses,
     Transport,
 )
-from hostd.tcp_info import TcpCounters
-
-SEGMENT_BYTES = 1448
 
 
 def test_nothing_said_nothing_changed() -> None:
@@ -37,32 +31,3 @@ def test_a_kernel_that_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_whoever_named_a_congestion_control_has_it() -> None:
     assert Transport("reno", 10.0).where_lossy(True).keys() == {TCP_RTO_MIN_US}
     assert Transport(None, 10.0).where_lossy(True).keys() == {TCP_RTO_MIN_US, TCP_CONGESTION}
-
-
-def judged(*again: float) -> list[bool]:
-    """After each reading, in which so many times the limit was sent again."""
-    losses, acked_bytes, again_bytes, said = Losses(), 0, 0, []
-    for times in again:
-        acked_bytes += READ_BYTES
-        again_bytes += round(times * LOSSY * READ_BYTES)
-        said.append(losses.look(_sent(acked_bytes, again_bytes)))
-    return said
-
-
-def test_a_path_that_loses_packets_in_every_reading_is_lossy_until_none_does() -> None:
-    assert judged(1, 2, 1, 0.9, 0, 0.5) == [False, False, True, True, True, False]
-
-
-def test_a_queue_that_overflows_now_and_then_is_no_lossy_path() -> None:
-    assert not any(judged(*(9, 9, 0.5) * 10))
-
-
-def test_too_little_sent_says_nothing() -> None:
-    losses = Losses()
-    assert not any(losses.look(_sent(sent, sent)) for sent in (READ_BYTES // 4, READ_BYTES // 2, READ_BYTES - 1))
-    assert [losses.look(_sent(times * READ_BYTES, times * READ_BYTES)) for times in (1, 2, 3)] == [False, False, True]
-    assert losses.look(_sent(4 * READ_BYTES - 1, 3 * READ_BYTES)), "as before"
-
-
-def _sent(acked_bytes: int, again_bytes: int) -> TcpCounters:
-    return TcpCounters(True, acked_bytes, 0, 0, again_bytes, 100, SEGMENT_BYTES)

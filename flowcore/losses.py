@@ -1,0 +1,29 @@
+"""Whether a path loses packets, from what a socket had to send again.
+
+A queue that overflows now and then loses many packets at once, and none for seconds; at random a path loses some in
+every second. So several readings in a row must agree.
+"""
+
+LOSSY = 2e-3  # of what was sent
+READ_BYTES = 1_000_000  # so much must have been sent to tell
+READINGS = 3  # that agree
+
+
+class Losses:
+    """Of one socket; `look` about once a second."""
+
+    def __init__(self) -> None:
+        self.lossy = False
+        self._acked_bytes = self._again_bytes = 0  # at the last reading,
+        self._lost, self._alike = False, 0  # ... what it said, and how many in a row said so
+
+    def look(self, acked_bytes: int, again_bytes: int) -> bool:
+        """Whether it does, by the counters since the beginning; as before while too little was sent to tell."""
+        fresh_bytes = acked_bytes - self._acked_bytes
+        if fresh_bytes >= READ_BYTES:
+            lost = again_bytes - self._again_bytes >= LOSSY * fresh_bytes
+            self._acked_bytes, self._again_bytes = acked_bytes, again_bytes
+            self._lost, self._alike = lost, self._alike + 1 if lost == self._lost else 1
+            if self._alike >= READINGS:
+                self.lossy = lost
+        return self.lossy
