@@ -28,7 +28,7 @@ from service.tls import TlsFiles, plaintext_allowed, tls_files
 MODES = ("observe", "advise", "enforce")
 BACKENDS = ("auto", "htb", "pacing", "observe")
 RUNTIME_DIRECTORY = Path("/run/paceline/hostd")
-RETRANSMIT_MS = 10.0  # dozens of round trips in a cluster, and a small part of a burst
+RETRANSMIT_MS = 4.0  # dozens of round trips in a cluster; many kernels take no less than 8
 MAX_CONFIG_BYTES = 1_000_000
 MAX_PATTERN_CHARS = 1000
 

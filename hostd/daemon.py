@@ -47,6 +47,7 @@ _log = logging.getLogger(__name__)
 ALIVE_SLOTS = 10
 
 HOUSEKEEPING_S = 1.0
+LOSSES_S = 0.1  # flowcore/losses.py
 
 # What a reload may change. With the rest the agent was built, or others hold on to it.
 OF_JOBS = ("jobs", "without_shim")
@@ -146,6 +147,7 @@ class HostDaemon:
             if self.stream is not None:
                 tasks.create_task(self.stream.run())
             tasks.create_task(self._keep_house())
+            tasks.create_task(self._watch_losses())
             self._ring()
             await self._fault
 
@@ -234,6 +236,11 @@ class HostDaemon:
         if self._deadline_ns is not None:
             delay_ns = min(delay_ns, self._deadline_ns - now_ns)
         self._alarm.set(delay_ns)
+
+    async def _watch_losses(self) -> None:
+        while True:
+            await asyncio.sleep(LOSSES_S)
+            self.enforcer.watch_losses()
 
     async def _keep_house(self) -> None:
         while True:

@@ -76,6 +76,10 @@ class Enforcer:
                 self._set_again()
         self._do(self.backend.refresh)
 
+    def watch_losses(self) -> None:
+        """Several times a second: sockets that lose packets are helped, those that do not any more are as they were."""
+        self._do(self.backend.watch_losses)
+
     def read_back(self) -> dict[FlowId, Limit]:
         try:
             return self.backend.read_back()

@@ -4,6 +4,7 @@
     apply      these flows' limits                      every slot, one batched call
     refresh    devices come and go                      about once a second, and after trouble; what could not be done
                                                         when it was asked for is tried again
+    watch_losses                                        several times a second
 
 Law: jobs end, sockets close and devices vanish at any moment. None of that is an error of ours, so nothing of it is
 raised into the loop: it comes back as Trouble, to be counted. Whatever a backend changes is in the journal first, so
@@ -57,6 +58,9 @@ class Backend(Protocol):
 
     def refresh(self) -> list[Trouble]:
         """Sets up what appeared, forgets what vanished, takes the sockets that could not be taken before."""
+
+    def watch_losses(self) -> list[Trouble]:
+        """Gives sockets on lossy paths what helps them, and takes it back from those on others (transport.py)."""
 
     def read_back(self) -> dict[FlowId, Limit]:
         """What the kernel says it holds each attached flow to; a flow of which no socket is held is not there."""

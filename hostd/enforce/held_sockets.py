@@ -61,7 +61,7 @@ class HeldSockets:
         """Of sockets that are held."""
         return _each(sockets, lambda _, theirs: theirs.setsockopt(*option, value))
 
-    def refresh(self) -> list[str]:
+    def watch_losses(self) -> list[str]:
         """Who loses packets notices soon; who does not any more is as he was."""
         troubles = []
         for cookie in self._held:

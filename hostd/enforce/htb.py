@@ -123,10 +123,13 @@ class HtbBackend:
             if name not in self._present or self._present[name].ifindex != tree.device.ifindex:
                 del self._trees[name]  # a namesake is set up anew
                 tree.forget_device()
-        troubles = [Trouble(None, reason) for reason in self._held.refresh()]
+        troubles: list[Trouble] = []
         for flow, state in self._flows.items():
             troubles += [Trouble(flow, reason) for reason in self._place(state) + self._hold(state)]
         return troubles
+
+    def watch_losses(self) -> list[Trouble]:
+        return [Trouble(None, reason) for reason in self._held.watch_losses()]
 
     def read_back(self) -> dict[FlowId, Limit]:
         rates = {name: tree.rates() for name, tree in self._trees.items()}

@@ -28,6 +28,9 @@ class ObserveBackend:
     def refresh(self) -> list[Trouble]:
         return []
 
+    def watch_losses(self) -> list[Trouble]:
+        return []
+
     def read_back(self) -> dict[FlowId, Limit]:
         return {flow: Limit(flow, UNLIMITED, UNLIMITED) for flow in self._flows}
 

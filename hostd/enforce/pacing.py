@@ -103,10 +103,13 @@ class PacingBackend:
 
     def refresh(self) -> list[Trouble]:
         """A socket does not care which device it leaves through."""
-        troubles = [Trouble(None, reason) for reason in self._held.refresh()]
+        troubles: list[Trouble] = []
         for flow, state in self._flows.items():
             troubles += [Trouble(flow, reason) for reason in self._hold(state)]
         return troubles + self._pace()
+
+    def watch_losses(self) -> list[Trouble]:
+        return [Trouble(None, reason) for reason in self._held.watch_losses()]
 
     def read_back(self) -> dict[FlowId, Limit]:
         found = {}

@@ -97,7 +97,7 @@ def test_sockets_that_lose_packets_notice_it_soon(
     monkeypatch.setattr("flowcore.losses.READ_BYTES", 100_000)  # a twentieth is soon seen
 
     def becomes(lossy: bool) -> None:
-        wait_until(lambda: backend.refresh() == [] and has(sockets, TRANSPORT.where_lossy(True)) is lossy)
+        wait_until(lambda: backend.watch_losses() == [] and has(sockets, TRANSPORT.where_lossy(True)) is lossy)
 
     wire.sink()
     sockets = wire.send().sockets()

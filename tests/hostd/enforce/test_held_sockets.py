@@ -45,7 +45,7 @@ def test_a_hosts_own_choice_is_left_alone(tmp_path: Path, monkeypatch: pytest.Mo
     with socket.socket() as one:
         before_us = least_us(one)
         assert sockets.hold([handle(one)], by_itself=False) == ([handle(one)], [])
-        assert sockets.refresh() == [] and least_us(one) == before_us
+        assert sockets.watch_losses() == [] and least_us(one) == before_us
         assert sockets.give_back([handle(one)]) == []
         assert sockets.hold([handle(one)], by_itself=False) == ([handle(one)], [])
         assert journal.close() == {} and not journal.path.exists()
@@ -61,7 +61,7 @@ def test_the_wait_is_on_record_only_while_it_is_changed(tmp_path: Path, monkeypa
         sockets.hold([handle(one)], by_itself=False)
         for lossy, now_us, entries in ((True, 40_000, 2), (False, before_us, 1), (True, 40_000, 2)):
             monkeypatch.setattr(Losses, "look", lambda *_, it=lossy: it)
-            assert sockets.refresh() == [] == sockets.refresh()
+            assert sockets.watch_losses() == [] == sockets.watch_losses()
             assert (least_us(one), len(_read(journal.path))) == (now_us, entries)
         assert journal.close() == {} and least_us(one) == before_us
 
@@ -80,5 +80,5 @@ def test_a_flow_by_itself_keeps_its_rate_through_losses(
     with socket.socket() as one:
         one.setsockopt(*TCP_CONGESTION, b"cubic")
         sockets.hold([handle(one)], by_itself)
-        assert sockets.refresh() == [] and congestion_control() == set_to
+        assert sockets.watch_losses() == [] and congestion_control() == set_to
         assert journal.close() == {} and congestion_control() == b"cubic"
