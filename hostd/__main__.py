@@ -11,7 +11,7 @@ from hostd.daemon import HostDaemon
 from hostd.instance import only_hostd_here
 from service import logs
 from service.arguments import DaemonParser
-from service.lifecycle import BAD_INPUT, run_daemon
+from service.lifecycle import BAD_INPUT, reason_of, run_daemon
 from service.lockfile import AlreadyRunning
 
 
@@ -41,7 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         with only_hostd_here():
             return run_daemon("hostd", lambda: HostDaemon(config, args.config, args.journal, overrides), config.lock)
     except (InputError, AlreadyRunning, OSError) as error:
-        print(f"hostd: {printable(str(error))}", file=sys.stderr)
+        reason = reason_of(error) if isinstance(error, OSError) else str(error)
+        print(f"hostd: {printable(reason)}", file=sys.stderr)
         return BAD_INPUT
 
 

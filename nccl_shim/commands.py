@@ -93,6 +93,8 @@ def jobs(args: argparse.Namespace) -> int:
         return _wrong(f"jobs: --interval is {args.interval}, expected more than 0")
     if args.watch and args.json:
         return _wrong("jobs: --watch and --json exclude each other")
+    if args.shm_dir is not None and args.shm_dir.exists() and not args.shm_dir.is_dir():
+        return _wrong(f"jobs: --shm-dir is {args.shm_dir}, expected a directory")
     with Reader(args.shm_dir) as reader:
         if args.reap:
             reader.reap()

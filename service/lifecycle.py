@@ -188,8 +188,12 @@ def _os_errors_refuse(status: int) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason = f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error)
-        raise CannotStart(reason, status) from error
+        raise CannotStart(reason_of(error), status) from error
+
+
+def reason_of(error: OSError) -> str:
+    """Without Python's number in front."""
+    return f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error)
 
 
 def _refuse(name: str, reason: str, status: int) -> int:

@@ -99,6 +99,7 @@ def test_run_reaps_what_ended_jobs_left(clean_env: dict, shm_dir: Path) -> None:
         (["run", "--", "no-such-program"], "no-such-program: not found"),
         (["jobs", "--interval", "0"], "--interval is 0.0"),
         (["jobs", "--watch", "--json"], "exclude"),
+        (["jobs", "--shm-dir", __file__], "expected a directory"),
     ],
 )
 def test_wrong_use_is_one_line_and_status_2(clean_env: dict, arguments: list, line: str) -> None:
