@@ -17,6 +17,7 @@ from bench.daemons import DaemonProcess, hostd, switchd
 from bench.jobs_crew import Crew
 from bench.jobs_launch import nursery_environment, parts_of
 from bench.jobs_nursery import Nursery
+from bench.testbed.impair import UNIMPAIRED, Impairment
 from bench.testbed.leftovers import new_directory
 from bench.testbed.network import Testbed
 from flowcore.scenario import JobSpec, Pattern, Scenario, SlotsSpec
@@ -31,11 +32,11 @@ SETTLED_S = 20.0  # for anything that should happen soon, on a busy machine
 
 
 class Cluster:
-    def __init__(self, nursery: Nursery, stack: ExitStack) -> None:
+    def __init__(self, nursery: Nursery, stack: ExitStack, impairment: Impairment = UNIMPAIRED) -> None:
         self.topology = star(2, LINK_GBPS)
         self.directory = new_directory()
         stack.callback(shutil.rmtree, self.directory, ignore_errors=True)
-        self.testbed = stack.enter_context(Testbed(self.topology))
+        self.testbed = stack.enter_context(Testbed(self.topology, impairment=impairment))
         for host in self.topology.hosts:
             (self.directory / host).mkdir()
         self._nursery, self._stack = nursery, stack
