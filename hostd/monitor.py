@@ -81,7 +81,11 @@ class Monitor:
             self._housekeeping_ns = now_ns + (HOUSEKEEPING_NS if self.jobs else IDLE_NS)
             return self._read_all(now_ns)
         due = {name: job for name, job in self.jobs.items() if now_ns >= job.due_ns}
-        to_read = {name: job for name, job in due.items() if job.rhythm is not None or not job.is_quiet(now_ns)}
+        to_read = {
+            name: job
+            for name, job in due.items()
+            if job.rhythm is not None or not job.is_quiet(now_ns) or self._look_is_due(job, now_ns)
+        }
         # How far a burst is the sockets say; what else its counters can say is that it is over.
         sending = {name for name, job in due.items() if job.watch.live and not job.watch.ending}
         for view in self._reader.poll_stirred(due, marks_only=sending):
@@ -131,9 +135,16 @@ class Monitor:
         self._reader.close()
 
     def _read(self, job: WatchedJob, now_ns: int) -> list[HostEvent]:
-        if not job.watch.sizes and now_ns - job.looked_ns >= LEARNING_LOOK_NS:
+        learning = not job.watch.sizes
+        if self._look_is_due(job, now_ns):
             self._look(job, now_ns)
-        return job.read(now_ns)
+        events = job.read(now_ns)
+        if learning and job.watch.sizes:
+            self._look(job, now_ns)  # for sockets that have only just begun to send
+        return events
+
+    def _look_is_due(self, job: WatchedJob, now_ns: int) -> bool:
+        return not job.watch.sizes and now_ns - job.looked_ns >= LEARNING_LOOK_NS
 
     def _schedule(self, job: WatchedJob, now_ns: int, let_go: bool = False) -> None:
         if self.patient:

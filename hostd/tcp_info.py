@@ -53,6 +53,10 @@ class FlowMeter:
         self.lost = 0  # readings of sockets that had gone
         self._before: dict[int, TcpCounters] = {}  # at the last reading, by cookie
 
+    def take_over(self, other: "FlowMeter") -> None:
+        """Sockets that the other meter has read so far, and this one will from now on: nothing between is lost."""
+        self._before = other._before | self._before
+
     def read(self, sockets: Iterable[DataSocket]) -> int:
         """Looks at the flow's sockets as they are now; returns the sum. What has gone is counted, not raised."""
         found: dict[int, TcpCounters] = {}

@@ -30,6 +30,7 @@ MARKS_NS = 100_000_000  # all sending jobs are read: an iteration may turn out m
 SOONEST, PHASES = 0.75, 8
 REST_NS = 5_000_000  # nothing sent for so long
 NEXT_TO_NOTHING = 0.005  # of an iteration
+ANNOUNCING = 0.001  # of what the last one sent: a loss that is summed up to be printed is no burst
 
 # Ethernet, IP and TCP headers: 1514 bytes on the wire for 1448 of data (MTU 1500, timestamps).
 WIRE_PER_PAYLOAD = 1514 / 1448
@@ -101,6 +102,8 @@ class WatchedJob:
         self._lost, before = lost, self.sockets
         self.sockets = self._by_ends(before, lambda process: process.sockets, host_of, host)
         self._receiving = self._by_ends(self._receiving, lambda process: process.receiving, host_of, host)
+        for ends in self.sockets.keys() & self._heard.keys():
+            self._meters.setdefault(ends, FlowMeter()).take_over(self._heard[ends])
         self._hear()
         flows = self.watch.flow_ids()
         return [flows[ends] for ends, them in self.sockets.items() if them != before.get(ends) and ends in flows]
@@ -190,7 +193,7 @@ class WatchedJob:
         marks = [view.snapshot.mark for view in views if view.snapshot.mark is not None]
         iteration = max((mark.iteration for mark in marks), default=0)
         announced = any(
-            view.iteration_enqueued_bytes > 0
+            view.iteration_enqueued_bytes > ANNOUNCING * view.snapshot.mark.last_enqueued_bytes
             for view in views
             if view.snapshot.mark is not None and view.snapshot.mark.iteration == iteration
         )
@@ -225,6 +228,7 @@ class WatchedJob:
             self._hear()
         for ends, meter in self._heard.items():
             received[ends] = received.get(ends, 0.0) + meter.received_bytes * WIRE_PER_PAYLOAD
+            sent[ends] = sent.get(ends, 0.0) + meter.sent_bytes * WIRE_PER_PAYLOAD  # who was only fed may begin to send
         if self.facts is None or sent != self.facts.sent_bytes:
             self._moved_ns = now_ns
         resting = now_ns - self._moved_ns >= REST_NS

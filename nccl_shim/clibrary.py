@@ -8,7 +8,7 @@ from nccl_shim.build import LIBRARY_NAME
 from nccl_shim.identity import Identity
 from nccl_shim.layout import JOB_BYTES
 
-ABI = 1
+ABI = 2
 
 
 class CIdentity(ctypes.Structure):
@@ -73,6 +73,7 @@ def _declare(library: ctypes.CDLL) -> ctypes.CDLL:
         "pls_transmit": (None, (pointer, pointer, u64, u64)),
         "pls_close_record": (None, (pointer,)),
         "pls_mark_iteration": (u64, (pointer,)),
+        "pls_begin_iterations": (None, (pointer,)),
         "pls_finish": (None, (pointer,)),
         "pls_read_iteration": (ctypes.c_int, (pointer, ctypes.POINTER(u64 * 7))),
         "pls_warn_once": (None, (ctypes.c_char_p,)),

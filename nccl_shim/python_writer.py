@@ -78,6 +78,14 @@ class PythonWriter:
 
     def mark_iteration(self) -> int:
         """Ends the current iteration; returns how many have ended."""
+        return self._start_iteration(ended=1)
+
+    def begin_iterations(self) -> None:
+        """The first iteration starts here: what was moved until now prepared it. Nothing once one has ended."""
+        if self._u64[Header.iteration.offset // 8 + 1] == 0:
+            self._start_iteration(ended=0)
+
+    def _start_iteration(self, ended: int) -> int:
         words, at = self._u64, Header.iteration.offset // 8
         with self._lock:
             now_ns = time.monotonic_ns()
@@ -85,23 +93,17 @@ class PythonWriter:
             starts = [(layout.HEADER_BYTES + i * layout.RECORD_BYTES) // 8 for i in range(claimed)]
             enqueued = sum(words[s + _WORD["enqueued_bytes"]] for s in starts if self._u32[2 * s + 1] < Kind.RECV)
             tx = sum(words[s + _WORD["tx_bytes"]] for s in starts)
-            seq, iteration, start_ns, enqueued_before = words[at : at + 4]
-            new = (
-                seq + 2,
-                iteration + 1,
-                now_ns,
-                enqueued,
-                tx,
-                enqueued - enqueued_before,
-                now_ns - start_ns,
-            )
+            seq, iteration, start_ns, enqueued_before, _, *last = words[at : at + 7]
+            if ended:
+                last = [enqueued - enqueued_before, now_ns - start_ns]
+            new = (seq + 2, iteration + ended, now_ns, enqueued, tx, *last)
             words[at] = seq + 1
             for index, value in enumerate(new[1:], start=1):
                 words[at + index] = value
             words[at + 7] = layout.check_word(new)
             words[at] = seq + 2
             words[Header.heartbeat_ns.offset // 8] = now_ns
-        return iteration + 1
+        return iteration + ended
 
     def finish(self) -> None:
         self._u32[Header.flags.offset // 4] |= layout.FINISHED

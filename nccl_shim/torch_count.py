@@ -69,6 +69,7 @@ class TorchCounter:
         self._in_flight: deque[tuple[Any, int | None, int, int]] = deque()
         self._buckets: dict[int | None, int] = {}  # record → wire bytes of buckets that DDP has yet to wait for
         self.boundary = IterationBoundary(self._end)
+        self._begun = False  # the first iteration
 
     def count(self, group: dist.ProcessGroup, operation: str, share: Any, peer: int, work: Any) -> None:
         """Counts one call that returned `work`; never raises."""
@@ -168,6 +169,16 @@ class TorchCounter:
             self._records.clear()
             self._in_flight.clear()
         return writer
+
+    def begin(self) -> None:
+        """Before a pass: with the first of them iterations begin. What DDP moved before, its parameters, is no part of
+        one; never raises."""
+        if not self._begun:
+            self._begun = True
+            try:
+                self.writer.begin_iterations()
+            except Exception as error:
+                warn_once(f"cannot mark the first iteration: {error!r}; training is not affected")
 
     def _mark(self) -> None:
         try:

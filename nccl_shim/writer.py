@@ -34,6 +34,9 @@ class NativeWriter:
     def mark_iteration(self) -> int:
         return self._library.pls_mark_iteration(self.header)
 
+    def begin_iterations(self) -> None:
+        self._library.pls_begin_iterations(self.header)
+
     def finish(self) -> None:
         self._library.pls_finish(self.header)
 
@@ -54,6 +57,9 @@ class SilentWriter:
 
     def mark_iteration(self) -> int:
         return 0
+
+    def begin_iterations(self) -> None:
+        pass
 
     def finish(self) -> None:
         pass

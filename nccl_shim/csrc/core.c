@@ -107,9 +107,8 @@ uint64_t pls_check(const uint64_t words[7]) {
     return mixed;
 }
 
-uint64_t pls_mark_iteration(struct pls_header *header) {
-    if (!header)
-        return 0;
+/* The next iteration starts now, and `ended` (0 or 1) have ended with that; returns the number finished so far. */
+static uint64_t start_iteration(struct pls_header *header, uint64_t ended) {
     struct pls_iteration *tuple = &header->iteration;
     uint64_t enqueued = 0, tx = 0, now_ns = pls_now_ns();
     uint32_t claimed = atomic_load_explicit(&header->records_claimed, memory_order_acquire);
@@ -126,10 +125,9 @@ uint64_t pls_mark_iteration(struct pls_header *header) {
         return GET(tuple->iteration);
     atomic_thread_fence(memory_order_release);
     uint64_t start_ns = GET(tuple->start_ns);
-    uint64_t words[7] = {seq + 2,   GET(tuple->iteration) + 1,
-                         now_ns,    enqueued,
-                         tx,        enqueued - GET(tuple->enqueued_at_start),
-                         now_ns - start_ns};
+    uint64_t words[7] = {seq + 2, GET(tuple->iteration) + ended, now_ns, enqueued, tx};
+    words[5] = ended ? enqueued - GET(tuple->enqueued_at_start) : GET(tuple->last_enqueued);
+    words[6] = ended ? now_ns - start_ns : GET(tuple->last_duration_ns);
     SET(tuple->iteration, words[1]);
     SET(tuple->start_ns, words[2]);
     SET(tuple->enqueued_at_start, words[3]);
@@ -140,6 +138,13 @@ uint64_t pls_mark_iteration(struct pls_header *header) {
     atomic_store_explicit(&tuple->seq, seq + 2, memory_order_release);
     SET(header->heartbeat_ns, now_ns);
     return words[1];
+}
+
+uint64_t pls_mark_iteration(struct pls_header *header) { return header ? start_iteration(header, 1) : 0; }
+
+void pls_begin_iterations(struct pls_header *header) {
+    if (header && GET(header->iteration.iteration) == 0)
+        start_iteration(header, 0);
 }
 
 void pls_finish(struct pls_header *header) {

@@ -10,7 +10,7 @@
 
 #include "paceline_shm.h"
 
-#define PLS_ABI 1
+#define PLS_ABI 2
 #define PLS_API __attribute__((visibility("default")))
 
 struct pls_identity {
@@ -42,6 +42,8 @@ PLS_API void pls_transmit(struct pls_header *header, struct pls_record *record, 
 PLS_API void pls_close_record(struct pls_record *record);
 /* Ends the current iteration and starts the next; returns the number finished so far. */
 PLS_API uint64_t pls_mark_iteration(struct pls_header *header);
+/* The first iteration starts here: what was moved until now prepared it. Nothing once an iteration has ended. */
+PLS_API void pls_begin_iterations(struct pls_header *header);
 PLS_API void pls_finish(struct pls_header *header);
 /* seq, iteration, start_ns, enqueued_at_start, tx_at_start, last_enqueued, last_duration_ns; 0 when torn. */
 PLS_API int pls_read_iteration(const struct pls_header *header, uint64_t out[7]);

@@ -13,9 +13,9 @@ import pytest
 
 from flowcore.messages import FlowDone, FlowReady, HostEvent, IterationEnded, JobJoined, JobLeft
 from flowcore.patterns import FlowId, Role
-from hostd.monitor import FRESH_NS, HOUSEKEEPING_NS, IDLE_NS, PATIENT_NS, Monitor
+from hostd.monitor import FRESH_NS, HOUSEKEEPING_NS, IDLE_NS, LEARNING_LOOK_NS, PATIENT_NS, Monitor
 from hostd.tcp_info import TcpCounters
-from hostd.watched_job import LOOK_NS, MARKS_NS, RECEIVING_NS
+from hostd.watched_job import LOOK_NS, MARKS_NS, RECEIVING_NS, WIRE_PER_PAYLOAD
 from nccl_shim.identity import identity_from_env
 from nccl_shim.layout import Header, Kind, Source
 from nccl_shim.liveness import start_ticks
@@ -209,6 +209,33 @@ def test_a_job_from_its_first_bytes_to_its_end(job: OwnJob, watched: Watched, tm
     next(tmp_path.glob("*")).unlink()
     assert watched.until(JobLeft)[-1] == JobLeft("a")
     assert watched.monitor.jobs == {}
+
+
+def test_a_job_joins_with_its_first_iteration_whatever_prepared_it(job: OwnJob, watched: Watched) -> None:
+    """As DDP does it: the parameters go to all others first, and those send nothing before their first burst."""
+    job.answer(2 * BURST_BYTES)
+    job.writer.enqueue(job.record, 2 * BURST_BYTES, 0)
+    watched.step()
+    job.writer.begin_iterations()
+    watched.now_ns += LEARNING_LOOK_NS
+    watched.step()
+    job.announce()
+    watched.step()
+    job.send(BURST_BYTES)
+    job.writer.mark_iteration()
+    [joins] = [event for event in watched.until(JobJoined) if isinstance(event, JobJoined)]
+    assert [spec.size_bytes for spec in joins.flows] == [pytest.approx(BURST_BYTES * WIRE_PER_PAYLOAD, rel=1e-3)]
+    assert len(watched.monitor.sockets_of(FLOW)) == 1
+
+
+def test_a_few_bytes_do_not_announce_a_burst(job: OwnJob, watched: Watched) -> None:
+    """A loss that is summed up to be printed, say."""
+    joined(job, watched)
+    job.writer.enqueue(job.record, 8, 8)
+    watched.now_ns += 200 * MS
+    assert [*watched.step(), *watched.step()] == []
+    job.announce()
+    watched.until(FlowReady)
 
 
 def test_a_late_listener_is_told_what_it_missed(job: OwnJob, watched: Watched) -> None:

@@ -60,6 +60,17 @@ def test_what_was_sent_before_the_first_look_is_not_ours(connect) -> None:
     assert FlowMeter().read([one.handle]) == 0
 
 
+def test_nothing_is_lost_or_counted_twice_where_one_meter_takes_over_from_another(connect) -> None:
+    one = connect()
+    first, second = FlowMeter(), FlowMeter()
+    first.read([one.handle])
+    one.send(30_000)
+    wait_until(lambda: first.read([one.handle]) == 30_000)
+    one.send(20_000)
+    second.take_over(first)
+    wait_until(lambda: second.read([one.handle]) == 20_000)
+
+
 def test_the_sum_survives_sockets_that_close(connect) -> None:
     first, second = connect(), connect()
     meter = FlowMeter()

@@ -41,6 +41,12 @@ def test_bytes_are_exact_from_the_third_iteration_on(ddp: Run) -> None:
             assert bytes_between == phase["bytes"] * (known[-1] - known[0])
 
 
+def test_what_ddp_sends_to_begin_with_is_no_part_of_the_first_iteration(ddp: Run) -> None:
+    for rank in (0, 1):
+        first = ddp.marks[rank][1]
+        assert first.enqueued_at_start > first.last_enqueued_bytes >= ddp.printed[rank][0]["bytes"]
+
+
 def test_everything_was_sent_in_the_end(ddp: Run) -> None:
     for rank in (0, 1):
         view = ddp.views[rank]

@@ -60,6 +60,21 @@ def test_iteration_marks_carry_bytes_and_time(new_writer, shm_dir: Path) -> None
     assert 0 < mark.last_duration_ns < 10**9
 
 
+def test_what_was_moved_before_the_first_iteration_is_no_part_of_it(new_writer, shm_dir: Path) -> None:
+    writer = new_writer(Identity("j", shm_dir))
+    out = writer.find(Kind.COLLECTIVE, Source.TORCH, 0, 0, 2, -1)
+    writer.enqueue(out, 900, 900)
+    writer.begin_iterations()
+    assert read_one(shm_dir).iteration_enqueued_bytes == 0
+    writer.enqueue(out, 500, 500)
+    assert writer.mark_iteration() == 1
+    writer.enqueue(out, 7, 7)
+    writer.begin_iterations()  # too late: they have begun
+    view = read_one(shm_dir)
+    assert (view.snapshot.mark.iteration, view.snapshot.mark.last_enqueued_bytes) == (1, 500)
+    assert view.iteration_enqueued_bytes == 7
+
+
 def test_one_flow_has_one_record(new_writer, shm_dir: Path) -> None:
     writer = new_writer(Identity("j", shm_dir))
     first = writer.find(Kind.SEND, Source.NCCL, 1, 0, 4, 2)
