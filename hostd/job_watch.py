@@ -57,12 +57,13 @@ class JobFacts(NamedTuple):
     """What is known of a job now, over all its processes on this host."""
 
     iteration: int  # how many have ended
-    announced: bool  # bytes of the current one have been handed over for sending
+    announced: bool  # bytes of the current one have been handed over for sending, and more than a few
     marks_early: bool  # the end of an iteration is marked before all of it is sent
     members: int  # ranks in all
     sent_bytes: Mapping[Ends, float]  # since the job was first seen, by role and target
     received_bytes: Mapping[Ends, float]  # by role and source, from whom it is fed
     resting: bool = False  # nothing has been sent for a while
+    connections: frozenset[int] = frozenset()  # that carry its data, by cookie
 
 
 @dataclass(slots=True)
@@ -73,8 +74,8 @@ class JobWatch:
     live: set[Ends] = field(default_factory=set)
     ending: bool = False  # marked as ended, and not all is sent
     _iteration: int = -1
-    _began_with: frozenset[Ends] = frozenset()  # to whom it had connections when this iteration began
-    _before_first: bool = True  # no end of an iteration was seen yet
+    before_first: bool = True  # no end of an iteration was seen yet
+    _began_with: frozenset[Ends | int] = frozenset()  # what connections it had when this iteration began, and to whom
     _base: dict[Ends, float] = field(default_factory=dict)  # sent when this iteration began
     _late_base: dict[Ends, float] = field(default_factory=dict)  # the same for flows that outlast its mark
     _rested: dict[Ends, float] = field(default_factory=dict)  # sent when it last rested
@@ -86,9 +87,9 @@ class JobWatch:
         events: list[HostEvent] = []
         if self._iteration < 0:  # in the middle of one, perhaps: then it counts from the next
             self._iteration, self._base = facts.iteration, dict(facts.sent_bytes)
-        if self._before_first and facts.iteration == self._iteration and not facts.announced:
+        if self.before_first and facts.iteration == self._iteration and not facts.announced:
             # What was sent so far prepared the first.
-            self._base, self._began_with = dict(facts.sent_bytes), frozenset(facts.sent_bytes)
+            self._base, self._began_with = dict(facts.sent_bytes), facts.connections | facts.sent_bytes.keys()
         self._sources = dict(facts.received_bytes)
         if facts.resting:
             self._rested = dict(facts.sent_bytes)
@@ -151,7 +152,7 @@ class JobWatch:
         passed = facts.iteration - self._iteration
         learned: list[HostEvent] = []
         # A poll that missed some knows only their sum, and of what connections sent before they were found, nothing.
-        if passed == 1 and self._began_with == facts.sent_bytes.keys():
+        if passed == 1 and self._was_whole(facts):
             learned = self._learn(facts, ended)
         late = set(self.live) if facts.marks_early and not learned else set()
         self._late_base = {ends: self._base.get(ends, 0.0) for ends in late}
@@ -159,10 +160,17 @@ class JobWatch:
             ends: self._late_base[ends] + self.sizes[ends] if ends in late else sent for ends, sent in ended.items()
         }
         self._iteration, self._fed = facts.iteration, False
-        self._began_with, self._before_first = frozenset(facts.sent_bytes), False
+        self._began_with, self.before_first = frozenset(facts.sent_bytes), False
         if not late:
             events += self._end_for_sure()
         return events + learned
+
+    def _was_whole(self, facts: JobFacts) -> bool:
+        """Whether we saw all that the iteration sent. The first one's connections may be found in the middle of it. And
+        where marks come early it lacks what is sent after its mark; later ones have as much of the one before."""
+        if self.before_first:
+            return not facts.marks_early and self._began_with >= facts.connections | facts.sent_bytes.keys()
+        return self._began_with == facts.sent_bytes.keys()
 
     def _ended_at(self, ends: Ends, sent: float, facts: JobFacts) -> float:
         """What the flow had sent at the end of the iteration that is marked as ended."""

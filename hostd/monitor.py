@@ -15,7 +15,8 @@ at which it is looked at next, on a grid that makes their times coincide:
 A look is one word per process: has it had an event since? If so, its counters are read and what its sockets have
 sent. Those are read for decisions, too, but not again within FRESH_NS: an answer mostly comes sooner than that after
 the report, and what decides does not look closer (flowcore/policy/paceline.py: FINEST_NS); nor those of a job that
-is held, until it can have sent something to speak of. Once a second: new and dead processes, new and closed sockets.
+is held, until it can have sent something to speak of. Once a second: new and dead processes, new and closed sockets;
+sooner where a file has come, and those of a job that has not joined yet.
 
 A job without the shim (plain_jobs.py) says nothing, so a look at it is its sockets: where its bursts begin and end is
 told from what they moved (flowcore/bursts.py), and as long as those have no rhythm nobody hears of it.
@@ -42,7 +43,8 @@ PATIENT_NS = 50_000_000  # a shorter iteration is counted together with the next
 HOUSEKEEPING_NS = 1_000_000_000
 IDLE_NS = 100_000_000  # without jobs: so late may a first one be noticed
 SEARCH_NS = 5_000_000_000  # for processes of jobs without the shim
-LEARNING_LOOK_NS = 100_000_000  # a job that has not joined yet may be opening its connections
+LEARNING_LOOK_NS = 100_000_000  # a job that has not joined yet may be opening its connections,
+STIRRED_NS = 2_000_000_000  # ... if it has done anything lately
 
 
 class Monitor:
@@ -67,7 +69,7 @@ class Monitor:
             make_directory(self._reader.directory)
         self._on_sockets = on_sockets
         self._owners: dict[str, int] = {}  # the uid that a job's name belongs to
-        self._housekeeping_ns = 0
+        self._housekeeping_ns = self._all_read_ns = 0
         self._found: dict[str, set[int]] = {}  # processes of jobs without the shim ...
         self._searched_ns: int | None = None  # ... as they were then
 
@@ -77,8 +79,8 @@ class Monitor:
         return min([self._housekeeping_ns, *(job.due_ns for job in self.jobs.values())])
 
     def poll(self, now_ns: int) -> list[HostEvent]:
-        if now_ns >= self._housekeeping_ns:
-            self._housekeeping_ns = now_ns + (HOUSEKEEPING_NS if self.jobs else IDLE_NS)
+        if now_ns >= self._housekeeping_ns or (now_ns - self._all_read_ns >= IDLE_NS and self._reader.stale()):
+            self._all_read_ns, self._housekeeping_ns = now_ns, now_ns + (HOUSEKEEPING_NS if self.jobs else IDLE_NS)
             return self._read_all(now_ns)
         due = {name: job for name, job in self.jobs.items() if now_ns >= job.due_ns}
         to_read = {
@@ -92,6 +94,7 @@ class Monitor:
             job = due[view.snapshot.job]
             if view.host_pid in job.processes:
                 job.processes[view.host_pid].view = view
+                job.stirred_ns = now_ns
                 to_read[view.snapshot.job] = job
         events = [event for job in to_read.values() for event in self._read(job, now_ns)]
         for job in due.values():
@@ -135,16 +138,13 @@ class Monitor:
         self._reader.close()
 
     def _read(self, job: WatchedJob, now_ns: int) -> list[HostEvent]:
-        learning = not job.watch.sizes
-        if self._look_is_due(job, now_ns):
+        if self._look_is_due(job, now_ns) or (not job.watch.sizes and job.has_marked()):
             self._look(job, now_ns)
-        events = job.read(now_ns)
-        if learning and job.watch.sizes:
-            self._look(job, now_ns)  # for sockets that have only just begun to send
-        return events
+        return job.read(now_ns)
 
     def _look_is_due(self, job: WatchedJob, now_ns: int) -> bool:
-        return not job.watch.sizes and now_ns - job.looked_ns >= LEARNING_LOOK_NS
+        lately = now_ns - job.stirred_ns < STIRRED_NS
+        return not job.watch.sizes and lately and now_ns - job.looked_ns >= LEARNING_LOOK_NS
 
     def _schedule(self, job: WatchedJob, now_ns: int, let_go: bool = False) -> None:
         if self.patient:
@@ -169,7 +169,7 @@ class Monitor:
         for name in [name for name in self.jobs if name not in present]:
             events += self.jobs.pop(name).watch.left()
         for name, processes in present.items():
-            job = self.jobs.setdefault(name, WatchedJob(JobWatch(name, self._host)))
+            job = self.jobs.setdefault(name, WatchedJob(JobWatch(name, self._host), stirred_ns=now_ns))
             job.consists_of(processes)
             self._look(job, now_ns)
             events += self._read(job, now_ns)

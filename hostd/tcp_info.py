@@ -55,7 +55,7 @@ class FlowMeter:
 
     def take_over(self, other: "FlowMeter") -> None:
         """Sockets that the other meter has read so far, and this one will from now on: nothing between is lost."""
-        self._before = other._before | self._before
+        self._before = self._before | other._before
 
     def read(self, sockets: Iterable[DataSocket]) -> int:
         """Looks at the flow's sockets as they are now; returns the sum. What has gone is counted, not raised."""

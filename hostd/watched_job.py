@@ -30,7 +30,7 @@ MARKS_NS = 100_000_000  # all sending jobs are read: an iteration may turn out m
 SOONEST, PHASES = 0.75, 8
 REST_NS = 5_000_000  # nothing sent for so long
 NEXT_TO_NOTHING = 0.005  # of an iteration
-ANNOUNCING = 0.001  # of what the last one sent: a loss that is summed up to be printed is no burst
+ANNOUNCING = 0.005  # of what the last one sent: buffers and a loss that is summed up to be printed are no burst
 
 # Ethernet, IP and TCP headers: 1514 bytes on the wire for 1448 of data (MTU 1500, timestamps).
 WIRE_PER_PAYLOAD = 1514 / 1448
@@ -70,17 +70,19 @@ class WatchedJob:
     measured_ns: int = 0  # ... and its sockets read
     told_ns: int = 0  # what was measured by then has been told as progress
     looked_ns: int = 0  # when its sockets were last looked for
+    stirred_ns: int = 0  # when its counters were last seen to move
     _ceiling_bps: dict[FlowId, float] = field(default_factory=dict)  # what each flow may send at most
     _limited_ns: int = 0  # ... since then
     _moved_ns: int = 0  # when its sockets were last seen to have sent something
     _meters: dict[Ends, FlowMeter] = field(default_factory=dict)
     _lost: int = 0  # readings of theirs that had failed at the last look
-    _receiving: dict[Ends, tuple[DataSocket, ...]] = field(default_factory=dict)  # sockets that send nothing
-    _heard: dict[Ends, FlowMeter] = field(default_factory=dict)  # ... and what they have received
+    _receiving: dict[Ends, tuple[DataSocket, ...]] = field(default_factory=dict)  # sockets that have sent nothing yet
+    _heard: dict[Ends, FlowMeter] = field(default_factory=dict)  # ... and what they carried
     _received: Mapping[Ends, float] = field(default_factory=dict)  # when the last iteration ended,
     _feeds: Mapping[Ends, float] = field(default_factory=dict)  # ... and in the course of it
     _fed_iteration: int = -1
     _ended_ns: int | None = None  # its last iteration, while it computes
+    _connections: frozenset[int] = frozenset()
     _speed: _Speed = field(default_factory=_Speed)
     _compute_ns: deque[int] = field(default_factory=lambda: deque(maxlen=PHASES))
 
@@ -93,6 +95,10 @@ class WatchedJob:
         marked = any(_marks_iterations(view) for view in present.values())
         self.rhythm = None if marked else self.rhythm or BurstRhythm()
 
+    def has_marked(self) -> bool:
+        """An iteration has ended since it was last read."""
+        return self.facts is not None and self._of_shim().iteration != self.facts.iteration
+
     def look(self, now_ns: int, host_of: Mapping[str, str], host: str) -> list[FlowId]:
         """For its sockets; returns the flows of which they have changed."""
         self.looked_ns = now_ns
@@ -102,6 +108,8 @@ class WatchedJob:
         self._lost, before = lost, self.sockets
         self.sockets = self._by_ends(before, lambda process: process.sockets, host_of, host)
         self._receiving = self._by_ends(self._receiving, lambda process: process.receiving, host_of, host)
+        found = (*self.sockets.values(), *self._receiving.values())
+        self._connections = frozenset(one.cookie for them in found for one in them)
         for ends in self.sockets.keys() & self._heard.keys():
             self._meters.setdefault(ends, FlowMeter()).take_over(self._heard[ends])
         self._hear()
@@ -232,7 +240,7 @@ class WatchedJob:
         if self.facts is None or sent != self.facts.sent_bytes:
             self._moved_ns = now_ns
         resting = now_ns - self._moved_ns >= REST_NS
-        return facts._replace(sent_bytes=sent, received_bytes=received, resting=resting)
+        return facts._replace(sent_bytes=sent, received_bytes=received, resting=resting, connections=self._connections)
 
     def _fed(self, facts: JobFacts) -> JobFacts:
         """The same with what was received in the last iteration, and not what prepared the first, nor control."""
@@ -241,10 +249,12 @@ class WatchedJob:
             least_bytes = LEAST_PART * max(received.values(), default=0.0)
             self._feeds = {ends: size for ends, size in received.items() if size > least_bytes}
             self._received, self._fed_iteration = facts.received_bytes, facts.iteration
+        elif self.watch.before_first and not facts.announced:
+            self._received = facts.received_bytes
         return facts._replace(received_bytes=self._feeds)
 
     def _hear(self) -> None:
-        """What the sockets that send nothing have received: not read as often as the others, nothing waits for it."""
+        """What was carried by sockets that have sent nothing yet: not read as often as the others."""
         for ends, sockets in self._receiving.items():
             self._heard.setdefault(ends, FlowMeter()).read(sockets)
 

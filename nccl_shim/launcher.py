@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from nccl_shim.clibrary import library_path
+from nccl_shim.clibrary import LibraryUnusable, library_path, load_library
 from nccl_shim.layout import DEFAULT_DIRECTORY
 
 INJECT = Path(__file__).parent / "inject"
@@ -58,7 +58,9 @@ def observed_environment(
 def _nccl_plugin(env: Mapping[str, str]) -> dict[str, str]:
     """Puts our plugin in; one that the user chose is chained behind it."""
     ours = library_path().resolve()
-    if not ours.is_file():
+    try:
+        load_library(ours)
+    except LibraryUnusable:  # of another version, say: NCCL would count into a file of its own
         return {}
     added = {"NCCL_PROFILER_PLUGIN": str(ours)}
     theirs = env.get("NCCL_PROFILER_PLUGIN", "")

@@ -104,6 +104,7 @@ class Reader:
         self._open_file = open_file
         self.refused: dict[str, str] = {}  # file name → why it is not believed
         self._tracked: dict[str, _Tracked] = {}
+        self._changed_ns = 0  # the directory, when it was last read
 
     def poll_stirred(self, jobs: Container[str], marks_only: Container[str] = ()) -> list[ProcessView]:
         """Of these jobs, the processes with an event since they were last read, or that have ended an iteration for
@@ -114,6 +115,13 @@ class Reader:
             if one.file.job in jobs and one.stirred(one.file.job in marks_only)
         ]
         return self._views(stirred, time.monotonic_ns(), False) if stirred else []
+
+    def stale(self) -> bool:
+        """Whether files came or went since the last poll; a coarse clock may hide some."""
+        try:
+            return self.directory.stat().st_mtime_ns != self._changed_ns
+        except OSError:
+            return False
 
     def poll(self, now_ns: int | None = None) -> list[ProcessView]:
         """Every process with a believable file, dead ones included until reaped; by job, rank and pid."""
@@ -167,6 +175,7 @@ class Reader:
 
     def _follow_directory(self) -> None:
         try:
+            self._changed_ns = self.directory.stat().st_mtime_ns
             with os.scandir(self.directory) as entries:
                 names = {entry.name for entry in entries if entry.name.endswith(FILE_SUFFIX)}
         except OSError:

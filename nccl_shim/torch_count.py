@@ -168,17 +168,21 @@ class TorchCounter:
             self._writer = writer
             self._records.clear()
             self._in_flight.clear()
+            self._begun = False
         return writer
 
     def begin(self) -> None:
-        """Before a pass: with the first of them iterations begin. What DDP moved before, its parameters, is no part of
-        one; never raises."""
+        """Before a backward pass: the first of them is the first iteration's, and what DDP moved until then, its
+        parameters, is no part of it; never raises."""
+        writer = self.writer
         if not self._begun:
             self._begun = True
             try:
-                self.writer.begin_iterations()
+                writer.begin_iterations()
             except Exception as error:
                 warn_once(f"cannot mark the first iteration: {error!r}; training is not affected")
+
+    begin._torchdynamo_disable = True  # type: ignore[attr-defined]
 
     def _mark(self) -> None:
         try:

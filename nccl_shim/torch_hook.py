@@ -116,9 +116,9 @@ def _patch_ddp(counter: TorchCounter, allreduce: Callable[..., Any]) -> None:
 
     @functools.wraps(original_forward)
     def forward(self: Any, *inputs: Any, **kwargs: Any) -> Any:
-        if torch.is_grad_enabled():
-            counter.begin()
         output = original_forward(self, *inputs, **kwargs)
+        if torch.is_grad_enabled():
+            counter.begin()  # not before: forward sends buffers, which are no burst
         if torch.is_grad_enabled() and self.require_backward_grad_sync:
             if not in_backward():
                 counter.boundary.between_passes()

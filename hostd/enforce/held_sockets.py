@@ -85,6 +85,8 @@ class HeldSockets:
     def _judge(self, cookie: int) -> list[str]:
         """Most sockets never lose much: on record only while it is changed."""
         undos, wanted = self._held[cookie], self._where_lossy[self._by_itself[cookie]]
+        if not wanted:
+            return []
         changed = {key for key, undo in undos.items() if (undo.level, undo.option) in wanted}
         reach = next(iter(undos.values()))
         with borrowed(reach.pid, reach.fd, cookie) as theirs:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,6 +49,18 @@ def test_the_first_iteration_counts_if_its_connections_were_known_when_it_began(
     late.observe(JobFacts(0, False, False, 2, {}, {}))
     list(iterations(late, [100.0], sent=30.0))
     assert late.sizes == {}, "who knows what was sent before we found the connection"
+
+
+@pytest.mark.parametrize(("marks_early", "found"), [(True, set()), (False, {2})])
+def test_a_first_iteration_that_was_not_seen_whole(marks_early: bool, found: set[int]) -> None:
+    """What is sent after an early mark is missing in the first alone, and what a connection sent until it was found."""
+    watch = JobWatch("a", "h0")
+    known = JobFacts(0, False, marks_early, 2, {NEXT: 0.0}, {}, connections=frozenset({1}))
+    watch.observe(known)
+    then = known._replace(iteration=1, sent_bytes={NEXT: 60.0}, connections=frozenset({1} | found))
+    assert watch.observe(then) == []
+    [joined] = watch.observe(then._replace(iteration=2, sent_bytes={NEXT: 160.0}))
+    assert [spec.size_bytes for spec in joined.flows] == [100.0]
 
 
 def test_an_iteration_is_ready_done_ended_once_each() -> None:

@@ -238,6 +238,18 @@ def test_a_few_bytes_do_not_announce_a_burst(job: OwnJob, watched: Watched) -> N
     watched.until(FlowReady)
 
 
+def test_a_job_that_comes_is_noticed_before_the_next_second(job: OwnJob, watched: Watched, tmp_path: Path) -> None:
+    watched.step()
+    env = {"PACELINE_SHM_DIR": str(tmp_path), "PACELINE_JOB": "b", "RANK": "0", "WORLD_SIZE": "2"}
+    newcomer = PythonWriter(identity_from_env(env))
+    began_ns = watched.now_ns
+    while watched.now_ns < began_ns + 2 * IDLE_NS:
+        job.announce()  # somebody must give reason to look
+        watched.step()
+    assert watched.monitor.jobs.keys() == {"a", "b"}
+    newcomer.finish()
+
+
 def test_a_late_listener_is_told_what_it_missed(job: OwnJob, watched: Watched) -> None:
     watched.step()
     assert watched.monitor.introduce("a") == [], "still learning"
