@@ -117,9 +117,8 @@ def _patch_ddp(counter: TorchCounter, allreduce: Callable[..., Any]) -> None:
     @functools.wraps(original_forward)
     def forward(self: Any, *inputs: Any, **kwargs: Any) -> Any:
         output = original_forward(self, *inputs, **kwargs)
-        if torch.is_grad_enabled():
-            counter.begin()  # not before: forward sends buffers, which are no burst
         if torch.is_grad_enabled() and self.require_backward_grad_sync:
+            counter.begin()  # not before: forward sends buffers, which are no burst
             if not in_backward():
                 counter.boundary.between_passes()
             if self not in groups:

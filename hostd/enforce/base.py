@@ -4,7 +4,7 @@
     apply      these flows' limits                      every slot, one batched call
     refresh    devices come and go                      about once a second, and after trouble; what could not be done
                                                         when it was asked for is tried again
-    watch_losses                                        several times a second
+    watch_losses  who loses packets is helped           several times a second
 
 Law: jobs end, sockets close and devices vanish at any moment. None of that is an error of ours, so nothing of it is
 raised into the loop: it comes back as Trouble, to be counted. Whatever a backend changes is in the journal first, so
