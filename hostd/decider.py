@@ -4,9 +4,9 @@
     what happened ──────────────────────▶ │ HostAgent │ ──Send─────▶ switch
                                           └───────────┘
 
-Law: the effects of everything that happened at one time are performed together, so a flow gets its last rate only;
-and the enforcer holds the sockets of exactly the flows that the agent knows. The journal is for people to look at
-later: a full disk ends it, and nothing else.
+Law: the effects of everything that happened at one time are performed together, so a flow gets its last rate only and
+the switch hears of all flows at once; and the enforcer holds the sockets of exactly the flows that the agent knows.
+The journal is for people to look at later: a full disk ends it, and nothing else.
 """
 
 import logging
@@ -17,7 +17,19 @@ from typing import TextIO
 
 from flowcore.host import HostAgent
 from flowcore.journal import Entry, encode
-from flowcore.messages import ClockSet, Effect, HostEvent, JobJoined, JobLeft, Progress, Report, Send, SetRate
+from flowcore.letters import joined
+from flowcore.messages import (
+    ClockSet,
+    Effect,
+    HostEvent,
+    JobJoined,
+    JobLeft,
+    Message,
+    Progress,
+    Report,
+    Send,
+    SetRate,
+)
 from flowcore.patterns import FlowId
 from hostd.durations import Durations
 from hostd.enforce.base import Limit
@@ -108,15 +120,22 @@ class Decider:
         for flow in self._agent.flows.keys() - before:
             self._enforcer.attach(flow, self._monitor.sockets_of(flow))
 
+    def _report(self, reports: Iterable[Message]) -> None:
+        """All in one: a switch that has heard of half of a job's flows gives them everything, and the others wait."""
+        for report in joined(reports):
+            if isinstance(report, Report) and self.stream is not None and self.stream.send(report):
+                self.negotiation.asked(report.number, self._clock.now_ns())
+
     def _perform(self, effects: Iterable[Effect]) -> None:
         limits: dict[FlowId, Limit] = {}
+        reports: list[Message] = []
         for effect in effects:
             match effect:
                 case SetRate(flow, rate_bps, ceiling_bps):
                     limits[flow] = Limit(flow, rate_bps, ceiling_bps)
-                case Send(_, message) if isinstance(message, Report) and self.stream is not None:
-                    if self.stream.send(message):
-                        self.negotiation.asked(message.number, self._clock.now_ns())
+                case Send(_, message):
+                    reports.append(message)
+        self._report(reports)
         present = [limit for flow, limit in limits.items() if flow in self._agent.flows]
         if present:
             self._enforcer.apply(present)

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 
 from flowcore.host import HostAgent
 from flowcore.journal import decode
-from flowcore.messages import FlowDone, FlowReady, JobJoined, JobLeft, Tick
+from flowcore.messages import Feedback, FlowDone, FlowReady, JobJoined, JobLeft, Report, Tick
 from flowcore.patterns import FlowId, FlowSpec, Role
 from flowcore.policy import POLICIES
 from flowcore.slots import SlotClock
@@ -21,8 +21,10 @@ from hostd.enforcer import Enforcer
 from hostd.monitor import Monitor
 from service.instruments import HostInstruments
 from service.shared_clock import SharedClock
+from wire.host_stream import HostStream
 
 SLOT_NS = 60_000_000
+TOPOLOGY = star_of(("h0", "h1"), 1.0)
 FLOWS = [FlowId(job, "h0", "h1", Role.RING) for job in ("a", "b")]
 JOINED = [JobJoined(flow.job, (FlowSpec(flow, 1e6, (), 0.0),)) for flow in FLOWS]
 
@@ -37,9 +39,20 @@ class Listening(Enforcer):
         super().apply(limits)
 
 
+class Kept(HostStream):
+    """Leads nowhere."""
+
+    def __init__(self) -> None:
+        self.sent: list[Report] = []
+
+    def send(self, report: Report) -> bool:
+        self.sent.append(report)
+        return True
+
+
 class Deciding:
     def __init__(self, directory: Path) -> None:
-        topology = star_of(("h0", "h1"), 1.0)
+        topology = TOPOLOGY
         self.steady_ns = 0
         clock = self.clock = SharedClock(lambda: 0, lambda: self.steady_ns)
         self.agent = HostAgent("h0", topology, SlotClock(SLOT_NS, 10), POLICIES["paceline"](), None)
@@ -73,6 +86,18 @@ def test_what_happened_at_one_time_is_set_at_once_and_only_as_it_ends(deciding: 
     for limit in limits:
         flow = deciding.agent.flows[limit.flow]
         assert (limit.rate_bps, limit.ceiling_bps) == (flow.rate_bps, flow.ceiling_bps)
+
+
+def test_the_switch_hears_of_all_flows_of_a_burst_in_one_report(deciding: Deciding) -> None:
+    agent = deciding.decider._agent = HostAgent("h0", TOPOLOGY, SlotClock(SLOT_NS, 10), POLICIES["paceline"](), "sw")
+    stream = deciding.decider.stream = Kept()
+    deciding.decider.take([*JOINED, *(FlowReady(flow, 0) for flow in FLOWS)])
+    [report] = stream.sent
+    assert {claim.flow for claim in report.claims} == set(FLOWS)
+    deciding.steady_ns += 1_000_000
+    answer = Feedback("sw", report.number, 0, ())
+    deciding.decider.take([answer])
+    assert agent.rtt_ns == 1_000_000, "the answer to it is the answer to each"
 
 
 def test_everything_is_in_the_journal(deciding: Deciding) -> None:
