@@ -13,12 +13,12 @@ millisecond of the link) was tried: the drops it causes make TCP shrink its wind
 a rise.
 
 Bundles. A class sends whole bundles of up to 64 KB: at 50 Mbit/s one takes 10 ms, coarse for a slot of 60, and at the
-floor a debt of half a second. So a device's bundles are limited to what its link carries in `bundle_ns`. At 3.3 Gbit/s
+floor a debt of half a second. So a device's bundles are limited to what its link carries in `bundle_ns`. At 1.6 Gbit/s
 that is 64 KB: fast devices, where small bundles would cost CPU, are left alone.
 
 Debt. Tokens are time, and a class that was raised must still wait until it has paid for its last bundle: at its old
 ceiling before it may send at all, at its old guarantee before it is served first. So neither is lower than a bundle in
-_DEBT_MS: at most a hundredth of the link where bundles are limited.
+_DEBT_MS: at most a fiftieth of the link where bundles are limited.
 """
 
 import struct

@@ -358,7 +358,7 @@ def test_read_only_sysctls_are_no_hindrance(wire: Wire, tmp_path: Path) -> None:
     before = wire.state()
     command = [sys.executable, "-c", READ_ONLY_SYSCTLS, str(tmp_path / "lease.json")]
     held = wire.here.popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    assert held.communicate(timeout=30)[0].splitlines() == ["bundles of 4000", "troubles []", "as it was"]
+    assert held.communicate(timeout=30)[0].splitlines() == ["bundles of 8000", "troubles []", "as it was"]
     assert wire.state() == before
 
 
