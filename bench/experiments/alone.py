@@ -3,26 +3,34 @@
 from dataclasses import replace
 
 from bench.experiments.mixes import scenario_named
-from bench.experiments.paper_jobs import hurried
+from bench.experiments.paper_jobs import cluster, host_names, hurried, job
 from bench.experiments.shape import Check, Experiment, Options, Result, as_json, change, spread
 from bench.jobs_cases import Case, iteration_s
 from bench.jobs_report import Estimate
 from bench.jobs_run import Conditions
 from bench.report.parts import Bars, Part, Table
+from flowcore.scenario import Pattern, Scenario
 
 LIMIT = 1.01
+PAPER_GBPS, DURATION_S = 25.0, 15.0  # of the job with servers
+KINDS = {Pattern.ALLREDUCE: "all-reduce", Pattern.PS: "parameter server"}
+
+
+def scenarios() -> list[Scenario]:
+    """Each job of a mix, and one that exchanges with two servers."""
+    both, model = scenario_named("mix-1"), "VGG16"
+    with_servers = cluster(model, PAPER_GBPS, [job(model, model, host_names()[:4])], hosts=4, duration_s=DURATION_S)
+    return [*(replace(both, jobs=(spec,)) for spec in both.jobs), with_servers]
 
 
 def run(options: Options) -> Result:
-    both = scenario_named("mix-1")
-    specs = both.jobs[:1] if options.quick else both.jobs
-    conditions = Conditions("synthetic" if options.quick else "ddp", options.seed)
+    conditions = Conditions("synthetic" if options.quick else "auto", options.seed)
     cases = {}
-    for spec in specs:
-        scenario = replace(both, jobs=(spec,))
-        scenario = hurried(scenario, 2.5) if options.quick else scenario
-        name = f"{spec.model_mb:g} MB"
-        cases[name] = Case(name, scenario, options.controls, conditions, alone=False)
+    for scenario in scenarios()[:1] if options.quick else scenarios():
+        [spec] = scenario.jobs
+        name = f"{spec.model_mb:g} MB, {KINDS[spec.pattern]}"
+        own = hurried(scenario, 2.5) if options.quick else scenario
+        cases[name] = Case(name, own, options.controls, conditions, alone=False)
     made = options.make(list(cases.values()))
     rows, checks = [], []
     for name in cases:
