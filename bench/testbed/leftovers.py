@@ -6,6 +6,7 @@ in the process tree. A directory of counters carries the mark in its name. So th
 """
 
 import os
+import select
 import shutil
 import signal
 import tempfile
@@ -14,9 +15,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 from bench.owned import OWNER_VARIABLE, owner_mark
 
 _DIRECTORY_PREFIX = "paceline-testbed-"
+_GONE_WITHIN_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,7 @@ def remove_leftovers() -> Removed:
     directories = [path for path in _directories() if not _lives(_owner_of(path))]
     for path in directories:
         shutil.rmtree(path, ignore_errors=True)
-    return Removed(tuple(pids), tuple(map(str, directories)))
+    return Removed(tuple(pids), tuple(str(path) for path in directories if not path.exists()))
 
 
 def marked_processes() -> Iterator[tuple[int, str]]:
@@ -59,9 +63,11 @@ def _mark_on(pid: int) -> str | None:
 
 
 def _lives(owner: str) -> bool:
+    """Whoever has ended and waits for its parent to notice does not."""
     try:
-        return owner_mark(int(owner.partition("-")[0])) == owner
-    except (OSError, ValueError):
+        pid = int(owner.partition("-")[0])
+        return owner_mark(pid) == owner and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except (OSError, ValueError, psutil.Error):
         return False
 
 
@@ -76,6 +82,7 @@ def _kill(pid: int, owner: str) -> bool:
             return False
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(process, signal.SIGKILL)
+            select.select([process], [], [], _GONE_WITHIN_S)
         return True
     finally:
         os.close(process)

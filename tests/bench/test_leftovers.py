@@ -55,13 +55,14 @@ def test_a_killed_owner_leaves_nothing_and_clean_takes_the_rest() -> None:
             assert Path(left["directory"]).is_dir()
         finally:
             owner.send_signal(signal.SIGKILL)
-    assert wait_until(lambda: not any(map(alive, left["pids"])))
-    assert alive(left["grandchild"])
-    removed = remove_leftovers()
-    assert left["grandchild"] in removed.pids
-    assert left["directory"] in removed.directories
-    assert wait_until(lambda: not alive(left["grandchild"]))
-    assert not Path(left["directory"]).exists()
+        assert wait_until(lambda: not any(map(alive, left["pids"])))
+        assert alive(left["grandchild"])
+        assert not alive(owner.pid), "and its parent, who is us, has not looked yet"
+        removed = remove_leftovers()
+        assert left["grandchild"] in removed.pids
+        assert not alive(left["grandchild"]), "gone when it returns"
+        assert left["directory"] in removed.directories
+        assert not Path(left["directory"]).exists()
 
 
 def test_ones_own_directory_stays() -> None:
