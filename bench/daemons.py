@@ -31,7 +31,7 @@ NICE = 10
 
 
 class DaemonFailed(Failure):
-    """It did not come up; str() has the last line of its log."""
+    """It did not come up, ended or fell silent; str() has one line on it."""
 
 
 class DaemonProcess:
@@ -98,8 +98,11 @@ class DaemonProcess:
 
     def cpu_s(self) -> float:
         """So far, with its guardian."""
-        own = psutil.Process(self.pid)
-        return sum(sum(one.cpu_times()[:2]) for one in (own, *own.children(recursive=True)))
+        own, spent_s = psutil.Process(self.pid), 0.0
+        for one in (own, *own.children(recursive=True)):
+            with suppress(psutil.NoSuchProcess):  # it has just ended
+                spent_s += sum(one.cpu_times()[:2])
+        return spent_s
 
 
 def switchd(

@@ -2,7 +2,8 @@
 
 The machine drifts, so a repeat makes every run once before the next repeat begins, and controls take turns in going
 first: what is compared was measured within minutes. A run that fails is noted and made again, a few times; so is
-one during which the machine stood still or stalled a lot, which we notice by our own clocks and not by the result.
+one during which the machine stood still or stalled a lot, which we notice by our own clocks and not by the result. On
+a machine that does nothing else the last of these is kept, and the result says so.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -151,19 +152,23 @@ def _make(
         clock, began_s = StillnessClock(tick), monotonic()
         try:
             made = run_once(run.scenario, observer or run.control, run.conditions, nursery, clock.tick)
-            if clock.longest_s > STOOD_STILL_S:
-                raise RunFailed(f"the machine stood still for {clock.longest_s:.1f} s")
-            if (why := _stall(made)) is not None:
-                raise RunFailed(why)
         except (RunFailed, DaemonFailed) as failure:
             notebook.keep_failure(key, what, str(failure), monotonic() - began_s)
             if attempt == ATTEMPTS:
                 raise
-        else:
-            seen = observer.seen() if observer else None
-            notebook.keep(key, what, made, seen, monotonic() - began_s)
-            return made, seen
+            continue
+        took_s, disturbed = monotonic() - began_s, _stood_still(clock) or _stall(made)
+        if disturbed is not None and attempt < ATTEMPTS:
+            notebook.keep_failure(key, what, disturbed, took_s)
+            continue
+        seen = observer.seen() if observer else None
+        notebook.keep(key, what, made, seen, took_s, although=disturbed)
+        return made, seen
     raise AssertionError  # count() does not end
+
+
+def _stood_still(clock: "StillnessClock") -> str | None:
+    return f"the machine stood still for {clock.longest_s:.1f} s" if clock.longest_s > STOOD_STILL_S else None
 
 
 def _stall(run: Run) -> str | None:

@@ -8,6 +8,7 @@ import selectors
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -113,10 +114,16 @@ class Crew:
             member.go(begin_ns + round(member.part.start_s * 1e9))
         return begin_ns
 
-    def follow(self, finished: Callable[[], bool], end_ns: int | None) -> None:
-        """Listens until the work is done or the time is over."""
+    def follow(self, finished: Callable[[], bool], end_ns: int | None, patience_s: float = inf) -> None:
+        """Listens until the work is done or the time is over; raises RunFailed where no iteration ends for so long."""
+        ended, since_s = 0, time.monotonic()
         while not finished() and (end_ns is None or time.monotonic_ns() < end_ns):
             self._listen(None if end_ns is None else (end_ns - time.monotonic_ns()) / 1e9)
+            now = sum(len(member.numbers) for member in self.members if member.part.job is not None)
+            if now != ended:
+                ended, since_s = now, time.monotonic()
+            elif time.monotonic() - since_s > patience_s:
+                raise RunFailed(f"no job has ended an iteration for {patience_s:.0f} s")
 
     def _listen(self, at_most_s: float | None = None) -> None:
         timeout_s = _POLL_S if at_most_s is None else max(0.0, min(_POLL_S, at_most_s))

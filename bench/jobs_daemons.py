@@ -71,7 +71,13 @@ class Daemons:
         return sum(status["fail_opens"] for status in self.statuses())
 
     def statuses(self) -> list[dict[str, Any]]:
-        return [host.status() for host in self.hosts]
+        found = []
+        for host in self.hosts:
+            try:
+                found.append(host.status())
+            except OSError as error:
+                raise DaemonFailed(f"hostd on {host.node} does not answer: {error}") from error
+        return found
 
     def _spent_s(self) -> tuple[float, float]:
         return sum(host.cpu_s() for host in self.hosts), sum(switch.cpu_s() for switch in self.switches)

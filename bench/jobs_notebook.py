@@ -2,8 +2,8 @@
 
 One JSON line per run, written when it is over, so that an experiment that was interrupted goes on where it was. A
 run is known by all that decides it: scenario, conditions, control, and its number among its like. A line that says why
-it failed takes it back. Each line says which commit made it: the code may have changed in between, and a result says
-so.
+it failed takes it back; one that was disturbed and kept nevertheless says so. Each line says which commit made it: the
+code may have changed in between, and a result says so.
 """
 
 import json
@@ -32,12 +32,18 @@ class Notebook:
         if path is not None and path.exists():
             text = path.read_text(encoding="utf-8")
             for line in text.splitlines():
-                with suppress(ValueError):  # the line that was being written when the power went
+                # Of the line that was being written when the power went there is some; of another version's, anything.
+                with suppress(ValueError, KeyError, TypeError, AttributeError):
                     entry = json.loads(line)
                     self._take(entry)
                     self.earlier_s += entry.get("took_s", 0.0)
             if text and not text.endswith("\n"):
                 self._append("\n")
+
+    @property
+    def disturbed(self) -> list[str]:
+        """Runs that were kept nevertheless."""
+        return [f"{run['what']}: {run['although']}" for run in self._runs.values() if run.get("although")]
 
     def commits(self) -> list[str]:
         """Of all runs, found and made."""
@@ -47,8 +53,8 @@ class Notebook:
         entry = self._runs.get(key)
         return None if entry is None else (_restored(entry, scenario, seed), entry["seen"])
 
-    def keep(self, key: str, what: str, run: Run, seen: Seen, took_s: float = 0.0) -> None:
-        """`took_s` is all of it, from the network's making to its end."""
+    def keep(self, key: str, what: str, run: Run, seen: Seen, took_s: float = 0.0, although: str | None = None) -> None:
+        """`took_s` is all of it, from the network's making to its end; `although`: what disturbed it."""
         ends_ns = {job.spec.name: job.iteration_ends_ns for job in run.jobs}
         self._write(
             {
@@ -65,6 +71,7 @@ class Notebook:
                 "stalled_percent": run.stalled_percent,
                 "seen": seen,
                 "took_s": round(took_s, 3),
+                "although": although,
             }
         )
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import inf
 
 from bench.jobs_control import Control, DaemonCpu
 from bench.jobs_crew import Crew, Member, RunFailed
@@ -22,10 +23,13 @@ from bench.testbed.routes import Pair, flows_in, paths_of
 from flowcore.patterns import flows_of
 from flowcore.scenario import Scenario
 from flowcore.topology import link_name
+from flowcore.units import transfer_ns
 from sim.jobs import TrainingJob
 
 # A model's size is rounded to whole rows of a layer; headers outweigh that except where a model is tiny.
 LEAST_SHARE = 0.99
+
+LEAST_PATIENCE_S, PATIENCE = 120.0, 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +85,7 @@ def run_once(
                         job.iteration_ends_ns = ends_of(job.spec.name, crew.members, begin_ns)
                     return all(job.finished for job in jobs)
 
-                crew.follow(finished, end_ns)
+                crew.follow(finished, end_ns, patience_s(scenario) if end_ns is None else inf)
                 lasted_ns = time.monotonic_ns() - begin_ns
                 after = testbed.link_bytes()
                 fail_opens, cpu = running.fail_opens(), running.cpu()
@@ -96,6 +100,16 @@ def run_once(
     told_apart = stalls.first and not conditions.impairment.one_by_one
     stalled_percent = stalls.percent if told_apart else None
     return Run(control.name, tuple(jobs), lasted_ns, carried, cross, cpu, fail_opens, stalled_percent)
+
+
+def patience_s(scenario: Scenario) -> float:
+    """How long a run without an end may go without an iteration that ends: more than the slowest could ever need."""
+    slowest_bps = min(link.capacity_bps for link in scenario.topology.links.values())
+    needs_s = [
+        spec.compute_s + transfer_ns(spec.model_mb * 1e6 * len((*spec.workers, *spec.servers)), slowest_bps) / 1e9
+        for spec in scenario.jobs
+    ]
+    return LEAST_PATIENCE_S + max(spec.start_s for spec in scenario.jobs) + PATIENCE * max(needs_s)
 
 
 def ends_of(job: str, members: Sequence[Member], begin_ns: int) -> list[int]:

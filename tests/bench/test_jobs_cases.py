@@ -181,6 +181,28 @@ def test_a_run_during_which_the_machine_stalled_a_lot_is_made_again(
     assert notebook.failures[1:] == ["pair, cubic: the machine stalled for 50 % of the time"]
 
 
+def test_on_a_machine_that_always_stalls_the_last_attempt_is_kept_and_said(
+    pretended: Pretended, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    percents = iter([50.0] * ATTEMPTS + [0.0] * 10)
+
+    def stalling(*arguments: Any) -> Any:
+        return replace(pretended(*arguments), stalled_percent=next(percents))
+
+    monkeypatch.setattr(jobs_cases, "run_once", stalling)
+    path = tmp_path / "runs.jsonl"
+    notebook = Notebook(path)
+    made = make_runs([case(alone=False)], 1, notebook)["pair"]
+    assert pretended.made == ["reno"] * ATTEMPTS + ["cubic", "paceline"]
+    assert len(made.together["reno"]) == 1
+    assert len(notebook.failures) == ATTEMPTS - 1
+    assert notebook.disturbed == ["pair, reno: the machine stalled for 50 % of the time"] == Notebook(path).disturbed
+    quieter = Notebook(path)
+    make_runs([case(alone=False)], 1, quieter)
+    assert pretended.made[ATTEMPTS + 2 :] == ["reno"]
+    assert quieter.disturbed == []
+
+
 def test_what_a_run_took_is_kept(pretended: Pretended, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     clock_s = 0.0
 

@@ -42,6 +42,14 @@ def test_keys_tell_all_that_decides_a_run() -> None:
     assert len(keys) == 5
 
 
+def test_lines_of_who_knows_whom_are_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    path.write_text('{}\n[1]\n"text"\n{"failed": 1}\nnull\n')
+    notebook = Notebook(path)
+    notebook.keep("first", "one, cubic", kept_run(), None)
+    assert Notebook(path).find("first", SCENARIO, 1) is not None
+
+
 def test_a_line_cut_short_costs_that_run_only(tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
     notebook = Notebook(path, "abc")
