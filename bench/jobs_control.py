@@ -84,14 +84,16 @@ def control_named(name: str) -> Control:
     raise ControlError(f"no control {name!r}; expected one of {', '.join((*TCP, *POLICIES, *WATCHING))}")
 
 
-def kernel_lacks(control: Control) -> str | None:
-    """Why the control cannot be used on this kernel, if so; asking loads what may be loaded."""
-    name = control.congestion_control
-    return None if has_congestion_control(name) else f"this kernel has not loaded {name} (sudo modprobe tcp_{name})"
+def kernel_lacks(controls: Iterable[Control]) -> dict[str, str]:
+    """By name, why those that cannot be used on this kernel cannot; asking loads what may be loaded."""
+    return {
+        control.name: f"this kernel has not loaded {name} (sudo modprobe tcp_{name})"
+        for control in controls
+        if not has_congestion_control(name := control.congestion_control)
+    }
 
 
 def require_kernel(controls: Iterable[Control]) -> None:
     """Raises ControlError unless all can be used."""
-    for control in controls:
-        if (why := kernel_lacks(control)) is not None:
-            raise ControlError(f"control {control.name!r}: {why}")
+    for name, why in kernel_lacks(controls).items():
+        raise ControlError(f"control {name!r}: {why}")

@@ -12,6 +12,7 @@ from bench.workload.assignment import FIRST_PORT, PORTS_PER_JOB, Assignment
 from flowcore.scenario import CrossTraffic, JobSpec, Pattern, Scenario
 from flowcore.units import bps_from_gbps
 from nccl_shim.launcher import observed_environment
+from nccl_shim.layout import JOB_BYTES
 
 CROSS_TRAFFIC = "bench.workload.cross_traffic"
 DDP = "bench.workload.ddp"
@@ -90,9 +91,16 @@ def _job_parts(
             "TP_SOCKET_IFNAME": DATA_IFNAME,
             "OMP_NUM_THREADS": "1",
         }
-        env |= observed_environment(env, (module,), host, job.name, job.pattern.value, role, directory / host)
+        env |= observed_environment(
+            env, (module,), host, _known_as(job, number), job.pattern.value, role, directory / host
+        )
         name = f"{job.name} {role} on {host}"
         yield Part(name, job.name, host, not serves, job.start_s, module, (own.to_json(),), env)
+
+
+def _known_as(job: JobSpec, number: int) -> str:
+    """To hostd: the shim has no room for long names, and of two that begin alike it would see one."""
+    return job.name if len(os.fsencode(job.name)) < JOB_BYTES else f"job-{number}"
 
 
 def _rank(own: Assignment, module: str) -> int:

@@ -62,7 +62,8 @@ class Nursery:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         command = [sys.executable, "-m", "bench.jobs_nursery", str(theirs.fileno()), *modules]
         with theirs:
-            files = {"stdin": subprocess.DEVNULL, "pass_fds": [theirs.fileno()]}
+            # Libraries may print while they are imported; what we print is ours.
+            files = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "pass_fds": [theirs.fileno()]}
             self._process = owned_popen(command, env, start_new_session=True, **files)
         try:
             answer = self._socket.recv(_MESSAGE_BYTES)

@@ -2,7 +2,8 @@
 
 The machine drifts, so every repeat runs all controls, in an order that turns from repeat to repeat, and each job
 alone. Alone is measured without control (cubic), and nothing is lost or marked: it is the same yardstick for all. Only
-where packets are sent one by one in company they are alone as well, because that costs by itself.
+where packets are sent one by one in company they are alone as well, because that costs by itself. Where computing times
+are drawn, alone takes longer: all repeats have the same draws, so that a few unusual ones would never average out.
 """
 
 from collections.abc import Sequence
@@ -11,10 +12,11 @@ from dataclasses import dataclass, replace
 from bench.jobs_control import ALONE_CONTROL, Control, TcpControl
 from bench.jobs_run import Conditions
 from bench.testbed.impair import Impairment
-from flowcore.scenario import Scenario
+from flowcore.scenario import JobSpec, Scenario
 from sim.run import alone_iterations_s
 
 ALONE_ITERATIONS = 10  # three to warm up, seven to count
+ALONE_WITH_JITTER_S = 20.0
 STARTUP_S = 1.5  # until all processes are ready; a guess, for the time left
 
 
@@ -38,7 +40,7 @@ def plan(scenario: Scenario, controls: Sequence[Control], conditions: Conditions
     planned: list[Planned] = []
     for repeat in range(repeats):
         for spec in scenario.jobs:
-            iterations = min(ALONE_ITERATIONS, spec.iterations or ALONE_ITERATIONS)
+            iterations = _alone_iterations(spec, predicted_s[spec.name])
             job = replace(spec, start_s=0.0, iterations=iterations)
             solo = replace(scenario, jobs=(job,), cross_traffic=(), duration_s=None)
             estimate_s = STARTUP_S + iterations * predicted_s[spec.name]
@@ -47,3 +49,8 @@ def plan(scenario: Scenario, controls: Sequence[Control], conditions: Conditions
         turned = [*controls[first:], *controls[:first]]
         planned += (Planned(control, scenario, conditions, None, together_s) for control in turned)
     return planned
+
+
+def _alone_iterations(spec: JobSpec, predicted_s: float) -> int:
+    wanted = max(ALONE_ITERATIONS, round(ALONE_WITH_JITTER_S / predicted_s)) if spec.jitter else ALONE_ITERATIONS
+    return min(wanted, spec.iterations or wanted)

@@ -138,7 +138,8 @@ def _job(measured: Measurement, runs: Sequence[Run], number: int) -> Document:
     }
 
 
-CONTROL_COLUMNS = ("control", "mean slowdown", "whole run", "ratio to bound", "host CPU %", "machine stalled %")
+CONTROL_COLUMNS = ("control", "mean slowdown", "whole run", "ratio to bound", "host CPU %", "switch CPU %",
+                   "machine stalled %")  # fmt: skip
 JOB_COLUMNS = ("job", "control", "iterations", "alone s", "warm-up s", "mean s", "p99 s", "slowdown")
 
 
@@ -147,11 +148,14 @@ def control_rows(measured: Measurement) -> list[tuple[str, ...]]:
     for control, runs in measured.runs.items():
         steady = steady_slowdown(measured, control)
         whole = whole_slowdown(measured, control)
-        cpu_percent = fmean(run.cpu.host_percent for run in runs)
+        host_percent = fmean(run.cpu.host_percent for run in runs)
+        switch_percent = fmean(run.cpu.switch_percent for run in runs)
         stalled_percent = _stalled_percent(runs)
         stalled = "-" if stalled_percent is None else f"{stalled_percent:.1f}"
         ratio = steady.mean / measured.bound.mean
-        rows.append((control, str(steady), str(whole), f"{ratio:.3f}", f"{cpu_percent:.1f}", stalled))
+        rows.append(
+            (control, str(steady), str(whole), f"{ratio:.3f}", f"{host_percent:.1f}", f"{switch_percent:.1f}", stalled)
+        )
     return rows
 
 

@@ -29,8 +29,9 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--figure", metavar="OUT.png", type=Path, default=DEFAULT_FIGURE, help="picture (default: %(default)s)"
     )
-    parser.add_argument("--torch", action="store_true", help="real DDP jobs over gloo (needs torch)")
-    parser.add_argument("--simulate", action="store_true", help="simulate instead; takes seconds")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--torch", action="store_true", help="real DDP jobs over gloo (needs torch)")
+    how.add_argument("--simulate", action="store_true", help="simulate instead; takes seconds")
     add_json(parser)
     parser.set_defaults(run=run_demo)
 
@@ -81,7 +82,7 @@ def real(scenario: Any, figure: Path, torch: bool) -> list[dict[str, Any]]:
         module_for(job, workload)
     ensure_networks()
     controls = [control_named(name) for name in CONTROLS]
-    missing = {control.name: why for control in controls if (why := kernel_lacks(control)) is not None}
+    missing = kernel_lacks(controls)
     for name, why in missing.items():
         print(f"without {name}: {why}", file=sys.stderr)
     pictured: dict[str, Pictured] = {}

@@ -180,6 +180,7 @@ def _measure(experiment: Any, directory: Path, options: Any, force: bool, title:
         "wall_s": notebook.earlier_s + perf_counter() - started_s,
         "commits": notebook.commits(),
         "failed_runs": notebook.failures,
+        "disturbed_runs": notebook.disturbed,
         **origin,
         "result": result,
     }
@@ -211,7 +212,9 @@ def run_report(args: argparse.Namespace) -> int:
     from paceline.console import print_json
 
     if not args.results.is_dir():
-        raise CommandError(f"{args.results}: no directory; `paceline bench paper` makes it")
+        raise CommandError(
+            f"{args.results}: no directory; `paceline bench paper` makes it (ours: --results docs/results/paper)"
+        )
     documents = read_results(args.results)
     args.out.parent.mkdir(parents=True, exist_ok=True)
     args.out.write_text(page(documents), encoding="utf-8")

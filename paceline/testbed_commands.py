@@ -1,6 +1,7 @@
 """`paceline bench jobs` and `paceline bench clean`: real jobs on an emulated cluster, and what a killed run left."""
 
 import argparse
+import sys
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -33,7 +34,7 @@ def _add_jobs(commands: Any) -> None:
     )
     parser.add_argument("file", metavar="FILE", type=Path, help="scenario (TOML, version 1)")
     parser.add_argument(
-        "--control", metavar="A,B", default=DEFAULT_CONTROLS, help="comma-separated (default: %(default)s)"
+        "--control", metavar="A,B", help=f"comma-separated (default: {DEFAULT_CONTROLS}, as far as the kernel has them)"
     )
     parser.add_argument(
         "--repeat", metavar="N", type=integer(1, 1000), default=1, help="runs of each control (default: %(default)s)"
@@ -69,22 +70,29 @@ def _add_clean(commands: Any) -> None:
 
 def run_jobs(args: argparse.Namespace) -> int:
     from bench.jobs_cases import Case, make_runs
-    from bench.jobs_control import ALONE_CONTROL, control_named, require_kernel
+    from bench.jobs_control import ALONE_CONTROL, control_named, kernel_lacks, require_kernel
     from bench.jobs_launch import module_for
     from bench.jobs_notebook import Notebook
     from bench.jobs_report import CONTROL_COLUMNS, JOB_COLUMNS, control_rows, document, job_rows
     from bench.jobs_run import Conditions
     from bench.testbed.impair import Impairment
     from bench.testbed.rootless import ensure_networks
+    from bench.testbed.routes import detours, flows_in
     from paceline.console import print_json, print_table, progress_bar
     from paceline.provenance import provenance
     from sim.scenario_file import read_scenario
 
     scenario = read_scenario(args.file)
-    controls = [control_named(name) for name in dict.fromkeys(part.strip() for part in args.control.split(","))]
+    asked = args.control or DEFAULT_CONTROLS
+    controls = [control_named(name) for name in dict.fromkeys(part.strip() for part in asked.split(","))]
     for job in scenario.jobs:
         module_for(job, args.workload)
     ensure_networks()
+    if args.control is None:  # nobody asked for what only root can load
+        missing = kernel_lacks(controls)
+        for name, why in missing.items():
+            print(f"without {name}: {why}", file=sys.stderr)
+        controls = [control for control in controls if control.name not in missing]
     require_kernel([*controls, control_named(ALONE_CONTROL)])
     conditions = Conditions(
         workload=args.workload,
@@ -103,13 +111,18 @@ def run_jobs(args: argparse.Namespace) -> int:
         measured = make_runs([case], args.repeat, notebook, progress)[case.name].measurement()
     wall_s = perf_counter() - started_s
     if args.json:
-        print_json(document(measured, wall_s) | {"failed_runs": notebook.failures} | provenance())
+        said = {"failed_runs": notebook.failures, "disturbed_runs": notebook.disturbed}
+        print_json(document(measured, wall_s) | said | provenance())
         return 0
     print_table(f"{scenario.name}, jobs", JOB_COLUMNS, job_rows(measured))
     print_table(f"{scenario.name}, capacity bound {measured.bound.mean:.3f}", CONTROL_COLUMNS, control_rows(measured))
     print("All bytes crossed the emulated network. Slowdown is against each job alone; ± is 95 % over the repeats.")
+    if ways := detours(scenario.topology, flows_in(scenario)):
+        print(f"not on the path that the bound is for: {', '.join(map(str, ways))}")
     for failure in notebook.failures:
         print(f"made again: {failure}")
+    for disturbance in notebook.disturbed:
+        print(f"kept although disturbed: {disturbance}")
     return 0
 
 

@@ -8,6 +8,7 @@ job's consent nor a setting of the machine. It holds for accepted connections, t
 """
 
 import socket
+import struct
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -59,6 +60,8 @@ class Testbed:
             self._build(topology, congestion_control, paths or {}, impairment)
         except NetlinkError as error:
             raise Failure(f"the kernel refuses to make the network: {error.args[-1]}") from error
+        except struct.error as error:  # a number that does not fit the kernel's field
+            raise Failure("a link is too slow or too fast to be emulated") from error
 
     def _build(
         self,

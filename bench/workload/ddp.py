@@ -7,6 +7,7 @@ layers are slow one by one, the first buckets travel while the last layers compu
 
 import sys
 import time
+from math import ceil
 from typing import Any
 
 import torch
@@ -39,11 +40,11 @@ class Compute(torch.autograd.Function):
 
 
 class Layers(nn.Module):
-    """Side by side, so that they may be of any size: together `model_bytes`, to within a row."""
+    """Side by side, so that they may be of any size: together `model_bytes`, and less than a row more."""
 
     def __init__(self, model_bytes: float) -> None:
         super().__init__()
-        rows = max(1, round(model_bytes / _ROW_BYTES))
+        rows = ceil(model_bytes / _ROW_BYTES)
         sizes = [min(ROWS_PER_LAYER, rows - first) for first in range(0, rows, ROWS_PER_LAYER)]
         self.layers = nn.ModuleList(nn.Linear(WIDTH, size, bias=False) for size in sizes)
 

@@ -19,7 +19,7 @@ from bench import jobs_cases, jobs_control
 from bench.daemons import DaemonFailed
 from bench.jobs_cases import Measurement
 from bench.jobs_control import TCP, WATCHING, ControlError, DaemonCpu, TcpControl, control_named
-from bench.jobs_crew import RunFailed
+from bench.jobs_crew import Crew, RunFailed
 from bench.jobs_daemons import DaemonControl, Daemons
 from bench.jobs_launch import modules_for, nursery_environment
 from bench.jobs_nursery import Nursery, NurseryError
@@ -146,7 +146,10 @@ def test_the_longest_iteration_is_that_of_the_simulator(small: Path, ends_s: lis
     assert p99_s == pytest.approx({0: 20.0, 1: 19.0, 6: 14.0}[len(ends_s)])
 
 
-def test_a_daemon_that_ends_spoils_the_run(small: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "said"), [(signal.SIGKILL, "ended during the run"), (signal.SIGSTOP, "does not answer")]
+)
+def test_a_daemon_that_ends_or_hangs_spoils_the_run(small: Path, number: int, said: str) -> None:
     class Mortal(DaemonControl):
         @contextmanager
         def running(self, *where: Any) -> Iterator[Daemons]:
@@ -158,11 +161,11 @@ def test_a_daemon_that_ends_spoils_the_run(small: Path) -> None:
     scenario = replace(read_scenario(small), duration_s=2.0)
 
     def tick() -> None:
-        control.daemons.hosts[1].process.kill()
+        control.daemons.hosts[1].signal(number)
 
     with (
         Nursery(modules_for(scenario, "synthetic"), nursery_environment()) as nursery,
-        pytest.raises(DaemonFailed, match=r"^hostd on h1 ended during the run"),
+        pytest.raises(DaemonFailed, match=f"^hostd on h1 {said}"),
     ):
         run_once(scenario, control, Conditions("synthetic", 1), nursery, tick)
 
@@ -256,11 +259,43 @@ def test_a_control_the_kernel_lacks_is_refused_before_any_run(
 ) -> None:
     monkeypatch.setattr(jobs_control, "has_congestion_control", lambda name: name != "bbr")
     results = small.with_name("results")
-    for command in (["jobs", str(small), "--workload", "synthetic"], ["paper", "alone", "--out", str(results)]):
+    for command in (["jobs", str(small), "--control", "cubic,bbr"], ["paper", "alone", "--out", str(results)]):
         assert cli.main(["bench", *command]) == 2
         why = "this kernel has not loaded bbr (sudo modprobe tcp_bbr)"
         assert capsys.readouterr() == ("", f"paceline: control 'bbr': {why}\n")
     assert not results.exists()
+
+
+def test_where_computing_times_are_drawn_alone_takes_longer(small: Path) -> None:
+    scenario = read_scenario(small)
+    drawn = replace(scenario, jobs=tuple(replace(job, jitter=0.1, iterations=None) for job in scenario.jobs))
+    drawn = replace(drawn, duration_s=5.0)
+    few, many = (
+        [
+            run.scenario.jobs[0].iterations
+            for run in plan(one, [TcpControl("cubic")], Conditions("synthetic", 1), 1)
+            if run.alone
+        ]
+        for one in (scenario, drawn)
+    )
+    assert all(iterations <= ALONE_ITERATIONS for iterations in few)
+    assert all(iterations > 5 * ALONE_ITERATIONS for iterations in many)
+
+
+def test_a_run_without_an_end_in_which_nothing_happens_fails(tmp_path: Path) -> None:
+    crew = Crew(None, None, [], tmp_path)  # type: ignore[arg-type] - nobody to be born
+    with pytest.raises(RunFailed, match="no job has ended an iteration"):
+        crew.follow(lambda: False, None, patience_s=0.3)
+
+
+def test_without_a_choice_what_the_kernel_lacks_is_left_out_and_said(
+    small: Path, pretended: Pretended, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(jobs_control, "has_congestion_control", lambda name: name != "bbr")
+    assert cli.main(["bench", "jobs", str(small), "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert [control["control"] for control in json.loads(out)["controls"]] == ["reno", "cubic", "paceline"]
+    assert "without bbr: this kernel has not loaded bbr (sudo modprobe tcp_bbr)" in err
 
 
 def test_the_command_prints_the_keys_of_the_contract(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
