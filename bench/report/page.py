@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 from bench.experiments.all import EXPERIMENTS
@@ -18,8 +19,11 @@ from bench.report.parts import Bars, Layers, Lines, Part, Table
 
 Document = Mapping[str, Any]  # what `paceline bench paper` wrote
 PAPER_COMMAND = "paceline bench paper"
-KEYS = {"experiment", "quick", "repeats", "seed", "controls", "wall_s", "failed_runs", "result"}
-KEYS |= {"version", "commit", "commits", "machine"}  # where it comes from
+SHAPE: dict[str, type | tuple[type, ...]] = {
+    "experiment": str, "quick": bool, "repeats": int, "seed": int, "controls": list, "wall_s": (int, float),
+    "failed_runs": list, "result": dict,
+    "version": str, "commit": (str, NoneType), "commits": list, "machine": dict,  # where it comes from
+}  # fmt: skip
 
 LIMITS = (
     "Links faster than about 1 Gbit/s: the kernel of one machine forwards a few in all. Models are scaled down "
@@ -58,9 +62,21 @@ def read_results(directory: Path) -> dict[str, Document]:
 def read_result(path: Path) -> Document:
     """Of the experiment the file is named after; raises Failure for anything else."""
     document = read_object(path, PAPER_COMMAND)
-    if not document.keys() >= KEYS or document["experiment"] != path.stem:
+    whole = all(isinstance(document.get(key, ...), kind) for key, kind in SHAPE.items())
+    if not whole or document["experiment"] != path.stem or not _can_be_shown(document):
         raise _no_result(path, PAPER_COMMAND)
     return document
+
+
+def _can_be_shown(document: Document) -> bool:
+    """Another version may have written something else."""
+    try:
+        _section(EXPERIMENTS[document["experiment"]], document)
+        _promises({document["experiment"]: document})
+        _origin([document])
+    except (LookupError, TypeError, ValueError, AttributeError, StopIteration):
+        return False
+    return True
 
 
 def read_object(path: Path, made_by: str) -> Document:
@@ -154,7 +170,9 @@ def _making(document: Document) -> str:
     commits = ", ".join(document["commits"] or [str(document["commit"])])
     said = f"{document['repeats']} repeats, commit {commits}, seed {document['seed']}, {document['wall_s']:.0f} s"
     failed = document["failed_runs"]
-    return escape(said + (f"; {len(failed)} runs failed and were made again: {failed[0]}" if failed else ""))
+    said += f"; {len(failed)} runs failed and were made again: {failed[0]}" if failed else ""
+    disturbed = document.get("disturbed_runs")
+    return escape(said + (f"; {len(disturbed)} disturbed runs were kept: {disturbed[0]}" if disturbed else ""))
 
 
 def _part(part: Part) -> str:

@@ -5,9 +5,25 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 NOBODY = 65534
+SMALL = """
+version = 1
+name = "small"
+[topology]
+kind = "star"
+hosts = 2
+link_gbps = 0.5
+[[job]]
+name = "a"
+pattern = "allreduce"
+workers = ["h0", "h1"]
+model_mb = 5.0
+compute_s = 0.1
+iterations = 12
+"""
 
 # As root once before the user changes, so that everything is imported: the interpreter may lie where only root looks.
 AS_A_USER = f"""
@@ -50,7 +66,7 @@ os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 """
 
 
-def printed(*arguments: str) -> list[object]:
+def printed(*arguments: str) -> Any:
     done = subprocess.run(
         [sys.executable, *arguments], capture_output=True, text=True, timeout=120, cwd=ROOT, env=dict(os.environ)
     )
@@ -69,3 +85,14 @@ def test_an_ordinary_user_brings_up_a_star_and_moves_bytes() -> None:
 
 def test_a_process_that_may_not_starts_itself_anew() -> None:
     assert printed("-c", WITHOUT_CAPABILITIES, "-c", THROUGH_EXEC) == [True, 100_000]
+
+
+def test_jobs_run_under_the_daemons_without_root(tmp_path: Path) -> None:
+    (tmp_path / "small.toml").write_text(SMALL)
+    command = ["-m", "paceline", "bench", "jobs", str(tmp_path / "small.toml"), "--workload", "synthetic", "--json"]
+    report = printed("-c", WITHOUT_CAPABILITIES, *command, "--control", "cubic,paceline")
+    assert report["network_bytes_checked"]
+    cubic, paceline = report["controls"]
+    assert cubic["jobs"][0]["finished"] and paceline["jobs"][0]["finished"]
+    assert paceline["host_cpu_percent"] > 0
+    assert paceline["fail_opens"] == 0

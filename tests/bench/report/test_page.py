@@ -102,6 +102,17 @@ def test_nothing_measured_is_a_page_too(tmp_path: Path, capsys: pytest.CaptureFi
     assert "paceline bench paper" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("key", ["result", "machine", "repeats", "commits"])
+def test_a_result_of_another_shape_is_one_line(results: Path, key: str, capsys: pytest.CaptureFixture[str]) -> None:
+    path = results / "mixes.json"
+    document = json.loads(path.read_text())
+    document[key] = {"measured": {}} if key == "result" else {"": 1}
+    path.write_text(json.dumps(document))
+    assert cli.main(["bench", "report", "--results", str(results), "--out", str(results / "page.html")]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "mixes.json: no result of" in line
+
+
 @pytest.mark.parametrize("content", ["", "{", "[1]", "{}", '{"experiment": "mixes"}'])
 def test_a_broken_result_is_one_line(tmp_path: Path, content: str, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "mixes.json").write_text(content)
