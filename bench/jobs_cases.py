@@ -3,7 +3,7 @@
 The machine drifts, so a repeat makes every run once before the next repeat begins, and controls take turns in going
 first: what is compared was measured within minutes. A run that fails is noted and made again, a few times; so is
 one during which the machine stood still or stalled a lot, which we notice by our own clocks and not by the result. On
-a machine that does nothing else the last of these is kept, and the result says so.
+a machine that always stalls the last attempt is kept, and the result says so.
 """
 
 from collections.abc import Callable, Mapping, Sequence

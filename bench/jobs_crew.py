@@ -119,9 +119,9 @@ class Crew:
         ended, since_s = 0, time.monotonic()
         while not finished() and (end_ns is None or time.monotonic_ns() < end_ns):
             self._listen(None if end_ns is None else (end_ns - time.monotonic_ns()) / 1e9)
-            now = sum(len(member.numbers) for member in self.members if member.part.job is not None)
-            if now != ended:
-                ended, since_s = now, time.monotonic()
+            so_far = sum(len(member.numbers) for member in self.members if member.part.job is not None)
+            if so_far != ended:
+                ended, since_s = so_far, time.monotonic()
             elif time.monotonic() - since_s > patience_s:
                 raise RunFailed(f"no job has ended an iteration for {patience_s:.0f} s")
 

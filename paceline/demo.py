@@ -1,7 +1,6 @@
 """`paceline demo`: two jobs on one link, under TCP and under Paceline, for real, and a picture of the difference."""
 
 import argparse
-import sys
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -67,7 +66,7 @@ def run_demo(args: argparse.Namespace) -> int:
 
 def real(scenario: Any, figure: Path, torch: bool) -> list[dict[str, Any]]:
     from bench.jobs_cases import Case, make_runs
-    from bench.jobs_control import control_named, kernel_lacks
+    from bench.jobs_control import control_named
     from bench.jobs_launch import module_for
     from bench.jobs_notebook import Notebook
     from bench.jobs_report import document
@@ -75,16 +74,14 @@ def real(scenario: Any, figure: Path, torch: bool) -> list[dict[str, Any]]:
     from bench.link_picture import Pictured
     from bench.testbed.rootless import ensure_networks
     from paceline.console import progress_bar
+    from paceline.testbed_commands import usable
     from sim.figure import Panel, draw_panels
 
     workload = "ddp" if torch else "synthetic"
     for job in scenario.jobs:
         module_for(job, workload)
     ensure_networks()
-    controls = [control_named(name) for name in CONTROLS]
-    missing = kernel_lacks(controls)
-    for name, why in missing.items():
-        print(f"without {name}: {why}", file=sys.stderr)
+    names = tuple(control.name for control in usable([control_named(name) for name in CONTROLS]))
     pictured: dict[str, Pictured] = {}
 
     def filmed(control: Any) -> Pictured:
@@ -92,7 +89,6 @@ def real(scenario: Any, figure: Path, torch: bool) -> list[dict[str, Any]]:
         pictured[control.name] = Pictured(control, CAMERA)
         return pictured[control.name]
 
-    names = tuple(name for name in CONTROLS if name not in missing)
     case = Case(scenario.name, scenario, names, Conditions(workload, scenario.seed), observer=filmed)
     with progress_bar() as bar:
         task = bar.add_task("starting", total=1.0)

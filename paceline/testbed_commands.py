@@ -70,7 +70,7 @@ def _add_clean(commands: Any) -> None:
 
 def run_jobs(args: argparse.Namespace) -> int:
     from bench.jobs_cases import Case, make_runs
-    from bench.jobs_control import ALONE_CONTROL, control_named, kernel_lacks, require_kernel
+    from bench.jobs_control import ALONE_CONTROL, control_named, require_kernel
     from bench.jobs_launch import module_for
     from bench.jobs_notebook import Notebook
     from bench.jobs_report import CONTROL_COLUMNS, JOB_COLUMNS, control_rows, document, job_rows
@@ -83,16 +83,13 @@ def run_jobs(args: argparse.Namespace) -> int:
     from sim.scenario_file import read_scenario
 
     scenario = read_scenario(args.file)
-    asked = args.control or DEFAULT_CONTROLS
+    asked = DEFAULT_CONTROLS if args.control is None else args.control
     controls = [control_named(name) for name in dict.fromkeys(part.strip() for part in asked.split(","))]
     for job in scenario.jobs:
         module_for(job, args.workload)
     ensure_networks()
     if args.control is None:  # nobody asked for what only root can load
-        missing = kernel_lacks(controls)
-        for name, why in missing.items():
-            print(f"without {name}: {why}", file=sys.stderr)
-        controls = [control for control in controls if control.name not in missing]
+        controls = usable(controls)
     require_kernel([*controls, control_named(ALONE_CONTROL)])
     conditions = Conditions(
         workload=args.workload,
@@ -124,6 +121,16 @@ def run_jobs(args: argparse.Namespace) -> int:
     for disturbance in notebook.disturbed:
         print(f"kept although disturbed: {disturbance}")
     return 0
+
+
+def usable(controls: list[Any]) -> list[Any]:
+    """Those that this kernel has; why the others are left out is said."""
+    from bench.jobs_control import kernel_lacks
+
+    missing = kernel_lacks(controls)
+    for name, why in missing.items():
+        print(f"without {name}: {why}", file=sys.stderr)
+    return [control for control in controls if control.name not in missing]
 
 
 def run_clean(args: argparse.Namespace) -> int:

@@ -32,7 +32,7 @@ from hostd.netlink import Message, Netlink, means_absent
 from hostd.sockets import DataSocket, own_namespace
 
 # How long a bundle of segments may keep the link busy (htb_device.py). Smaller ones slow a job that is alone, for the
-# CPU they cost: with 160 µs jobs were about 1 % slower on two cores (`paceline bench jobs`).
+# CPU they cost (`paceline bench paper alone`).
 BUNDLE_NS = 320_000
 
 

@@ -1,6 +1,9 @@
-"""Experiments without a network: a run takes no time and comes out as its control's factor says."""
+"""What tests of the bench share: a small scenario, and experiments without a network, in which a run takes no time and
+comes out as its control's factor says.
+"""
 
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -73,3 +76,34 @@ def pretended_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delay, "measure", lambda setup, progress: dict(negotiation))
     monkeypatch.setattr(delay, "measure_decisions", lambda seed, decisions: {"p90_decision_us": 60.0})
     monkeypatch.setattr(delay, "measure_allocate", lambda seed, flows: {"us_per_flow": {"10": 4.0}})
+
+
+SMALL = """
+version = 1
+name = "small"
+[topology]
+kind = "star"
+hosts = 2
+link_gbps = 0.5
+[[job]]
+name = "a"
+pattern = "allreduce"
+workers = ["h0", "h1"]
+model_mb = 2.0
+compute_s = 0.05
+iterations = 6
+[[job]]
+name = "b"
+pattern = "allreduce"
+workers = ["h0", "h1"]
+model_mb = 2.0
+compute_s = 0.05
+iterations = 6
+"""
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    path = tmp_path / "small.toml"
+    path.write_text(SMALL)
+    return path

@@ -19,7 +19,7 @@ from bench import jobs_cases, jobs_control
 from bench.daemons import DaemonFailed
 from bench.jobs_cases import Measurement
 from bench.jobs_control import TCP, WATCHING, ControlError, DaemonCpu, TcpControl, control_named
-from bench.jobs_crew import Crew, RunFailed
+from bench.jobs_crew import RunFailed
 from bench.jobs_daemons import DaemonControl, Daemons
 from bench.jobs_launch import modules_for, nursery_environment
 from bench.jobs_nursery import Nursery, NurseryError
@@ -35,40 +35,11 @@ from paceline import cli
 from sim.jobs import TrainingJob
 from sim.run import job_result, whole_iteration_s
 from sim.scenario_file import read_scenario
-from tests.bench.conftest import Pretended
+from tests.bench.conftest import SMALL, Pretended
 from tests.bench.test_leftovers import alive, wait_until
 
 ROOT = Path(__file__).parents[2]
 MIXES = sorted((ROOT / "scenarios/testbed").glob("*.toml"))
-SMALL = """
-version = 1
-name = "small"
-[topology]
-kind = "star"
-hosts = 2
-link_gbps = 0.5
-[[job]]
-name = "a"
-pattern = "allreduce"
-workers = ["h0", "h1"]
-model_mb = 2.0
-compute_s = 0.05
-iterations = 6
-[[job]]
-name = "b"
-pattern = "allreduce"
-workers = ["h0", "h1"]
-model_mb = 2.0
-compute_s = 0.05
-iterations = 6
-"""
-
-
-@pytest.fixture
-def small(tmp_path: Path) -> Path:
-    path = tmp_path / "small.toml"
-    path.write_text(SMALL)
-    return path
 
 
 def test_every_repeat_has_each_control_once_and_each_job_alone(small: Path) -> None:
@@ -280,12 +251,6 @@ def test_where_computing_times_are_drawn_alone_takes_longer(small: Path) -> None
     )
     assert all(iterations <= ALONE_ITERATIONS for iterations in few)
     assert all(iterations > 5 * ALONE_ITERATIONS for iterations in many)
-
-
-def test_a_run_without_an_end_in_which_nothing_happens_fails(tmp_path: Path) -> None:
-    crew = Crew(None, None, [], tmp_path)  # type: ignore[arg-type] - nobody to be born
-    with pytest.raises(RunFailed, match="no job has ended an iteration"):
-        crew.follow(lambda: False, None, patience_s=0.3)
 
 
 def test_without_a_choice_what_the_kernel_lacks_is_left_out_and_said(
