@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from flowcore.losses import Losses
 from hostd.borrow import Gone, borrowed
+from hostd.enforce.companions import Companions
 from hostd.enforce.transport import TCP_RTO_MIN_US, Option, Transport, shortens
 from hostd.journal import Journal
 from hostd.sockets import DataSocket
@@ -30,6 +31,7 @@ class HeldSockets:
         self._held: dict[int, dict[str, SocketUndo]] = {}  # what is in the journal, by cookie and key
         self._losses: dict[int, Losses] = {}  # by cookie
         self._by_itself: dict[int, bool] = {}
+        self._companions: dict[int, Companions] = {}  # of those that lose packets
 
     def hold(self, sockets: Iterable[DataSocket], by_itself: bool) -> tuple[list[DataSocket], list[str]]:
         """Puts the options on record as they are now; returns the sockets that may be changed from now on."""
@@ -79,8 +81,9 @@ class HeldSockets:
         for one in leaving:
             self._losses.pop(one.cookie, None)
             self._by_itself.pop(one.cookie, None)
+        problems = self._leave_companions(one.cookie for one in leaving)
         keys = [key for one in leaving for key in self._held.pop(one.cookie, ())]
-        return [f"{key}: {problem}" for key, problem in self._journal.take_back(keys).items()]
+        return [f"{key}: {problem}" for key, problem in (problems | self._journal.take_back(keys)).items()]
 
     def _judge(self, cookie: int) -> list[str]:
         """Most sockets never lose much: on record only while it is changed."""
@@ -99,12 +102,28 @@ class HeldSockets:
                     self._journal.record({_key(undo): undo})
                     undos[_key(undo)] = undo
                     theirs.setsockopt(*option, value)
-        if lossy or not changed:
+        if lossy:
+            self._help_companions(cookie, reach.pid, wanted)
             return []
         problems = self._journal.take_back(changed)
         for key in changed - problems.keys():
             del undos[key]
+        problems |= self._leave_companions([cookie])
         return [f"{key}: {problem}" for key, problem in problems.items()]
+
+    def _help_companions(self, cookie: int, pid: int, wanted: dict[Option, bytes]) -> None:
+        if (wait := wanted.get(TCP_RTO_MIN_US)) is None:
+            return
+        if cookie not in self._companions:
+            self._companions[cookie] = Companions(self._journal, pid, cookie, wait)
+        self._companions[cookie].help()
+
+    def _leave_companions(self, cookies: Iterable[int]) -> dict[str, str]:
+        problems = {}
+        for cookie in cookies:
+            if (companions := self._companions.pop(cookie, None)) is not None:
+                problems |= companions.leave()
+        return problems
 
     def _reaches(self, one: DataSocket) -> bool:
         """Whether it is this descriptor through which we hold the socket."""

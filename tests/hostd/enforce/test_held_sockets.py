@@ -3,6 +3,7 @@
 import os
 import socket
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from bench.testbed.namespace import Namespace
 from flowcore.losses import Losses
 from hostd.borrow import cookie_of
+from hostd.enforce.companions import LOOK_EVERY
 from hostd.enforce.held_sockets import SO_PRIORITY, HeldSockets
 from hostd.enforce.transport import TCP_CONGESTION, TCP_RTO_MIN_US, Transport
 from hostd.journal import Journal, _read
@@ -82,3 +84,49 @@ def test_a_flow_by_itself_keeps_its_rate_through_losses(
         sockets.hold([handle(one)], by_itself)
         assert sockets.watch_losses() == [] and congestion_control() == set_to
         assert journal.close() == {} and congestion_control() == b"cubic"
+
+
+def connected(server: socket.socket) -> tuple[socket.socket, socket.socket]:
+    one = socket.create_connection(server.getsockname())
+    return one, server.accept()[0]
+
+
+@pytest.mark.usefixtures("namespace")
+def test_where_data_gets_lost_small_connections_to_the_same_host_notice_soon_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert TRANSPORT.where_lossy(False), "needs Linux 6.15"
+    journal = Journal(tmp_path / "lease.json")
+    sockets = HeldSockets(journal, SO_PRIORITY, TRANSPORT)
+
+    def look(lossy: bool) -> None:
+        monkeypatch.setattr(Losses, "look", lambda *_: lossy)
+        for _ in range(LOOK_EVERY):
+            assert sockets.watch_losses() == []
+
+    with ExitStack() as stack:
+        here, elsewhere = (stack.enter_context(socket.create_server((host, 0))) for host in ("127.0.0.1", "127.0.0.2"))
+
+        def connection(server: socket.socket) -> socket.socket:
+            one, other = connected(server)
+            stack.enter_context(other)
+            return stack.enter_context(one)
+
+        data, small, other = connection(here), connection(here), connection(elsewhere)
+        before_us = least_us(small)
+        sockets.hold([handle(data)], by_itself=False)
+        look(lossy=True)
+        late = connection(here)
+        look(lossy=True)
+        assert [least_us(one) for one in (data, small, late)] == [40_000] * 3
+        assert least_us(other) == before_us
+        late.close()
+        look(lossy=True)
+        on_record = [undo.cookie for undo in _read(journal.path).values()]
+        assert cookie_of(small) in on_record and len(on_record) == len(set(on_record)) + 1  # two options of the data's
+        look(lossy=False)
+        assert [least_us(one) for one in (data, small)] == [before_us] * 2 and len(_read(journal.path)) == 1
+        look(lossy=True)
+        assert least_us(small) == 40_000
+        assert sockets.give_back([handle(data)]) == [] and least_us(small) == before_us
+        assert journal.close() == {}
