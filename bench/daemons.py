@@ -84,17 +84,29 @@ class DaemonProcess:
         """Of a hostd; raises OSError while nobody answers."""
         return ask(self.place / "control.sock", "status")
 
-    def await_hostd(self, connected: bool = False) -> None:
-        """Until it answers, and has found its switch where that is wanted; raises DaemonFailed."""
+    def require_running(self) -> None:
+        """Raises DaemonFailed."""
+        if self.process.poll() is not None:
+            raise DaemonFailed(f"{self.program} on {self.node} ended: {self._last_said()}")
+
+    def await_hostd(self, connected: bool = False, switches: Sequence["DaemonProcess"] = ()) -> None:
+        """Until it answers, and has found its switch where that is wanted; raises DaemonFailed.
+
+        `switches` are those that it would wait for in vain if they ended.
+        """
         end_s = time.monotonic() + START_S
         while True:
             with suppress(OSError):
                 if self.status()["switch"]["connected"] or not connected:
                     return
-            if time.monotonic() > end_s or self.process.poll() is not None:
-                said = self.log().splitlines() or ["nothing logged"]
-                raise DaemonFailed(f"hostd on {self.node} did not come up: {said[-1]}")
+            for daemon in (*switches, self):
+                daemon.require_running()
+            if time.monotonic() > end_s:
+                raise DaemonFailed(f"hostd on {self.node} did not come up: {self._last_said()}")
             time.sleep(0.02)
+
+    def _last_said(self) -> str:
+        return (self.log().splitlines() or ["nothing logged"])[-1]
 
     def cpu_s(self) -> float:
         """So far, with its guardian."""

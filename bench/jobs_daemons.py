@@ -32,7 +32,7 @@ class DaemonControl:
             ]
             hosts = [stack.enter_context(self._hostd(testbed, scenario, host, directory)) for host in topology.hosts]
             for host in hosts:
-                host.await_hostd(connected=True)
+                host.await_hostd(connected=True, switches=switches)
             yield Daemons(hosts, switches)
 
     def _hostd(self, testbed: Testbed, scenario: Scenario, host: str, directory: Path) -> DaemonProcess:
@@ -65,9 +65,7 @@ class Daemons:
     def _all_fail_opens(self) -> int:
         """Since the daemons started."""
         for daemon in (*self.hosts, *self.switches):
-            if daemon.process.poll() is not None:
-                said = daemon.log().splitlines() or ["nothing logged"]
-                raise DaemonFailed(f"{daemon.program} on {daemon.node} ended during the run: {said[-1]}")
+            daemon.require_running()
         return sum(status["fail_opens"] for status in self.statuses())
 
     def statuses(self) -> list[dict[str, Any]]:

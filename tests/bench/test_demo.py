@@ -1,4 +1,4 @@
-"""`paceline demo` for real: synthetic jobs over an emulated link, in small, and the picture of what they did."""
+"""`paceline demo` for real: jobs over an emulated link, in small, and the picture of what they did."""
 
 import json
 from dataclasses import replace
@@ -39,8 +39,9 @@ def small_demo(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small_demo")
+@pytest.mark.parametrize("workload", [[], ["--torch"]], ids=["synthetic", "torch"])
 def test_the_demo_runs_and_draws_what_the_jobs_sent(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    workload: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     runs: dict[str, Run] = {}
     recordings: dict[str, Recording] = {}
@@ -58,7 +59,7 @@ def test_the_demo_runs_and_draws_what_the_jobs_sent(
     monkeypatch.setattr(jobs_cases, "run_once", noted)
     monkeypatch.setattr(figure, "draw_panels", drawn)
     picture = tmp_path / "demo.png"
-    assert cli.main(["demo", "--json", "--figure", str(picture)]) == 0
+    assert cli.main(["demo", *workload, "--json", "--figure", str(picture)]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["simulated"] is False
     assert [row["control"] for row in document["controls"]] == [*CONTROLS]

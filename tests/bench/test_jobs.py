@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from bench import jobs_cases, jobs_control
-from bench.daemons import DaemonFailed
+from bench.daemons import DaemonFailed, DaemonProcess
 from bench.jobs_cases import Measurement
 from bench.jobs_control import TCP, WATCHING, ControlError, DaemonCpu, TcpControl, control_named
 from bench.jobs_crew import RunFailed
@@ -117,9 +117,7 @@ def test_the_longest_iteration_is_that_of_the_simulator(small: Path, ends_s: lis
     assert p99_s == pytest.approx({0: 20.0, 1: 19.0, 6: 14.0}[len(ends_s)])
 
 
-@pytest.mark.parametrize(
-    ("number", "said"), [(signal.SIGKILL, "ended during the run"), (signal.SIGSTOP, "does not answer")]
-)
+@pytest.mark.parametrize(("number", "said"), [(signal.SIGKILL, "ended"), (signal.SIGSTOP, "does not answer")])
 def test_a_daemon_that_ends_or_hangs_spoils_the_run(small: Path, number: int, said: str) -> None:
     class Mortal(DaemonControl):
         @contextmanager
@@ -139,6 +137,25 @@ def test_a_daemon_that_ends_or_hangs_spoils_the_run(small: Path, number: int, sa
         pytest.raises(DaemonFailed, match=f"^hostd on h1 {said}"),
     ):
         run_once(scenario, control, Conditions("synthetic", 1), nursery, tick)
+
+
+def test_a_switch_that_does_not_start_is_named_not_the_hosts_that_wait_for_it(
+    small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = DaemonProcess.start
+
+    def without_switchd(daemon: DaemonProcess) -> None:
+        if daemon.program == "switchd":
+            daemon.argv = [sys.executable, "-c", "raise SystemExit('no such module')"]
+        start(daemon)
+
+    monkeypatch.setattr(DaemonProcess, "start", without_switchd)
+    scenario = read_scenario(small)
+    with (
+        Nursery(modules_for(scenario, "synthetic"), nursery_environment()) as nursery,
+        pytest.raises(DaemonFailed, match=r"^switchd on sw ended: no such module$"),
+    ):
+        run_once(scenario, DaemonControl("paceline"), Conditions("synthetic", 1), nursery)
 
 
 def test_one_value_has_no_interval() -> None:
