@@ -199,9 +199,9 @@ class StandIn:
     """For a daemon: giving up control for real takes many seconds."""
 
     def __init__(self, fail_opens: int) -> None:
-        self.fails, self.process = fail_opens, self
+        self.fails = fail_opens
 
-    def poll(self) -> None:
+    def require_running(self) -> None:
         """It runs."""
 
     def status(self) -> dict[str, Any]:
