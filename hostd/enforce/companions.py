@@ -1,4 +1,4 @@
-"""The other connections between two processes whose data gets lost on the way.
+"""The other connections of a process to a host to which its data gets lost.
 
 Requests and answers, as of a parameter server, are single packets on connections that carry too little to tell from
 their own counters whether the path loses any. But every chunk of data waits for its answer, and one that is lost is
@@ -31,7 +31,10 @@ class Companions:
         self._process.look()
         remotes = {one.remote for one in self._process.sockets if one.cookie == self._cookie}
         there = {one.cookie: one for one in self._process.sockets if one.remote in remotes}
-        self._journal.forget([self._changed.pop(cookie) for cookie in self._changed.keys() - there.keys()])
+        if not there:
+            return  # the process has ended, or cannot be looked into at this moment
+        # Closed, as far as one can see: whoever is there nevertheless is as it was.
+        self._journal.take_back([self._changed.pop(cookie) for cookie in self._changed.keys() - there.keys()])
         for cookie in there.keys() - self._changed.keys() - {self._cookie}:
             try:
                 self._shorten(there[cookie].fd, cookie)

@@ -104,6 +104,7 @@ class HeldSockets:
                     theirs.setsockopt(*option, value)
         if lossy:
             self._help_companions(cookie, reach.pid, wanted)
+        if lossy or not (changed or cookie in self._companions):
             return []
         problems = self._journal.take_back(changed)
         for key in changed - problems.keys():

@@ -86,11 +86,6 @@ def test_a_flow_by_itself_keeps_its_rate_through_losses(
         assert journal.close() == {} and congestion_control() == b"cubic"
 
 
-def connected(server: socket.socket) -> tuple[socket.socket, socket.socket]:
-    one = socket.create_connection(server.getsockname())
-    return one, server.accept()[0]
-
-
 @pytest.mark.usefixtures("namespace")
 def test_where_data_gets_lost_small_connections_to_the_same_host_notice_soon_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -108,9 +103,9 @@ def test_where_data_gets_lost_small_connections_to_the_same_host_notice_soon_too
         here, elsewhere = (stack.enter_context(socket.create_server((host, 0))) for host in ("127.0.0.1", "127.0.0.2"))
 
         def connection(server: socket.socket) -> socket.socket:
-            one, other = connected(server)
-            stack.enter_context(other)
-            return stack.enter_context(one)
+            one = stack.enter_context(socket.create_connection(server.getsockname()))
+            stack.enter_context(server.accept()[0])
+            return one
 
         data, small, other = connection(here), connection(here), connection(elsewhere)
         before_us = least_us(small)
