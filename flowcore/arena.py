@@ -16,6 +16,10 @@ A switch that has lost its parent settles alone what it would have escalated, ov
 among them: on those shares stay within capacity, beyond them TCP has to make do. When the parent is back it is asked
 anew about everything: it may think that nothing has changed.
 
+A job that crosses a contested link (strangers.py) waits for nobody, on none of its links: what it could not use of its
+turn would be lost to those who wait for it. It is guaranteed what it would have of every link if all were shared
+equally, and may borrow as far as TCP lets it; the others take turns in what is left.
+
 Laws: the shares on a link never exceed its capacity (`peak_ratio` keeps the worst); a claim that is not renewed
 within a lease is dropped.
 """
@@ -25,10 +29,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from flowcore.arbitrate import Arbiter, Contender, groups
+from flowcore.arbitrate import Arbiter, Contender, equally, groups
 from flowcore.borrowing import ceilings
 from flowcore.messages import Bid, Claim, Share
 from flowcore.patterns import FlowId
+from flowcore.strangers import Strangers
 from flowcore.table import LEASE_SLOTS
 from flowcore.units import UNLIMITED
 
@@ -44,14 +49,21 @@ class Settlement:
 
 class Arena:
     def __init__(
-        self, scope_bps: Mapping[str, float], arbiter: Arbiter, table_bps: Mapping[str, float] | None = None
+        self,
+        scope_bps: Mapping[str, float],
+        arbiter: Arbiter,
+        table_bps: Mapping[str, float] | None = None,
+        strangers: Strangers | None = None,
     ) -> None:
-        """`table_bps`: the links whose table is kept here, which reach one tier beyond the scope."""
+        """`table_bps`: the links whose table is kept here, which reach one tier beyond the scope. `strangers` knows
+        where others send; None: nobody looks."""
         self.shares: dict[FlowId, Share] = {}
+        self.contested: frozenset[str] = frozenset()  # links on which strangers send
         self.peak_ratio = 0.0
         self._scope_bps = scope_bps
         self._known_bps = {**scope_bps, **(table_bps or {})}
         self._arbiter = arbiter
+        self._strangers = strangers
         self._claims: dict[FlowId, Claim] = {}
         self._heard: dict[FlowId, int] = {}
         self._escalated: set[FlowId] = set()
@@ -78,11 +90,13 @@ class Arena:
     def passed(self, flow: FlowId) -> bool:
         return self._passing.pop(flow, None) is not None
 
-    def put(self, claims: Iterable[Claim], slot: int) -> bool:
-        """Enter or renew; True if there is a new contender."""
+    def put(self, claims: Iterable[Claim], slot: int, now_ns: int) -> bool:
+        """Enter or renew; True if there is a new contender, or if strangers came to a link or left it."""
         new = False
         for claim in claims:
             new |= claim.flow not in self._claims
+            if self._strangers is not None:
+                new |= self._strangers.heard(claim, now_ns)
             self._claims[claim.flow] = claim
             self._heard[claim.flow] = slot
         return new
@@ -93,6 +107,8 @@ class Arena:
         for flow in flows:
             gone |= self._claims.pop(flow, None) is not None
             self._heard.pop(flow, None)
+            if self._strangers is not None:
+                self._strangers.forget(flow)
             self.shares.pop(flow, None)
             if flow in self._escalated:
                 self._left.add(flow)
@@ -104,8 +120,10 @@ class Arena:
         self.remove(silent)
         return silent
 
-    def settle(self, *, alone: bool = False) -> Settlement:
+    def settle(self, now_ns: int, *, alone: bool = False) -> Settlement:
         """Divide the links anew among the groups in scope, `alone` also among the others; name the others."""
+        if self._strangers is not None:
+            self.contested = self._strangers.contested(now_ns)
         flows_of: dict[str, list[FlowId]] = {}
         for flow in self._claims:
             flows_of.setdefault(flow.job, []).append(flow)
@@ -161,11 +179,28 @@ class Arena:
             replace(member, flows_on={link: n for link, n in member.flows_on.items() if link in capacity_bps})
             for member in members
         ]
-        rates = self._arbiter(known, capacity_bps)
+        free = [member for member in known if not self.contested.isdisjoint(member.flows_on)]
+        if not free:
+            return self._in_turns(known, flows_of, capacity_bps)
+        fair_bps = {member.job: rate for member, rate in zip(known, equally(known, capacity_bps), strict=True)}
+        left_bps = dict(capacity_bps)
+        shares: dict[FlowId, Share] = {}
+        for member in free:
+            for link, flows in member.flows_on.items():
+                left_bps[link] -= flows * fair_bps[member.job]
+            for flow in flows_of[member.job]:
+                narrowest_bps = min(capacity_bps.get(link, UNLIMITED) for link in self._claims[flow].path)
+                shares[flow] = Share(flow, fair_bps[member.job], narrowest_bps)
+        return shares | self._in_turns([member for member in known if member not in free], flows_of, left_bps)
+
+    def _in_turns(
+        self, members: list[Contender], flows_of: Mapping[str, list[FlowId]], capacity_bps: Mapping[str, float]
+    ) -> dict[FlowId, Share]:
+        rates = self._arbiter(members, capacity_bps)
         rate_of = {flow: rate for member, rate in zip(members, rates, strict=True) for flow in flows_of[member.job]}
         if not rate_of:
             return {}
-        names = dict.fromkeys(link for member in known for link in member.flows_on)
+        names = dict.fromkeys(link for member in members for link in member.flows_on)
         links = {link: index for index, link in enumerate(names)}
         hosts: dict[str, int] = {}
         jobs: dict[str, int] = {}

@@ -73,7 +73,7 @@ class HostAgent:
         self._effects: list[Effect] = []
 
     def _nic_agent(self) -> SwitchAgent:
-        return SwitchAgent(self.name, Domain.of_nic(self.nic), self.clock, self.policy.arbiter)
+        return SwitchAgent(self.name, Domain.of_nic(self.nic), self.clock, self.policy.arbiter, wary=self.policy.wary)
 
     # ---- The two methods of a state machine ----
 
@@ -204,11 +204,11 @@ class HostAgent:
             job.progress.iteration_ended(now_ns, 0.0)
 
     def _progress(self, event: Progress, now_ns: int) -> None:
-        jobs = set()
+        jobs, idle = set(), set(event.idle)
         for flow_id, sent_bytes in event.sent_bytes:
             flow = self.flows.get(flow_id)
             if flow is not None and flow.live:
-                flow.observe(sent_bytes, now_ns)
+                flow.observe(sent_bytes, now_ns, idle=flow_id in idle)
                 jobs.add(flow_id.job)
         for name in sorted(jobs):
             self._credit(self.jobs[name], now_ns)
@@ -299,6 +299,7 @@ class HostAgent:
             preds=tuple(pred for pred in flow.spec.preds if not pred.local),
             followers=tuple(after for after in flow.followers if not after.local),
             plan_bps=flow.plan_bps if plans else (),
+            promised_bytes=flow.promised_bytes,
         )
 
     def _credit(self, job: Job, now_ns: int) -> None:

@@ -6,7 +6,7 @@ from flowcore.estimate import BandwidthEstimate
 from flowcore.messages import Grant
 from flowcore.patterns import FlowId, FlowSpec
 from flowcore.progress import JobProgress
-from flowcore.units import UNLIMITED
+from flowcore.units import UNLIMITED, transfer_bytes
 
 
 @dataclass(slots=True)
@@ -32,6 +32,7 @@ class Flow:
     plan_slot: int = 0
     rate_bps: float = UNLIMITED
     ceiling_bps: float = UNLIMITED
+    promised_bytes: float = 0.0  # at the rates it was guaranteed, over all iterations, while it had something to send
     # What was promised and sent in the current slot, for the bandwidth estimate.
     _slot_sent_bytes: float = 0.0
     _slot_promised_bits_ns: float = 0.0
@@ -65,14 +66,17 @@ class Flow:
         self._slot_sent_bytes = self._slot_promised_bits_ns = 0.0
         self._slot_busy_ns = 0
 
-    def observe(self, sent_bytes: float, now_ns: int) -> None:
-        """It has sent so much in this iteration."""
+    def observe(self, sent_bytes: float, now_ns: int, *, idle: bool = False) -> None:
+        """It has sent so much in this iteration; `idle`: and has nothing more for the network just now."""
         elapsed_ns = now_ns - self.observed_ns
         self.observed_ns = now_ns
         self._slot_busy_ns += elapsed_ns
         self._slot_sent_bytes += sent_bytes - self.sent_bytes
-        self._slot_promised_bits_ns += min(self.rate_bps, self.bandwidth.line_rate_bps) * elapsed_ns
+        promised_bps = min(self.rate_bps, self.bandwidth.line_rate_bps)
+        self._slot_promised_bits_ns += promised_bps * elapsed_ns
         self.sent_bytes = sent_bytes
+        if not idle and not self._waits_for_preds:
+            self.promised_bytes += transfer_bytes(promised_bps, elapsed_ns)
 
     def close_slot(self, slot: int) -> None:
         """Sample B_i. A flow that had to wait for its preds shows how fast they are, not the network (as BBR leaves

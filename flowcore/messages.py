@@ -37,6 +37,7 @@ class Claim(NamedTuple):
     preds: tuple[FlowId, ...]  # whose F the switch should relay, ...
     followers: tuple[FlowId, ...]  # ... and those it feeds
     plan_bps: tuple[float, ...] = ()  # mean rate per slot from Report.first_slot on; empty: only asking
+    promised_bytes: float = 0.0  # what it could have sent so far at the rates it was guaranteed, while it had something
 
 
 class Withdrawal(NamedTuple):
@@ -143,6 +144,7 @@ class Progress:
     """Counters read from the shim or the kernel: bytes sent in the current iteration. Read before deciding."""
 
     sent_bytes: tuple[tuple[FlowId, float], ...]
+    idle: tuple[FlowId, ...] = ()  # of these, who has nothing that the network has not taken: no link holds it back
 
 
 @dataclass(frozen=True, slots=True)

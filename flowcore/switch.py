@@ -46,6 +46,7 @@ from flowcore.messages import (
 )
 from flowcore.patterns import FlowId
 from flowcore.slots import SlotClock
+from flowcore.strangers import Strangers
 from flowcore.table import LoadTable, Rates
 from flowcore.units import UNLIMITED
 from flowcore.waiting import VERDICT, Asked, OpenReport, Waiting
@@ -71,21 +72,25 @@ class _Flow:
 
 
 class SwitchAgent:
-    def __init__(self, name: str, domain: Domain, clock: SlotClock, arbiter: Arbiter | None) -> None:
+    def __init__(
+        self, name: str, domain: Domain, clock: SlotClock, arbiter: Arbiter | None, *, wary: bool = False
+    ) -> None:
         self.name = name
         self._domain = domain
         self._clock = clock
-        self._arbiter = arbiter
+        self._arbiter, self._wary = arbiter, wary
         self.silent: set[str] = set()  # other switches that nobody waits for
         self._letters = 0  # the number of the last ones sent
         self._slot: int | None = None  # of the last event
+        self._now_ns = 0
         self._begin()
 
     def _begin(self) -> None:
         """With nothing known of anybody's flows."""
         domain, arbiter = self._domain, self._arbiter
         self.table = LoadTable(domain.table_bps, self._clock.horizon)
-        self.arena = None if arbiter is None else Arena(domain.scope_bps, arbiter, domain.table_bps)
+        strangers = Strangers(domain.scope_bps, self._clock.length_ns) if self._wary else None
+        self.arena = None if arbiter is None else Arena(domain.scope_bps, arbiter, domain.table_bps, strangers)
         self._flows: dict[FlowId, _Flow] = {}
         self._child_of: dict[FlowId, str] = {}  # contending flows a child sent up
         self._volume: dict[FlowId, float] = {}  # F with this slot's plan
@@ -105,7 +110,7 @@ class SwitchAgent:
 
     def handle(self, event: SwitchEvent, now_ns: int) -> list[Effect]:
         slot, before = self._clock.index(now_ns), self._slot
-        self._slot = slot
+        self._slot, self._now_ns = slot, now_ns
         if before is not None and slot < before:
             return self._begin_anew() + self.handle(event, now_ns)
         if self._idle:
@@ -354,7 +359,7 @@ class SwitchAgent:
         """Settle at once when somebody came or left; mere renewals wait for the next tick."""
         assert self.arena is not None
         left = self.arena.remove(withdrawn)
-        came = self.arena.put(claims, slot)
+        came = self.arena.put(claims, slot, self._now_ns)
         if left or came:
             return self._settle(slot)
         self._unsettled = True
@@ -363,7 +368,7 @@ class SwitchAgent:
     def _settle(self, slot: int) -> list[Effect]:
         assert self.arena is not None
         self._unsettled = False
-        settlement = self.arena.settle(alone=self._domain.parent in self.silent)
+        settlement = self.arena.settle(self._now_ns, alone=self._domain.parent in self.silent)
         effects = self._tell(settlement.changed, slot)
         if self._domain.parent is not None and (settlement.escalate or settlement.recall):
             contest = Contest(self.name, settlement.escalate, settlement.recall)

@@ -25,7 +25,6 @@ from flowcore.messages import (
     JobJoined,
     JobLeft,
     Message,
-    Progress,
     Report,
     Send,
     SetRate,
@@ -100,8 +99,8 @@ class Decider:
     def _progress(self, concerned: Container[str]) -> list[HostEvent]:
         if not concerned or not self._agent.policy.paced:
             return []
-        moved = self._monitor.progress(self._clock.own_ns(), concerned)
-        return [Progress(moved)] if moved else []
+        progress = self._monitor.progress(self._clock.own_ns(), concerned)
+        return [progress] if progress.sent_bytes else []
 
     def _write_down(self, journal: TextIO, entry: Entry) -> None:
         try:

@@ -64,6 +64,7 @@ class JobFacts(NamedTuple):
     received_bytes: Mapping[Ends, float]  # by role and source, from whom it is fed
     resting: bool = False  # nothing has been sent for a while
     connections: frozenset[int] = frozenset()  # that carry its data, by cookie
+    idle: frozenset[Ends] = frozenset()  # whose sockets hold nothing that the network has not taken
 
 
 @dataclass(slots=True)
@@ -124,6 +125,9 @@ class JobWatch:
 
     def progress(self, facts: JobFacts) -> list[tuple[FlowId, float]]:
         return [(self._flow(ends), sent) for ends, sent in self.sent(facts)]
+
+    def idle(self, facts: JobFacts) -> list[FlowId]:
+        return [self._flow(ends) for ends in sorted(self.live & facts.idle)]
 
     def flow_ids(self) -> dict[Ends, FlowId]:
         return {ends: self._flow(ends) for ends in self.sizes}

@@ -27,7 +27,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from flowcore.messages import HostEvent
+from flowcore.messages import HostEvent, Progress
 from flowcore.patterns import FlowId
 from hostd.job_watch import JobWatch
 from hostd.lent_counters import LentCounters
@@ -102,9 +102,10 @@ class Monitor:
             self._schedule(job, now_ns)
         return events
 
-    def progress(self, now_ns: int, jobs: Container[str]) -> tuple[tuple[FlowId, float], ...]:
+    def progress(self, now_ns: int, jobs: Container[str]) -> Progress:
         """What the live flows of these jobs have sent in their iteration, unless it was told a moment ago."""
         moved: list[tuple[FlowId, float]] = []
+        idle: list[FlowId] = []
         for name, job in self.jobs.items():
             if not job.watch.live or job.facts is None or name not in jobs:
                 continue
@@ -114,7 +115,8 @@ class Monitor:
             if job.told_ns < job.measured_ns:
                 job.told_ns = job.measured_ns
                 moved += job.watch.progress(job.facts)
-        return tuple(moved)
+                idle += job.watch.idle(job.facts)
+        return Progress(tuple(moved), tuple(idle))
 
     def limited(self, ceilings_bps: Mapping[FlowId, float], now_ns: int) -> None:
         """Flows have other rates: what they sent so far says nothing about what they will."""

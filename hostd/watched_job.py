@@ -239,8 +239,13 @@ class WatchedJob:
             sent[ends] = sent.get(ends, 0.0) + meter.sent_bytes * WIRE_PER_PAYLOAD  # who was only fed may begin to send
         if self.facts is None or sent != self.facts.sent_bytes:
             self._moved_ns = now_ns
-        resting = now_ns - self._moved_ns >= REST_NS
-        return facts._replace(sent_bytes=sent, received_bytes=received, resting=resting, connections=self._connections)
+        return facts._replace(
+            sent_bytes=sent,
+            received_bytes=received,
+            resting=now_ns - self._moved_ns >= REST_NS,
+            connections=self._connections,
+            idle=frozenset(ends for ends in self.sockets if not self._meters[ends].waiting_bytes),
+        )
 
     def _fed(self, facts: JobFacts) -> JobFacts:
         """The same with what was received in the last iteration, and not what prepared the first, nor control."""

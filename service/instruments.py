@@ -33,6 +33,9 @@ class SwitchInstruments:
             registry=registry,
         )
         self.stale_parents = Gauge(name("stale_parents"), "Parent switches that are silent", registry=registry)
+        self.contested_links = Gauge(
+            name("contested_links"), "Links where others than ours send: nobody waits for a turn", registry=registry
+        )
         self.hosts = Gauge(name("hosts"), "Hosts with a stream", registry=registry)
 
 

@@ -76,7 +76,8 @@ class Switch:
         self.calls: dict[tuple[str, int], asyncio.Future[pb.Feedback]] = {}  # unary calls that wait
         domain = domains(config.topology)[config.name]
         self.own_hosts = domain.hosts
-        self.agent = SwitchAgent(config.name, domain, self.slots, POLICIES[config.policy]().arbiter)
+        policy = POLICIES[config.policy]
+        self.agent = SwitchAgent(config.name, domain, self.slots, policy.arbiter, wary=policy.wary)
         self.routes = LetterRoutes(config.topology, config.name)
         self.phases_ns = _phases(config.topology, config.name, self.slots.length_ns)
         self._paths = Routes(config.topology)
@@ -97,6 +98,7 @@ class Switch:
         for link in self.agent.table.capacity_bps:
             self.instruments.link_load.labels(link).set_function(lambda link=link: self._load_ratio(link))
         self.instruments.hosts.set_function(lambda: len(self.hosts))
+        self.instruments.contested_links.set_function(self._contested_links)
         self.instruments.stale_parents.set_function(
             lambda: sum(one not in self.neighbours or one in self.agent.silent for one in self.routes.parents)
         )
@@ -263,6 +265,10 @@ class Switch:
     def _load_ratio(self, link: str) -> float:
         table = self.agent.table
         return table.load_bps(link, self.slots.index(self.clock.now_ns())) / table.capacity_bps[link]
+
+    def _contested_links(self) -> int:
+        arena = self.agent.arena
+        return 0 if arena is None or arena.empty else len(arena.contested)
 
     def snapshot(self, links: tuple[str, ...]) -> pb.TableSnapshot:
         table = self.agent.table

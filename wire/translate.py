@@ -90,7 +90,9 @@ class Routes:
 def claims_to_wire(claims: Sequence[Claim]) -> pb.Claims:
     if not claims:
         return pb.Claims()
-    flows, _, size_bytes, bids, sent_bytes, planned_bytes, preds, followers, plans_bps = zip(*claims, strict=True)
+    flows, _, size_bytes, bids, sent_bytes, planned_bytes, preds, followers, plans_bps, promised = zip(
+        *claims, strict=True
+    )
     urgency, compute_ns, remaining_ns = zip(*bids, strict=True)
     return pb.Claims(
         flow=map(text_of, flows),
@@ -106,6 +108,7 @@ def claims_to_wire(claims: Sequence[Claim]) -> pb.Claims:
         follower=map(text_of, chain.from_iterable(followers)),
         plan_slots=map(len, plans_bps),
         plan_bps=chain.from_iterable(plans_bps),
+        promised_bytes=promised if any(promised) else (),
     )
 
 
@@ -225,7 +228,8 @@ def _claims(wire: pb.Claims, routes: Routes) -> tuple[Claim, ...]:
     size_bytes, urgency, compute_ns, remaining_ns, sent_bytes, planned_bytes, preds, followers, slots = _columns(
         wire, _CLAIM_COLUMNS, len(flows)
     )
-    plan_bps = wire.plan_bps[:]
+    plan_bps, promised_bytes = wire.plan_bps[:], wire.promised_bytes[:] or [0.0] * len(flows)
+    _same_length("promised_bytes", len(flows), promised_bytes)
     _check(MOST_URGENT, -MOST_URGENT, urgency=urgency)
     _check(
         size_bytes=size_bytes,
@@ -234,6 +238,7 @@ def _claims(wire: pb.Claims, routes: Routes) -> tuple[Claim, ...]:
         sent_bytes=sent_bytes,
         planned_bytes=planned_bytes,
         plan_bps=plan_bps,
+        promised_bytes=promised_bytes,
     )
     columns = (
         flows,
@@ -245,6 +250,7 @@ def _claims(wire: pb.Claims, routes: Routes) -> tuple[Claim, ...]:
         _rows(_flows(wire.pred), preds),
         _rows(_flows(wire.follower), followers),
         _rows(plan_bps, slots),
+        promised_bytes,
     )
     return tuple(map(_claim, zip(*columns, strict=True)))
 

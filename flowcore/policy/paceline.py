@@ -57,6 +57,7 @@ def arbitrate(contenders: Sequence[Contender], capacity_bps: Mapping[str, float]
 class Paceline(Arbitrated):
     name = "paceline"
     arbiter = staticmethod(arbitrate)
+    wary = True
 
     def bid(self, standing: Standing) -> Bid:
         progress = standing.progress

@@ -9,6 +9,8 @@ control latency and h the tier of the lowest switch above all jobs of a group,
 Bids are renewed once per slot, at its start; renewals.py says when which of them are known where. A host-only policy
 has no latency. A renewed bid is worked out only when a settlement reads it, from the counters as they were at the start
 of the slot: progress does not depend on how often it is looked at (tests/flowcore/test_progress.py).
+
+Nobody looks for strangers here (flowcore/strangers.py): in a trace there are none.
 """
 
 from array import array

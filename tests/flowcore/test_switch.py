@@ -80,7 +80,8 @@ class Fabric:
         self.switches = {name: self.fresh(name) for name in self.topology.switches}
 
     def fresh(self, name: str) -> SwitchAgent:
-        return SwitchAgent(name, domains(self.topology)[name], CLOCK, POLICIES[self.policy].arbiter)
+        policy = POLICIES[self.policy]
+        return SwitchAgent(name, domains(self.topology)[name], CLOCK, policy.arbiter, wary=policy.wary)
 
     @property
     def slot(self) -> int:

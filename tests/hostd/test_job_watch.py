@@ -84,6 +84,18 @@ def test_a_mark_ahead_of_the_network_waits_for_it() -> None:
     assert dict(watch.progress(JobFacts(5, True, True, 2, {NEXT: 510.0}, {}))) == {FLOW: 10.0}
 
 
+def test_only_live_flows_are_idle() -> None:
+    watch = JobWatch("a", "h0")
+    list(iterations(watch, [100.0] * 4))
+    nothing_waits = JobFacts(4, False, True, 2, {NEXT: 400.0}, {}, idle=frozenset({NEXT}))
+    watch.observe(nothing_waits)
+    assert watch.idle(nothing_waits) == [], "it computes"
+    sending = nothing_waits._replace(announced=True, sent_bytes={NEXT: 410.0})
+    watch.observe(sending)
+    assert watch.idle(sending) == [FLOW]
+    assert watch.idle(sending._replace(idle=frozenset())) == []
+
+
 def test_the_next_announcement_ends_what_was_never_sent() -> None:
     watch = JobWatch("a", "h0")
     list(iterations(watch, [100.0] * 4))

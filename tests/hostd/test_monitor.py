@@ -91,7 +91,7 @@ class Watched:
     def progress(self) -> float:
         """Of the one flow, a moment later."""
         self.now_ns += FRESH_NS
-        [(_, sent_bytes)] = self.monitor.progress(self.now_ns, {"a"})
+        [(_, sent_bytes)] = self.monitor.progress(self.now_ns, {"a"}).sent_bytes
         return sent_bytes
 
     def until(self, kind: type) -> list[HostEvent]:
@@ -197,13 +197,13 @@ def test_a_job_from_its_first_bytes_to_its_end(job: OwnJob, watched: Watched, tm
     assert len(watched.monitor.sockets_of(ready.flow)) == 1
     job.send(BURST_BYTES // 2)
     wait_until(lambda: watched.progress() > 0.4 * BURST_BYTES)
-    assert watched.monitor.progress(watched.now_ns, {"a"}) == (), "told a moment ago"
+    assert watched.monitor.progress(watched.now_ns, {"a"}).sent_bytes == (), "told a moment ago"
     watched.now_ns += FRESH_NS
-    assert watched.monitor.progress(watched.now_ns, {"b"}) == ()
+    assert watched.monitor.progress(watched.now_ns, {"b"}).sent_bytes == ()
     job.send(BURST_BYTES // 2)
     watched.until(FlowDone)
     watched.now_ns += FRESH_NS
-    assert watched.monitor.progress(watched.now_ns, {"a"}) == (), "nothing is live"
+    assert watched.monitor.progress(watched.now_ns, {"a"}).sent_bytes == (), "nothing is live"
     job.writer.mark_iteration()
     watched.until(IterationEnded)
     next(tmp_path.glob("*")).unlink()
@@ -298,7 +298,7 @@ def test_a_job_that_is_held_is_measured_when_it_can_have_sent_something(job: Own
     assert watched.progress() == 0.0, "once more: it may have sent a lot before"
     job.send(BURST_BYTES // 2)  # which its limit would not have let it
     watched.now_ns += 20 * MS
-    assert watched.monitor.progress(watched.now_ns, {"a"}) == ()
+    assert watched.monitor.progress(watched.now_ns, {"a"}).sent_bytes == ()
     watched.now_ns += 30 * MS
     assert watched.progress() > 0.4 * BURST_BYTES
     job.send(BURST_BYTES // 2)

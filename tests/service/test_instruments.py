@@ -27,6 +27,7 @@ def test_promised_names() -> None:
         "paceline_switch_link_load_ratio",
         "paceline_switch_merge_seconds",
         "paceline_switch_stale_parents",
+        "paceline_switch_contested_links",
         "paceline_switch_hosts",
         "paceline_host_decision_seconds",
         "paceline_host_requested_rate_bps",

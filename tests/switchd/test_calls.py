@@ -189,6 +189,7 @@ PROMISED = [
     'paceline_switch_link_load_ratio{link="sw->h1"} 0.4',
     "paceline_switch_merge_seconds_bucket",
     "paceline_switch_stale_parents 0.0",
+    "paceline_switch_contested_links 0.0",
     'paceline_switch_bad_peers_total{reason="shape"} 1.0',
     "paceline_switch_hosts 2.0",
 ]

@@ -62,6 +62,7 @@ def claims(draw: st.DrawFn) -> tuple[Claim, ...]:
             tuple(draw(st.lists(anything, max_size=3))),
             tuple(draw(st.lists(anything, max_size=3))),
             tuple(draw(st.lists(numbers, max_size=HORIZON))),
+            draw(numbers),
         )
         for flow in draw(st.lists(flows, max_size=4, unique=True))
     )
@@ -137,7 +138,7 @@ def good_report() -> pb.Report:
     flow = FlowId("a", "h0", "h1", Role.RING)
     other = FlowId("b", "h0", "h7", Role.PUSH)
     claimed = tuple(
-        Claim(one, ROUTES.path(one), 1e6, Bid(1.0, 2.0, 3.0), 4.0, 5.0, (flow,), (other,), (1e8, 2e8))
+        Claim(one, ROUTES.path(one), 1e6, Bid(1.0, 2.0, 3.0), 4.0, 5.0, (flow,), (other,), (1e8, 2e8), 6.0)
         for one in (flow, other)
     )
     return report_to_wire(Report("h0", 7, 100, claimed, (Withdrawal(flow, 9.0),)))
@@ -169,7 +170,10 @@ BAD_TEXTS = [
     "a" * 300 + "/ring/h0>h1",
 ]
 BAD_PATHS = ["a/ring/h0>h99", "a/ring/x>h1", "a/ring/h0>h0", "a/ring/tor0>h1"]
-DOUBLES = ["size_bytes", "urgency", "compute_ns", "remaining_ns", "sent_bytes", "planned_bytes", "plan_bps"]
+DOUBLES = [
+    *("size_bytes", "urgency", "compute_ns", "remaining_ns", "sent_bytes", "planned_bytes", "promised_bytes"),
+    "plan_bps",
+]
 CLAIM_COLUMNS = [*DOUBLES[:-1], "pred_count", "follower_count", "plan_slots"]
 GRANT_COLUMNS = ["accepted", "share_bps", "ceiling_bps", "alone_ns", "pred_bytes", "follower_bytes"]
 
@@ -216,6 +220,13 @@ def test_numbers_without_sense(column: str, number: float) -> None:
 def test_columns_of_another_length(column: str) -> None:
     assert refused(lambda report: getattr(report.claims, column).append(1)) == "shape"
     assert refused(lambda report: getattr(report.claims, column).pop()) == "shape"
+
+
+def test_a_host_that_counts_no_promises_is_understood() -> None:
+    wire = good_report()
+    wire.claims.ClearField("promised_bytes")
+    report = report_from_wire(pb.Report.FromString(wire.SerializeToString()), ROUTES)
+    assert [claim.promised_bytes for claim in report.claims] == [0.0, 0.0]
 
 
 @pytest.mark.parametrize("counts", ["pred_count", "follower_count", "plan_slots"])
