@@ -68,9 +68,9 @@ class Strangers:
         return news
 
     def _judge(self, link: _Link, capacity_bps: float, now_ns: int) -> bool:
+        if now_ns - link.since_ns > FRESH_SLOTS * self._slot_ns:
+            link.begin(now_ns)
         if link.promised_bytes < transfer_bytes(capacity_bps, ENOUGH_SLOTS * self._slot_ns):
-            if now_ns - link.since_ns > FRESH_SLOTS * self._slot_ns:
-                link.begin(now_ns)
             return False
         was = now_ns < link.contested_until_ns
         contested = link.carried_bytes < (STILL if was else CARRIED) * link.promised_bytes
