@@ -22,7 +22,7 @@ from flowcore.units import transfer_bytes
 ENOUGH_SLOTS = 4
 FRESH_SLOTS = 8  # promises that take longer to add up say nothing about now
 
-# Beside one stranger a flow gets a half, beside one stranger k flows get k/(k + 1).
+# Beside a stranger one flow gets a half, k flows get k/(k + 1).
 CARRIED = 0.6  # of the promises, by the flows whose turn it is: with less the link is contested ...
 STILL = 0.9  # ... and stays so until all who want it together carry so much
 
