@@ -73,7 +73,7 @@ class HostAgent:
         self._effects: list[Effect] = []
 
     def _nic_agent(self) -> SwitchAgent:
-        return SwitchAgent(self.name, Domain.of_nic(self.nic), self.clock, self.policy.arbiter, wary=self.policy.wary)
+        return SwitchAgent(self.name, Domain.of_nic(self.nic), self.clock, self.policy)
 
     # ---- The two methods of a state machine ----
 

@@ -22,7 +22,6 @@ that no lease would end and no plan meet the slots it is for.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from flowcore.arbitrate import Arbiter
 from flowcore.arena import Arena
 from flowcore.domain import Domain
 from flowcore.grants import merged, shifted
@@ -45,6 +44,7 @@ from flowcore.messages import (
     Withdrawal,
 )
 from flowcore.patterns import FlowId
+from flowcore.policy.base import Policy
 from flowcore.slots import SlotClock
 from flowcore.strangers import Strangers
 from flowcore.table import LoadTable, Rates
@@ -72,13 +72,11 @@ class _Flow:
 
 
 class SwitchAgent:
-    def __init__(
-        self, name: str, domain: Domain, clock: SlotClock, arbiter: Arbiter | None, *, wary: bool = False
-    ) -> None:
+    def __init__(self, name: str, domain: Domain, clock: SlotClock, policy: Policy) -> None:
         self.name = name
         self._domain = domain
         self._clock = clock
-        self._arbiter, self._wary = arbiter, wary
+        self._policy = policy
         self.silent: set[str] = set()  # other switches that nobody waits for
         self._letters = 0  # the number of the last ones sent
         self._slot: int | None = None  # of the last event
@@ -87,9 +85,10 @@ class SwitchAgent:
 
     def _begin(self) -> None:
         """With nothing known of anybody's flows."""
-        domain, arbiter = self._domain, self._arbiter
+        domain, policy = self._domain, self._policy
         self.table = LoadTable(domain.table_bps, self._clock.horizon)
-        strangers = Strangers(domain.scope_bps, self._clock.length_ns) if self._wary else None
+        strangers = Strangers(domain.scope_bps, self._clock.length_ns) if policy.wary else None
+        arbiter = policy.arbiter
         self.arena = None if arbiter is None else Arena(domain.scope_bps, arbiter, domain.table_bps, strangers)
         self._flows: dict[FlowId, _Flow] = {}
         self._child_of: dict[FlowId, str] = {}  # contending flows a child sent up

@@ -83,10 +83,7 @@ class Simulation:
             host: HostAgent(host, topology, clock, chosen, None if local else topology.switch_of[host]) for host in busy
         }
         responsible = domains(topology) if chosen.paced else {}
-        self.switches = {
-            name: SwitchAgent(name, domain, clock, chosen.arbiter, wary=chosen.wary)
-            for name, domain in responsible.items()
-        }
+        self.switches = {name: SwitchAgent(name, domain, clock, chosen) for name, domain in responsible.items()}
         self._armed: dict[str, int] = {}
         self._heap: list[tuple[int, int, Callable[[], None]]] = []
         self._sequence = 0

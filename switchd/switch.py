@@ -76,8 +76,7 @@ class Switch:
         self.calls: dict[tuple[str, int], asyncio.Future[pb.Feedback]] = {}  # unary calls that wait
         domain = domains(config.topology)[config.name]
         self.own_hosts = domain.hosts
-        policy = POLICIES[config.policy]
-        self.agent = SwitchAgent(config.name, domain, self.slots, policy.arbiter, wary=policy.wary)
+        self.agent = SwitchAgent(config.name, domain, self.slots, POLICIES[config.policy]())
         self.routes = LetterRoutes(config.topology, config.name)
         self.phases_ns = _phases(config.topology, config.name, self.slots.length_ns)
         self._paths = Routes(config.topology)

@@ -38,7 +38,7 @@ class AgentControl:
         self._sequence = count()
         self.decisions_ns = array("q")
         self._switches = {
-            name: SwitchAgent(name, domain, around.clock, around.policy.arbiter, wary=around.policy.wary)
+            name: SwitchAgent(name, domain, around.clock, around.policy)
             for name, domain in domains(around.network.topology).items()
         }
         self._hosts: dict[str, HostAgent] = {}

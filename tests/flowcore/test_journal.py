@@ -60,10 +60,7 @@ def record(scenario: Scenario, policy: str) -> list[str]:
 def fresh_agents(scenario: Scenario, policy: str) -> dict[str, Agent]:
     topology, clock, chosen = scenario.topology, scenario.slots.clock(), POLICIES[policy]()
     hosts = {name: HostAgent(name, topology, clock, chosen, topology.switch_of[name]) for name in topology.hosts}
-    switches = {
-        name: SwitchAgent(name, domains(topology)[name], clock, chosen.arbiter, wary=chosen.wary)
-        for name in topology.switches
-    }
+    switches = {name: SwitchAgent(name, domains(topology)[name], clock, chosen) for name in topology.switches}
     return hosts | switches
 
 

@@ -7,6 +7,7 @@ from flowcore.domain import domains
 from flowcore.letters import joined
 from flowcore.messages import NO_ANSWER, Bid, Claim, Feedback, Grant, Message, Report, Share, Verdict, Withdrawal
 from flowcore.patterns import FlowId, Role
+from flowcore.policy import POLICIES
 from flowcore.slots import SlotClock
 from flowcore.switch import SwitchAgent
 from flowcore.topology import clos
@@ -41,7 +42,7 @@ def test_the_spine_ends_up_the_same(said: list[dict[FlowId, float | None]]) -> N
     letters: list[Message] = [letter(number, word) for number, word in enumerate(said, 1)]
     states, answered = [], []
     for way in (letters, joined(letters)):
-        spine = SwitchAgent("spine0", domains(CLOS)["spine0"], CLOCK, None)
+        spine = SwitchAgent("spine0", domains(CLOS)["spine0"], CLOCK, POLICIES["mlcc"]())
         heard: dict[FlowId, Grant] = {}
         last = 0
         for one in way:
@@ -96,7 +97,7 @@ def test_what_cannot_be_joined() -> None:
 
 def test_an_answer_to_an_older_letter_is_none_to_the_newer() -> None:
     """And one to a later letter of the same switch is: letters may have been joined."""
-    tor = SwitchAgent("tor0", domains(CLOS)["tor0"], CLOCK, None)
+    tor = SwitchAgent("tor0", domains(CLOS)["tor0"], CLOCK, POLICIES["mlcc"]())
     flow = FLOWS[0]
     asked = []
     for number in (1, 2):

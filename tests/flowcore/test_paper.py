@@ -107,7 +107,7 @@ class Switch:
     """One SwitchAgent without arbitration, as the paper's emulated switch."""
 
     def __init__(self) -> None:
-        self.agent = SwitchAgent("sw", domains(STAR)["sw"], CLOCK, POLICIES["mlcc"].arbiter)
+        self.agent = SwitchAgent("sw", domains(STAR)["sw"], CLOCK, POLICIES["mlcc"]())
 
     def report(
         self,

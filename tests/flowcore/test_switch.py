@@ -80,8 +80,7 @@ class Fabric:
         self.switches = {name: self.fresh(name) for name in self.topology.switches}
 
     def fresh(self, name: str) -> SwitchAgent:
-        policy = POLICIES[self.policy]
-        return SwitchAgent(name, domains(self.topology)[name], CLOCK, policy.arbiter, wary=policy.wary)
+        return SwitchAgent(name, domains(self.topology)[name], CLOCK, POLICIES[self.policy]())
 
     @property
     def slot(self) -> int:

@@ -47,7 +47,7 @@ class Fabric:
 
     def __init__(self, policy: str) -> None:
         self.agents = {
-            name: SwitchAgent(name, domain, CLOCK, POLICIES[policy].arbiter) for name, domain in domains(TREE).items()
+            name: SwitchAgent(name, domain, CLOCK, POLICIES[policy]()) for name, domain in domains(TREE).items()
         }
         self.dead: set[str] = set()
         self.heard: list[tuple[str, Feedback]] = []
@@ -101,7 +101,7 @@ class Fabric:
 @pytest.mark.parametrize("named", [(FAR, NEAR), (NEAR, FAR), (FAR,)])
 def test_what_a_newer_report_names_is_answered_with_it_alone(named: tuple[FlowId, ...]) -> None:
     """A switch that is late would otherwise be later for having answered everything twice."""
-    agent = SwitchAgent("tor0", domains(TREE)["tor0"], CLOCK, None)
+    agent = SwitchAgent("tor0", domains(TREE)["tor0"], CLOCK, POLICIES["mlcc"]())
     agent.handle(Report("h0", 1, 0, (claim(FAR), claim(NEAR))), 0)
     effects = agent.handle(Report("h0", 2, 0, tuple(map(claim, named))), 1)
     to_host = [effect.message for effect in effects if isinstance(effect, Send) and effect.to == "h0"]
@@ -230,7 +230,7 @@ def test_whom_a_newer_flow_waits_for_has_its_slot_as_well() -> None:
 
 def test_a_switch_that_needs_more_than_a_slot_is_late_and_not_silent() -> None:
     """Its word on the report before is what the answer is made of."""
-    agent = SwitchAgent("tor0", domains(TREE)["tor0"], CLOCK, None)
+    agent = SwitchAgent("tor0", domains(TREE)["tor0"], CLOCK, POLICIES["mlcc"]())
     beside = FlowId("beside", "h0", "h2", Role.RING)  # tor0 - edge0 - tor1
     grant = Grant(beside, True, 0.0, 0.0, (GBPS,) * 10, (0.0,) * 10, 1, 0.0, 0.0)
     order = count()

@@ -25,12 +25,12 @@ class Net:
 
     def __init__(self, with_switch: bool = True) -> None:
         self.topology: Topology = star_of(("h0", "h1", "h2", "h3"), 1.0)
-        policy = POLICIES["paceline"]
+        policy = POLICIES["paceline"]()
         self.agents: dict[str, HostAgent | SwitchAgent] = {
-            host: HostAgent(host, self.topology, CLOCK, policy(), "sw" if with_switch else None)
+            host: HostAgent(host, self.topology, CLOCK, policy, "sw" if with_switch else None)
             for host in self.topology.hosts
         }
-        self.agents["sw"] = SwitchAgent("sw", domains(self.topology)["sw"], CLOCK, policy().arbiter)
+        self.agents["sw"] = SwitchAgent("sw", domains(self.topology)["sw"], CLOCK, policy)
         self.now_ns = 0
 
     def tell(self, name: str, event) -> None:
