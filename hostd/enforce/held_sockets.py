@@ -90,14 +90,16 @@ class HeldSockets:
         undos, wanted = self._held[cookie], self._where_lossy[self._by_itself[cookie]]
         if not wanted:
             return []
-        changed = {key for key, undo in undos.items() if (undo.level, undo.option) in wanted}
+        keys = {(undo.level, undo.option): key for key, undo in undos.items()}
+        changed = {option: key for option, key in keys.items() if option in wanted}
         reach = next(iter(undos.values()))
         with borrowed(reach.pid, reach.fd, cookie) as theirs:
             counters = TcpCounters.of(theirs)
             losses = self._losses.setdefault(cookie, Losses())
             lossy = losses.look(counters.acked_bytes, counters.retransmitted_bytes)
-            for option, value in wanted.items() if lossy and not changed else ():
-                if option != TCP_RTO_MIN_US or shortens(theirs, value):
+            for option, value in wanted.items() if lossy else ():
+                # Short already as another's companion, it may cease to be that.
+                if option not in changed and (option != TCP_RTO_MIN_US or shortens(theirs, value)):
                     undo = socket_undo(reach.pid, reach.fd, cookie, theirs, *option)
                     self._journal.record({_key(undo): undo})
                     undos[_key(undo)] = undo
@@ -106,8 +108,8 @@ class HeldSockets:
             self._help_companions(cookie, reach.pid, wanted)
         if lossy or not (changed or cookie in self._companions):
             return []
-        problems = self._journal.take_back(changed)
-        for key in changed - problems.keys():
+        problems = self._journal.take_back(changed.values())
+        for key in {*changed.values()} - problems.keys():
             del undos[key]
         problems |= self._leave_companions([cookie])
         return [f"{key}: {problem}" for key, problem in problems.items()]

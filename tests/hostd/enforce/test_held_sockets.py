@@ -4,6 +4,7 @@ import os
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -124,4 +125,38 @@ def test_where_data_gets_lost_small_connections_to_the_same_host_notice_soon_too
         look(lossy=True)
         assert least_us(small) == 40_000
         assert sockets.give_back([handle(data)]) == [] and least_us(small) == before_us
+        assert journal.close() == {}
+
+
+@dataclass
+class Loses:
+    """In place of Losses."""
+
+    lossy: bool
+
+    def look(self, *_: float) -> bool:
+        return self.lossy
+
+
+@pytest.mark.usefixtures("namespace")
+def test_who_was_helped_by_another_and_loses_packets_itself_goes_on_noticing_soon(tmp_path: Path) -> None:
+    assert TRANSPORT.where_lossy(True), "needs Linux 6.15"
+    journal = Journal(tmp_path / "lease.json")
+    sockets = HeldSockets(journal, SO_PRIORITY, TRANSPORT)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as one,
+        socket.create_connection(server.getsockname()) as other,
+    ):
+        before_us = least_us(one)
+        sockets.hold([handle(one), handle(other)], by_itself=True)
+        first, second = Loses(True), Loses(False)
+        sockets._losses |= {cookie_of(one): first, cookie_of(other): second}
+        for first.lossy, second.lossy in ((True, False), (True, True), (False, True), (False, True)):
+            for _ in range(LOOK_EVERY):
+                assert sockets.watch_losses() == []
+            assert [least_us(one), least_us(other)] == [40_000, 40_000], "the first one now is a companion itself"
+        second.lossy = False
+        assert sockets.watch_losses() == []
+        assert [least_us(one), least_us(other)] == [before_us] * 2
         assert journal.close() == {}
