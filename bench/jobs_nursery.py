@@ -22,7 +22,7 @@ from contextlib import suppress
 from typing import NoReturn
 
 from bench.failure import Failure
-from bench.owned import die_with, owned_popen
+from bench.owned import OWNER_VARIABLE, die_with, owned_popen
 from bench.testbed.namespace import CLONE_NEWNET, Namespace
 
 _MESSAGE_BYTES = 1 << 17
@@ -141,8 +141,9 @@ def _live(part: Mapping[str, object], files: Sequence[int]) -> NoReturn:
             os.dup2(file, number)
         for file in files:
             os.close(file)
+        mark = os.environ[OWNER_VARIABLE]
         os.environ.clear()
-        os.environ.update(part["env"])
+        os.environ.update(part["env"] | {OWNER_VARIABLE: mark})
         importlib.import_module(str(part["module"])).main(*part["arguments"])
         status = 0
     except BaseException:

@@ -10,6 +10,7 @@ import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 OWNER_VARIABLE = "PACELINE_TESTBED"
@@ -49,10 +50,16 @@ def _signals_later() -> Iterator[None]:
 
 
 def owner_mark(pid: int) -> str:
-    """A process for certain: numbers are used again, but not with the same start time."""
-    with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as stat:  # noqa: PTH123
-        fields_after_name = stat.read().rpartition(")")[2].split()
-    return f"{pid}-{fields_after_name[19]}"
+    """A process for certain: numbers are used again, but not with the same start time, and every container counts
+    its own."""
+    stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+    fields_after_name = stat.rpartition(")")[2].split()
+    return f"{numbered_by()}-{pid}-{fields_after_name[19]}"
+
+
+def numbered_by() -> int:
+    """The namespace in which we know processes by these numbers."""
+    return Path("/proc/self/ns/pid").stat().st_ino
 
 
 def die_with(parent_pid: int) -> Callable[[], None]:

@@ -1,8 +1,9 @@
 """What a testbed might leave behind, and its removal.
 
 Namespaces, devices and qdiscs have no name and no owner but processes, and processes carry the mark of the testbed's
-owner in their environment: pid and start time. A marked process whose owner is gone is a leftover, wherever it hangs
-in the process tree. A directory of counters carries the mark in its name. So there is no record to keep or to lose.
+owner in their environment: pid, start time and who numbers pids so. A marked process whose owner is gone is a leftover,
+wherever it hangs in the process tree. A directory of counters carries the mark in its name. So there is no record to
+keep or to lose. Owners in another container cannot be seen from here, and what is theirs is left alone.
 """
 
 import os
@@ -17,7 +18,7 @@ from pathlib import Path
 
 import psutil
 
-from bench.owned import OWNER_VARIABLE, owner_mark
+from bench.owned import OWNER_VARIABLE, numbered_by, owner_mark
 
 _DIRECTORY_PREFIX = "paceline-testbed-"
 _GONE_WITHIN_S = 5.0
@@ -63,11 +64,16 @@ def _mark_on(pid: int) -> str | None:
 
 
 def _lives(owner: str) -> bool:
-    """Whoever has ended and waits for its parent to notice does not."""
+    """As far as one can know. Whoever has ended and waits for its parent to notice does not."""
     try:
-        pid = int(owner.partition("-")[0])
+        namespace, pid, _ = map(int, owner.split("-"))
+    except ValueError:
+        return True  # another version's mark
+    if namespace != numbered_by():
+        return True
+    try:
         return owner_mark(pid) == owner and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except (OSError, ValueError, psutil.Error):
+    except (OSError, psutil.Error):
         return False
 
 
@@ -91,9 +97,14 @@ def _kill(pid: int, owner: str) -> bool:
 def _directories() -> list[Path]:
     places = {Path("/dev/shm"), Path(tempfile.gettempdir())}
     found = (path for place in places for path in place.glob(f"{_DIRECTORY_PREFIX}*"))
-    return sorted(path for path in found if path.is_dir() and path.stat().st_uid == os.getuid())
+    return sorted(path for path in found if _is_ours(path))
+
+
+def _is_ours(directory: Path) -> bool:
+    with suppress(FileNotFoundError):  # somebody else has just removed it
+        return directory.is_dir() and directory.stat().st_uid == os.getuid()
+    return False
 
 
 def _owner_of(directory: Path) -> str:
-    pid_and_start = directory.name.removeprefix(_DIRECTORY_PREFIX).split("-")[:2]
-    return "-".join(pid_and_start)
+    return "-".join(directory.name.removeprefix(_DIRECTORY_PREFIX).split("-")[:3])

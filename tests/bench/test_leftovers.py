@@ -1,13 +1,14 @@
 """A testbed whose owner is killed leaves nothing, and `clean` finds what would not die by itself."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-from bench.owned import owner_mark
+from bench.owned import OWNER_VARIABLE, numbered_by, owner_mark
 from bench.testbed.leftovers import marked_processes, new_directory, remove_leftovers
 
 OWNER = """
@@ -63,6 +64,26 @@ def test_a_killed_owner_leaves_nothing_and_clean_takes_the_rest() -> None:
         assert not alive(left["grandchild"]), "gone when it returns"
         assert left["directory"] in removed.directories
         assert not Path(left["directory"]).exists()
+
+
+def test_who_counts_processes_otherwise_is_left_alone() -> None:
+    """An owner in a container that shares our /dev/shm, and one of another version."""
+    elsewhere = f"{numbered_by() + 1}-{os.getpid()}-1"
+    parent = new_directory()
+    parent.rmdir()
+    strangers = [parent.with_name(f"paceline-testbed-{mark}-x") for mark in (elsewhere, "1-1")]
+    for directory in strangers:
+        directory.mkdir()
+    with subprocess.Popen(["sleep", "60"], env=os.environ | {OWNER_VARIABLE: elsewhere}) as theirs:
+        try:
+            assert wait_until(lambda: (theirs.pid, elsewhere) in marked_processes())
+            remove_leftovers()
+            assert alive(theirs.pid)
+            assert all(directory.is_dir() for directory in strangers)
+        finally:
+            theirs.kill()
+            for directory in strangers:
+                directory.rmdir()
 
 
 def test_ones_own_directory_stays() -> None:
