@@ -10,7 +10,7 @@ from statistics import fmean
 from bench.experiments.shape import Check, Experiment, Options, Result, as_json
 from bench.experiments.speed import one_of_each
 from bench.jobs_cases import Case
-from bench.jobs_control import Control, Running
+from bench.jobs_control import Control, DaemonCpu, Running
 from bench.jobs_run import Conditions
 from bench.report.parts import Lines, Part, Table
 from bench.testbed.namespace import Namespace
@@ -35,25 +35,47 @@ class Metered:
 
     @contextmanager
     def running(self, testbed: Testbed, scenario: Scenario, directory: Path) -> Iterator[Running]:
-        stop = threading.Event()
         switch = testbed.nodes[scenario.topology.switches[0]]
-        meter = threading.Thread(target=self._meter, args=(switch, stop), daemon=True)
         with self._control.running(testbed, scenario, directory) as running:
-            self._mbps.clear()
-            meter.start()
+            meter = Meter(running, switch, self._mbps)
             try:
-                yield running
+                yield meter
             finally:
-                stop.set()
-                meter.join()
+                meter.end()
 
     def seen(self) -> list[float]:
         return self._mbps
 
-    def _meter(self, switch: Namespace, stop: threading.Event) -> None:
-        with switch.enter():
+
+class Meter:
+    """What runs, and a meter in a thread of its own that counts while the jobs do: from `begin` to `cpu`."""
+
+    def __init__(self, running: Running, switch: Namespace, mbps: list[float]) -> None:
+        self._running, self._switch, self._mbps = running, switch, mbps
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._count, daemon=True)
+
+    def begin(self) -> None:
+        self._mbps.clear()
+        self._thread.start()
+        self._running.begin()
+
+    def cpu(self) -> DaemonCpu:
+        self.end()
+        return self._running.cpu()
+
+    def fail_opens(self) -> int:
+        return self._running.fail_opens()
+
+    def end(self) -> None:
+        self._stop.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _count(self) -> None:
+        with self._switch.enter():
             before_bytes, before_s = _passed_bytes(), time.monotonic()
-            while not stop.wait(EVERY_S):
+            while not self._stop.wait(EVERY_S):
                 now_bytes, now_s = _passed_bytes(), time.monotonic()
                 self._mbps.append(round(8e-6 * (now_bytes - before_bytes) / (now_s - before_s), 4))
                 before_bytes, before_s = now_bytes, now_s
