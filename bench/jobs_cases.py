@@ -100,9 +100,6 @@ def make_runs(
             what = f"{case.name}, {run.alone + ' alone' if run.alone else run.control.name}"
             key = run_key(run.scenario, run.conditions, run.control.name, repeat)
             found = notebook.find(key, run.scenario, case.conditions.seed)
-            if found is not None and (why := _stall(found[0])) is not None:
-                notebook.keep_failure(key, what, why)
-                found = None
             if found is None:
                 if nursery is None:  # it may have torch to import
                     nursery = stack.enter_context(_nursery(cases))

@@ -3,10 +3,12 @@
 One JSON line per run, written when it is over, so that an experiment that was interrupted goes on where it was. A
 run is known by all that decides it: scenario, conditions, control, and its number among its like. A line that says why
 it failed takes it back; one that was disturbed and kept nevertheless says so. Each line says which commit made it: the
-code may have changed in between, and a result says so.
+code may have changed in between, and a result says so. What a notebook tells of its runs it tells of those it was
+asked for: there may be others, under other controls or of scenarios that have changed since.
 """
 
 import json
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict
 from hashlib import blake2b
@@ -26,30 +28,44 @@ class Notebook:
 
     def __init__(self, path: Path | None = None, commit: str | None = None) -> None:
         self._path, self._commit = path, commit
-        self._runs: dict[str, dict[str, Any]] = {}
-        self.failures: list[str] = []
-        self.earlier_s = 0.0  # what the runs took that were in the file, those that failed among them
+        self._lines: list[dict[str, Any]] = []
+        self._runs: dict[str, dict[str, Any]] = {}  # the lines that hold
+        self._asked: set[str] = set()
         if path is not None and path.exists():
             text = path.read_text(encoding="utf-8")
             for line in text.splitlines():
                 # Of the line that was being written when the power went there is some; of another version's, anything.
                 with suppress(ValueError, KeyError, TypeError, AttributeError):
-                    entry = json.loads(line)
-                    self._take(entry)
-                    self.earlier_s += entry.get("took_s", 0.0)
+                    self._take(json.loads(line))
             if text and not text.endswith("\n"):
                 self._append("\n")
+        self._earlier = len(self._lines)
+
+    @property
+    def failures(self) -> list[str]:
+        return [f"{line['what']}: {line['failed']}" for line in self._of_asked(self._lines) if "failed" in line]
 
     @property
     def disturbed(self) -> list[str]:
         """Runs that were kept nevertheless."""
-        return [f"{run['what']}: {run['although']}" for run in self._runs.values() if run.get("although")]
+        return [
+            f"{run['what']}: {run['although']}" for run in self._of_asked(self._runs.values()) if run.get("although")
+        ]
+
+    @property
+    def earlier_s(self) -> float:
+        """What the runs took that were in the file, those that failed among them."""
+        return sum(line.get("took_s", 0.0) for line in self._of_asked(self._lines[: self._earlier]))
 
     def commits(self) -> list[str]:
-        """Of all runs, found and made."""
-        return sorted({run["commit"] for run in self._runs.values() if run["commit"]})
+        """Of the runs found and made."""
+        return sorted({run["commit"] for run in self._of_asked(self._runs.values()) if run["commit"]})
+
+    def _of_asked(self, lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [line for line in lines if line["key"] in self._asked]
 
     def find(self, key: str, scenario: Scenario, seed: int) -> tuple[Run, Seen] | None:
+        self._asked.add(key)
         entry = self._runs.get(key)
         return None if entry is None else (_restored(entry, scenario, seed), entry["seen"])
 
@@ -81,6 +97,7 @@ class Notebook:
 
     def _write(self, entry: dict[str, Any]) -> None:
         self._append(json.dumps(entry, allow_nan=False) + "\n")
+        self._asked.add(entry["key"])
         self._take(entry)
 
     def _append(self, text: str) -> None:
@@ -89,11 +106,13 @@ class Notebook:
                 file.write(text)
 
     def _take(self, entry: dict[str, Any]) -> None:
+        if not {"key", "what", "commit"} <= entry.keys():
+            raise KeyError
         if "failed" in entry:
-            self.failures.append(f"{entry['what']}: {entry['failed']}")
-            self._runs.pop(entry.get("key", ""), None)
+            self._runs.pop(entry["key"], None)
         else:
             self._runs[entry["key"]] = entry
+        self._lines.append(entry)
 
 
 def run_key(scenario: Scenario, conditions: Conditions, control: str, number: int) -> str:

@@ -18,6 +18,12 @@ def kept_run() -> Run:
     return Run("cubic", (one,), 40, {"h0->sw": 7}, (5,), DaemonCpu(1.0, 2.0), 4, 3.0)
 
 
+def asked(path: Path, key: str) -> Notebook:
+    notebook = Notebook(path)
+    notebook.find(key, SCENARIO, 1)
+    return notebook
+
+
 def test_a_run_comes_back_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
     key = run_key(SCENARIO, CONDITIONS, "cubic", 0)
@@ -44,7 +50,7 @@ def test_keys_tell_all_that_decides_a_run() -> None:
 
 def test_lines_of_who_knows_whom_are_passed_over(tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
-    path.write_text('{}\n[1]\n"text"\n{"failed": 1}\nnull\n')
+    path.write_text('{}\n[1]\n"text"\n{"failed": 1}\n{"failed": 1, "key": "first"}\nnull\n')
     notebook = Notebook(path)
     notebook.keep("first", "one, cubic", kept_run(), None)
     assert Notebook(path).find("first", SCENARIO, 1) is not None
@@ -60,6 +66,7 @@ def test_a_line_cut_short_costs_that_run_only(tmp_path: Path) -> None:
     again = Notebook(path, "def")
     assert again.find("first", SCENARIO, 1) is not None
     assert again.find("second", SCENARIO, 1) is None
+    assert again.find("third", SCENARIO, 1) is None
     assert again.failures == ["one, reno: it stood still"]
     again.keep("second", "one, cubic", kept_run(), None)
     assert Notebook(path).find("second", SCENARIO, 1) is not None
@@ -72,9 +79,25 @@ def test_what_runs_took_is_remembered_also_of_those_that_failed(tmp_path: Path) 
     notebook.keep_failure("first", "one, cubic", "it stood still", 2.0)
     notebook.keep("first", "one, cubic", kept_run(), None, 3.5)
     assert notebook.earlier_s == 0.0  # that was now
-    assert Notebook(path).earlier_s == 5.5
+    assert asked(path, "first").earlier_s == 5.5
     path.write_text(path.read_text().replace(', "took_s": 2.0', ""))  # as lines once were
-    assert Notebook(path).earlier_s == 3.5
+    assert asked(path, "first").earlier_s == 3.5
+
+
+def test_what_nobody_asked_for_is_passed_over_in_silence(tmp_path: Path) -> None:
+    """Runs under other controls, or of a scenario that has changed since."""
+    path = tmp_path / "runs.jsonl"
+    earlier = Notebook(path, "abc")
+    earlier.keep_failure("other", "one, mlcc", "it stood still", 2.0)
+    earlier.keep("other", "one, mlcc", kept_run(), None, 3.0, although="the machine stalled")
+    earlier.keep("first", "one, cubic", kept_run(), None, 4.0)
+    notebook = Notebook(path, "def")
+    assert notebook.find("first", SCENARIO, 1) is not None
+    assert (notebook.failures, notebook.disturbed, notebook.commits(), notebook.earlier_s) == ([], [], ["abc"], 4.0)
+    assert notebook.find("other", SCENARIO, 1) is not None
+    assert notebook.failures == ["one, mlcc: it stood still"]
+    assert notebook.disturbed == ["one, mlcc: the machine stalled"]
+    assert notebook.earlier_s == 9.0
 
 
 def test_a_run_that_was_kept_can_be_taken_back(tmp_path: Path) -> None:
