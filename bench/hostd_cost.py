@@ -10,6 +10,7 @@ the machine itself did wrong (stalls.py): a slot in which a core stands still is
 
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from bench.jobs_crew import Crew, RunFailed
 from bench.jobs_daemons import DaemonControl, Daemons
 from bench.jobs_launch import modules_for, nursery_environment, parts_of
 from bench.jobs_nursery import Nursery
-from bench.stalls import watching_stalls
+from bench.stalls import Stalls, watching_stalls
 from bench.testbed.leftovers import new_directory
 from bench.testbed.network import Testbed
 from flowcore.scenario import JobSpec, Pattern, Scenario, SlotsSpec
@@ -76,6 +77,9 @@ def measure(setup: Setup, progress: Progress = lambda done_s, all_s: None) -> di
         iterations = sum(len(member.numbers) for member in crew.members) / 2 - ended
         spent = [100 * (now - then) / wall_s for now, then in zip(_cpu_s(daemons), cpu_s, strict=True)]
         resident = [_resident_mb(host.pid) for host in daemons.hosts]
+    troubles: Counter[str] = Counter()
+    for now, then in zip(after, before, strict=True):
+        troubles += Counter(now["troubles"]) - Counter(then["troubles"])
     counts = {
         key: sum(now[key] - then[key] for now, then in zip(after, before, strict=True))
         for key in ("missed_slots", "decisions", "fail_opens")
@@ -93,11 +97,9 @@ def measure(setup: Setup, progress: Progress = lambda done_s, all_s: None) -> di
         "decision_ms": {
             part: round(max(status["decision_ms"][part] for status in after), 3) for part in ("p50", "p90", "p99")
         },
-        "machine_stalls": len(stalls.spans_s),
-        "machine_stalls_of_a_slot": sum(end_s - begin_s >= setup.slot_ms / 1e3 for begin_s, end_s in stalls.spans_s),
-        "machine_stalled_percent": round(stalls.percent, 2),
+        **_of_the_machine(stalls, setup.slot_ms / 1e3),
         "resident_mb": round(max(resident), 1),  # with the guardian
-        "troubles": {reason: count for status in after for reason, count in status["troubles"].items()},
+        "troubles": dict(troubles),
     }
 
 
@@ -133,6 +135,16 @@ def _known(status: dict[str, Any]) -> int:
 
 def _cpu_s(daemons: Daemons) -> list[float]:
     return [host.cpu_s() for host in daemons.hosts]
+
+
+def _of_the_machine(stalls: Stalls, slot_s: float) -> dict[str, float | None]:
+    """None: they cannot be told from what hostd and the jobs do."""
+    found = {
+        "machine_stalls": len(stalls.spans_s),
+        "machine_stalls_of_a_slot": sum(end_s - begin_s >= slot_s for begin_s, end_s in stalls.spans_s),
+        "machine_stalled_percent": round(stalls.percent, 2),
+    }
+    return {key: value if stalls.first else None for key, value in found.items()}
 
 
 def _resident_mb(pid: int) -> float:

@@ -83,8 +83,10 @@ def test_a_small_run() -> None:
     assert (found["hosts"], found["switches"], found["slots"], found["phases"]) == (4, 3, 10, "spread")
     assert found["policy"] == "paceline"
     assert found["negotiations"] == 40
-    assert found["missed_outside_stalls"] <= found["missed_slots"] < found["negotiations"]
-    assert found["machine_stalls"] >= 0 and 0.0 <= found["machine_stalled_percent"] <= 100.0
+    assert found["missed_slots"] < found["negotiations"]
+    if found["machine_stalls"] is not None:  # without root they cannot be told from ours
+        assert found["missed_outside_stalls"] <= found["missed_slots"]
+        assert found["machine_stalls"] >= 0 and 0.0 <= found["machine_stalled_percent"] <= 100.0
     assert 0 < found["p50_ms"] <= found["p90_ms"] <= found["p99_ms"]
     assert 0 < found["echo_p50_ms"] <= found["echo_p90_ms"] <= found["echo_p99_ms"]
     assert found["switch_cpu_percent_by_switch"].keys() == {"tor0", "tor1", "spine0"}
