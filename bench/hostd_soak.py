@@ -72,7 +72,9 @@ def _round(scenario: Scenario, nursery: Nursery, testbed: Testbed, daemons: Daem
     with Crew(nursery, testbed, parts, directory) as crew:
         crew.await_ready()
         crew.go()
-        _follow(crew, LIMIT_S, lambda: all(_controlled(status) == JOBS for status in daemons.statuses()))
+        _follow(crew, LIMIT_S, lambda: _all_controlled(daemons))
+        if not _all_controlled(daemons):
+            raise RunFailed(f"not all {JOBS} jobs were controlled after {LIMIT_S:g} s")
         _follow(crew, PACED_S, lambda: False)
     end_s = time.monotonic() + LIMIT_S
     while any(status["jobs"] for status in daemons.statuses()):
@@ -85,8 +87,8 @@ def _follow(crew: Crew, duration_s: float, done: Callable[[], bool]) -> None:
     crew.follow(done, time.monotonic_ns() + round(duration_s * 1e9))
 
 
-def _controlled(status: dict[str, Any]) -> int:
-    return sum(job["controlled"] for job in status["jobs"])
+def _all_controlled(daemons: Daemons) -> bool:
+    return all(sum(job["controlled"] for job in status["jobs"]) == JOBS for status in daemons.statuses())
 
 
 def _sample(host: DaemonProcess) -> Sample:

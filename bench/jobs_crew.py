@@ -37,7 +37,7 @@ class Member:
         self._partial = b""
         theirs_in, self._to = os.pipe()
         self.output, theirs_out = os.pipe()
-        errors = os.open(log, os.O_WRONLY | os.O_CREAT)
+        errors = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         files = (theirs_in, theirs_out, errors)
         try:
             self._child = nursery.bear(testbed.nodes[part.host], part.module, part.arguments, part.env, files)
