@@ -48,6 +48,11 @@ def jct_s(runs: Sequence[Run]) -> list[float]:
     return [fmean(_completion_s(run)) for run in runs]
 
 
+def unfinished(runs: Sequence[Run]) -> int:
+    """Jobs that were cut off: the means are lower bounds."""
+    return sum(not one.finished for run in runs for one in run.jobs)
+
+
 def _completion_s(run: Run) -> list[float]:
     return [sum(iteration_times_s(one)) if one.finished else run.lasted_ns / 1e9 - one.spec.start_s for one in run.jobs]
 
@@ -74,7 +79,7 @@ def _row(bandwidth: str, control: str, runs: Sequence[Run]) -> Result:
         "min_jct_s": min(every),
         "max_jct_s": max(every),
         "p99_jct_s": percentile(every, 99),
-        "unfinished": sum(not one.finished for run in runs for one in run.jobs),
+        "unfinished": unfinished(runs),
     }
 
 
