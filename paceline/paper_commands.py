@@ -92,10 +92,10 @@ def run_paper(args: argparse.Namespace) -> int:
     require_kernel(control_named(name) for name in dict.fromkeys(chain(*(one.controls for one in asked.values()))))
     directory = args.out or (QUICK_RESULTS if args.quick else RESULTS)
     directory.mkdir(parents=True, exist_ok=True)
+    kept = {} if args.force else {name: _kept(directory, name, options) for name, options in asked.items()}
     documents = []
     for number, experiment in enumerate(chosen, start=1):
-        options = asked[experiment.name]
-        document = None if args.force else _kept(directory, experiment.name, options)
+        options, document = asked[experiment.name], kept.get(experiment.name)
         if document is None:
             title = f"{number}/{len(chosen)} {experiment.name}"
             document = _measure(experiment, directory, options, args.force, title)

@@ -91,7 +91,7 @@ def read_object(path: Path, made_by: str) -> Document:
 
 
 def _no_result(path: Path, made_by: str) -> Failure:
-    return Failure(f"{path}: no result of `{made_by}`; measure again")
+    return Failure(f"{path}: no result of `{made_by}`; move it away and measure again")
 
 
 def page(documents: Mapping[str, Document]) -> str:
