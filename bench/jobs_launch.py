@@ -76,16 +76,15 @@ def _job_parts(
     job: JobSpec, number: int, seed: int, module: str, addresses: Addresses, directory: Path
 ) -> Iterator[Part]:
     data = {host: str(address) for host, address in addresses.data.items()}
-    control = {host: str(addresses.control[host].ip) for host in data}
-    first = job.workers[0]
+    store = str(addresses.control[job.workers[0]].ip)  # it is no part of the training: off the emulated links
     members = [(host, False) for host in job.workers] + [(host, True) for host in job.servers]
     for host, serves in members:
-        own = Assignment(job, number, seed, host, serves, data, control)
+        own = Assignment(job, number, seed, host, serves, data)
         role = "server" if serves else "worker"
         env = _environment() | {
             "RANK": str(_rank(own, module)),
             "WORLD_SIZE": str(own.world_size),
-            "MASTER_ADDR": control[first],  # the store is no part of the training: off the emulated links
+            "MASTER_ADDR": store,
             "MASTER_PORT": str(own.port + _RENDEZVOUS_PORT),
             "GLOO_SOCKET_IFNAME": DATA_IFNAME,
             "TP_SOCKET_IFNAME": DATA_IFNAME,

@@ -41,11 +41,3 @@ class Addresses:
     def gateway(self) -> Mapping[str, IPv4Address]:
         # From .1.1 up: the first and last 256 link-local addresses are reserved.
         return {switch: GATEWAYS[number] for number, switch in enumerate(self.topology.switches, start=257)}
-
-    @cached_property
-    def _hosts(self) -> Mapping[IPv4Address, str]:
-        return {address: host for host, address in self.data.items()}
-
-    def host_at(self, address: str | IPv4Address) -> str | None:
-        """The host with this data address; None if it is nobody's."""
-        return self._hosts.get(IPv4Address(address))

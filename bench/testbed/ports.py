@@ -5,7 +5,8 @@ the host's root qdisc is hostd's to set, and a NIC's line rate is beneath it any
 an ifb device, which has an egress queue too: the line between the host and its ToR.
 
 The buffer counts bytes, not packets (a packet may be a bundle of 44), and holds 12 ms at line rate: 1.5 MB at
-1 Gbit/s, as switches with a shared buffer do. HTB counts whole frames: of 1 Gbit/s TCP's payload is 1448/1514.
+1 Gbit/s, as switches with a shared buffer do; below 350 Mbit/s it holds more, 512 KB. HTB counts whole frames: of
+1 Gbit/s TCP's payload is 1448/1514.
 
 Hosts send bundles as large as the kernel likes (GSO, 64 KB). A full buffer then drops 44 packets of one flow at a
 time, which a real switch does not, and which helps TCP: jobs that collide are served unequally and so drift apart

@@ -20,7 +20,6 @@ class Assignment:
     host: str
     serves: bool  # a parameter server, not a worker
     data: Mapping[str, str]  # host -> address on the network whose capacity is emulated
-    control: Mapping[str, str]  # host -> address on the other one
 
     @property
     def rank(self) -> int:

@@ -34,7 +34,6 @@ def source(address: str, port: str, every_s: str, shortest_s: str, longest_s: st
     begin_s = time.monotonic()
     while True:
         lasts_s = min(draws.uniform(float(shortest_s), float(longest_s)), float(every_s))
-        connection.settimeout(lasts_s)
         while (left_s := begin_s + lasts_s - time.monotonic()) > 0:
             connection.settimeout(left_s)
             try:

@@ -115,13 +115,6 @@ def test_control_has_a_network_of_its_own() -> None:
         assert all(count - before[link] < NOISE_BYTES for link, count in testbed.link_bytes().items())
 
 
-def test_addresses_name_hosts() -> None:
-    with Testbed(star(2, 1.0)) as testbed:
-        for host, address in testbed.addresses.data.items():
-            assert testbed.addresses.host_at(str(address)) == host
-        assert testbed.addresses.host_at("192.0.2.1") is None
-
-
 TCP_INFO_BYTES, RETRANSMITTED, DELIVERED_CE = 232, 100, 196  # struct tcp_info: total_retrans, delivered_ce
 
 

@@ -193,7 +193,7 @@ def test_an_assignment_survives_the_journey(
     workers: tuple[str, ...], servers: tuple[str, ...], model_mb: float, iterations: int | None
 ) -> None:
     job = JobSpec("j", Pattern.PS, workers, servers, model_mb, 0.5, iterations, 0.0, 0.1)
-    own = Assignment(job, 3, 7, servers[0], True, {"h0": "198.18.0.1"}, {"h0": "198.19.0.1"})
+    own = Assignment(job, 3, 7, servers[0], True, {"h0": "198.18.0.1"})
     assert Assignment.from_json(own.to_json()) == own
     assert own.rank == len(workers)
 
@@ -202,7 +202,7 @@ def test_workers_compute_as_in_the_simulator() -> None:
     spec = replace(scenario(RING).jobs[0], jitter=0.1)
     simulated = TrainingJob(spec, 5)
     for host in spec.workers:
-        own = ComputeTimes(Assignment(spec, 0, 5, host, False, {}, {}))
+        own = ComputeTimes(Assignment(spec, 0, 5, host, False, {}))
         expected = [simulated.compute_ns(simulated.workers[host]) / 1e9 for _ in range(5)]
         assert [own.next_s() for _ in range(5)] == expected
         assert len(set(expected)) == 5
