@@ -2,11 +2,13 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from tempfile import mkdtemp
 
 from bench.owned import OWNER_VARIABLE, numbered_by, owner_mark
 from bench.testbed.leftovers import marked_processes, new_directory, remove_leftovers
@@ -69,11 +71,9 @@ def test_a_killed_owner_leaves_nothing_and_clean_takes_the_rest() -> None:
 def test_who_counts_processes_otherwise_is_left_alone() -> None:
     """An owner in a container that shares our /dev/shm, and one of another version."""
     elsewhere = f"{numbered_by() + 1}-{os.getpid()}-1"
-    parent = new_directory()
-    parent.rmdir()
-    strangers = [parent.with_name(f"paceline-testbed-{mark}-x") for mark in (elsewhere, "1-1")]
-    for directory in strangers:
-        directory.mkdir()
+    place = new_directory()
+    place.rmdir()
+    strangers = [Path(mkdtemp(prefix=f"paceline-testbed-{mark}-", dir=place.parent)) for mark in (elsewhere, "1-1")]
     with subprocess.Popen(["sleep", "60"], env=os.environ | {OWNER_VARIABLE: elsewhere}) as theirs:
         try:
             assert wait_until(lambda: (theirs.pid, elsewhere) in marked_processes())
@@ -83,7 +83,7 @@ def test_who_counts_processes_otherwise_is_left_alone() -> None:
         finally:
             theirs.kill()
             for directory in strangers:
-                directory.rmdir()
+                shutil.rmtree(directory, ignore_errors=True)
 
 
 def test_ones_own_directory_stays() -> None:
