@@ -71,6 +71,7 @@ class HostAgent:
         self._boundary_ns = clock.epoch_ns
         self._tick_ns = clock.epoch_ns
         self._effects: list[Effect] = []
+        self._now_ns = 0  # of the event in hand
 
     def _nic_agent(self) -> SwitchAgent:
         return SwitchAgent(self.name, Domain.of_nic(self.nic), self.clock, self.policy)
@@ -93,7 +94,7 @@ class HostAgent:
         return not self._boundary_ns <= now_ns < self._tick_ns
 
     def handle(self, event: HostEvent, now_ns: int) -> list[Effect]:
-        self._effects = []
+        self._effects, self._now_ns = [], now_ns
         match event:
             case Progress():
                 self._progress(event, now_ns)
@@ -149,6 +150,8 @@ class HostAgent:
     def set_rate(self, flow: Flow, rate_bps: float, ceiling_bps: float) -> None:
         """Enforce, unless it is in force already: a change has a price in the kernel."""
         if rate_bps != flow.rate_bps or ceiling_bps != flow.ceiling_bps:
+            if flow.live:
+                flow.add_promise(self._now_ns)
             flow.rate_bps, flow.ceiling_bps = rate_bps, ceiling_bps
             self._effects.append(SetRate(flow.id, rate_bps, ceiling_bps))
 

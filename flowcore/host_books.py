@@ -37,6 +37,8 @@ class Flow:
     _slot_sent_bytes: float = 0.0
     _slot_promised_bits_ns: float = 0.0
     _slot_busy_ns: int = 0
+    _promised_ns: int = 0  # until when promises have been added up ...
+    _promised_unseen_bytes: float = 0.0  # ... and how much since it was observed
     observed_ns: int = 0
 
     @property
@@ -62,21 +64,27 @@ class Flow:
         return self.plan_bps[slot - self.plan_slot] if 0 <= slot - self.plan_slot < len(self.plan_bps) else 0.0
 
     def start_observing(self, now_ns: int) -> None:
-        self.observed_ns = now_ns
-        self._slot_sent_bytes = self._slot_promised_bits_ns = 0.0
+        self.observed_ns = self._promised_ns = now_ns
+        self._slot_sent_bytes = self._slot_promised_bits_ns = self._promised_unseen_bytes = 0.0
         self._slot_busy_ns = 0
+
+    def add_promise(self, now_ns: int) -> None:
+        """At its rate until now. Call before it gets another: a flow that waited was promised nothing meanwhile."""
+        elapsed_ns, self._promised_ns = now_ns - self._promised_ns, now_ns
+        promised_bps = min(self.rate_bps, self.bandwidth.line_rate_bps)
+        self._slot_busy_ns += elapsed_ns
+        self._slot_promised_bits_ns += promised_bps * elapsed_ns
+        self._promised_unseen_bytes += transfer_bytes(promised_bps, elapsed_ns)
 
     def observe(self, sent_bytes: float, now_ns: int, *, idle: bool = False) -> None:
         """It has sent so much in this iteration; `idle`: and has nothing more for the network just now."""
-        elapsed_ns = now_ns - self.observed_ns
+        self.add_promise(now_ns)
         self.observed_ns = now_ns
-        self._slot_busy_ns += elapsed_ns
         self._slot_sent_bytes += sent_bytes - self.sent_bytes
-        promised_bps = min(self.rate_bps, self.bandwidth.line_rate_bps)
-        self._slot_promised_bits_ns += promised_bps * elapsed_ns
         self.sent_bytes = sent_bytes
         if not idle and not self._waits_for_preds:
-            self.promised_bytes += transfer_bytes(promised_bps, elapsed_ns)
+            self.promised_bytes += self._promised_unseen_bytes
+        self._promised_unseen_bytes = 0.0
 
     def close_slot(self, slot: int) -> None:
         """Sample B_i. A flow that had to wait for its preds shows how fast they are, not the network (as BBR leaves
@@ -92,6 +100,7 @@ class Flow:
         self.ready_ns += by_ns
         self.released_ns += by_ns
         self.observed_ns += by_ns
+        self._promised_ns += by_ns
         self.bandwidth = BandwidthEstimate(self.bandwidth.line_rate_bps)
         self.grant, self.plan_bps, self.replanned_slot = None, (), -1
 

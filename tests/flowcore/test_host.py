@@ -510,6 +510,23 @@ def test_nothing_is_left_of_a_hundred_jobs() -> None:
     assert sum(len(value) for value in kept) <= 2  # at most the effects of the last event
 
 
+def test_who_waited_unobserved_was_promised_nothing_meanwhile() -> None:
+    """A daemon does not read the counters of a flow that may not send, not even when its turn comes."""
+    host = Host()
+    (flow,) = host.join(ring("a", "h0", "h1"))
+    host.ready(flow, 0)
+    host.answer(grant(flow, 0.0))
+    before = host.agent.flows[flow].promised_bytes
+
+    def hear(event: HostEvent, at_ms: int) -> None:
+        host.agent.handle(event, at_ms * MS)
+
+    hear(Feedback(sender="sw", answers=-1, first_slot=5, grants=(grant(flow, GBPS),)), 304)
+    hear(Progress(((flow, 12.5e6),), ()), 404)
+    promised_bytes = host.agent.flows[flow].promised_bytes - before
+    assert promised_bytes == pytest.approx(GBPS / 8 * 0.1, rel=0.01)
+
+
 def test_a_job_that_waits_bids_more() -> None:
     host = Host()
     [flow] = host.join(ring("a", "h0", "h1"))
