@@ -7,7 +7,8 @@ scope and escalates the others, whole, to its parent, which does the same with w
 has everything in scope. A rack whose jobs stay inside it never needs more than its ToR.
 
 Flows from elsewhere that end below a switch pass its links without being its to divide. It knows them from the load
-table and lets them count when groups are formed: a job that meets one of them has a group that reaches beyond.
+table and lets them count when groups are formed: a job that meets one of them has a group that reaches beyond, and so
+has the job whose flows they are. One that were divided here and, because of them, above as well would hold two shares.
 
 Where a node has several parents (a ToR below the spines) the first one is the meeting place: this is about who
 decides, not about where packets go.
@@ -127,25 +128,17 @@ class Arena:
         flows_of: dict[str, list[FlowId]] = {}
         for flow in self._claims:
             flows_of.setdefault(flow.job, []).append(flow)
-        contenders = [self._contender(job, flows) for job, flows in sorted(flows_of.items())]
-        jobs_here = len(contenders)
-        contenders += [
-            Contender(flow.job, Bid(0.0), dict.fromkeys(path, 1))
-            for flow, path in self._passing.items()
-            if flow not in self._claims
-        ]
+        own = {job: self._contender(job, flows) for job, flows in sorted(flows_of.items())}
         shares: dict[FlowId, Share] = {}
-        escalate: dict[FlowId, Claim] = {}  # a job may be in one group itself and in another with a passing flow
-        for group in groups(contenders):
-            members = [contenders[index] for index in group]
-            if all(link in self._scope_bps for member in members for link in member.flows_on):
+        escalate: dict[FlowId, Claim] = {}
+        for group in self._groups(own):
+            members = [own[contender.job] for contender in group if contender.job in own]
+            if all(link in self._scope_bps for contender in group for link in contender.flows_on):
                 shares |= self._divide(members, flows_of, self._scope_bps)
             else:
-                jobs = dict.fromkeys(member.job for member in members if member.job in flows_of)
-                escalate |= {flow: self._claims[flow] for job in jobs for flow in flows_of[job]}
+                escalate |= {flow: self._claims[flow] for member in members for flow in flows_of[member.job]}
                 if alone:
-                    own = [contenders[index] for index in group if index < jobs_here]
-                    shares |= self._divide(own, flows_of, self._known_bps)
+                    shares |= self._divide(members, flows_of, self._known_bps)
         above = set(escalate)
         if not alone:  # until the parent has spoken, what held before goes on
             shares |= {flow: self.shares[flow] for flow in above if flow in self.shares}
@@ -154,6 +147,15 @@ class Arena:
         recall = tuple(sorted(self._escalated & (anew | (self._escalated - above))))
         self.shares, self._escalated, self._left, self._was_alone = shares, above, set(), alone
         return Settlement(changed, tuple(escalate.values()), recall)
+
+    def _groups(self, own: Mapping[str, Contender]) -> Iterable[list[Contender]]:
+        """Of jobs that meet, here or where flows of theirs pass."""
+        links = {job: dict.fromkeys(contender.flows_on, 1) for job, contender in own.items()}
+        for flow, path in self._passing.items():
+            if flow not in self._claims:
+                links.setdefault(flow.job, {}).update(dict.fromkeys(path, 1))
+        contenders = [Contender(job, Bid(0.0), on) for job, on in links.items()]
+        return ([contenders[index] for index in group] for group in groups(contenders))
 
     def decided_above(self, shares: Iterable[Share]) -> frozenset[FlowId]:
         """The parent's decision; returns the flows it changes something for."""
@@ -188,6 +190,7 @@ class Arena:
         for member in free:
             for link, flows in member.flows_on.items():
                 left_bps[link] -= flows * fair_bps[member.job]
+                self.peak_ratio = max(self.peak_ratio, 1 - left_bps[link] / capacity_bps[link])
             for flow in flows_of[member.job]:
                 narrowest_bps = min(capacity_bps.get(link, UNLIMITED) for link in self._claims[flow].path)
                 shares[flow] = Share(flow, fair_bps[member.job], narrowest_bps)
