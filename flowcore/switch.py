@@ -97,6 +97,7 @@ class SwitchAgent:
         self._waiting = Waiting()
         self._reported: Sequence[FlowId] = ()  # of the report being taken: its answer will speak of them
         self._settle_ns = self._clock.epoch_ns
+        self._swept_slot = 0
         self._idle = True
         self._unsettled = False
 
@@ -146,12 +147,10 @@ class SwitchAgent:
         effects = self._answer_overdue(slot)  # before anything is forgotten: after a long stall it may be their flows
         for flow in self.table.expire(slot):
             self._forget(flow)
+            self._volume[flow] = UNLIMITED  # its host says nothing any more: nobody waits for it
             if self.arena is not None:
                 self._unsettled |= self.arena.passed(flow)
-        for job in [job for job, sizes in self._jobs.items() if slot - sizes.heard_slot > JOB_MEMORY_SLOTS]:
-            del self._jobs[job]
-            for flow in [flow for flow in self._volume if flow.job == job]:
-                del self._volume[flow]
+        self._forget_jobs(slot)
         if self.arena is not None:
             for flow in self.arena.expire(slot):
                 self._child_of.pop(flow, None)
@@ -160,6 +159,17 @@ class SwitchAgent:
                 effects += self._settle(slot)
         self._idle = not self._flows and not self._jobs and (self.arena is None or self.arena.empty)
         return effects
+
+    def _forget_jobs(self, slot: int) -> None:
+        """Those that nobody has spoken of for long, and now and then such flows of the others."""
+        for job in [job for job, sizes in self._jobs.items() if slot - sizes.heard_slot > JOB_MEMORY_SLOTS]:
+            del self._jobs[job]
+            for flow in [flow for flow in self._volume if flow.job == job]:
+                del self._volume[flow]
+        if slot - self._swept_slot > JOB_MEMORY_SLOTS // 10:
+            self._swept_slot = slot
+            for sizes in self._jobs.values():
+                sizes.forget(slot - JOB_MEMORY_SLOTS)
 
     def _answer_overdue(self, slot: int) -> list[Effect]:
         overdue, late = self._waiting.overdue(slot)
@@ -212,12 +222,11 @@ class SwitchAgent:
         links = self.table.renew(flow, claim.path, slot)
         known = self._flows.get(flow)
         if known is None:
-            sizes = self._jobs.setdefault(flow.job, JobSizes())
+            sizes = self._jobs.setdefault(flow.job, JobSizes(self._domain.table_bps))
             known = self._flows[flow] = _Flow(claim, peer, sizes, self._others_on(claim.path), {})
         else:
             known.claim, known.peer = claim, peer
-        known.sizes.heard_slot = slot
-        known.sizes.learn(claim, links, self._domain.table_bps)
+        known.sizes.learn(claim, links, slot)
         self._volume[flow] = claim.sent_bytes + claim.planned_bytes
         return known
 
@@ -265,12 +274,13 @@ class SwitchAgent:
     def _grant(self, known: _Flow, slot: int, available_bps: Rates, load: Rates) -> Grant:
         claim = known.claim
         share = None if self.arena is None else self.arena.shares.get(claim.flow)
-        pred_bytes, follower_bytes, volume = UNLIMITED, 0.0, self._volume
+        pred_bytes, follower_bytes = UNLIMITED, 0.0
         if claim.preds:
             unheard = 0.0 if self._domain.sees_arrivals else UNLIMITED
-            pred_bytes = min([volume.get(pred, unheard) for pred in claim.preds])
+            pred_bytes = min([self._progress_of(pred, known, unheard) for pred in claim.preds])
         if claim.followers:
-            follower_bytes = max([volume.get(after, 0.0) for after in claim.followers])
+            told = [self._progress_of(after, known, 0.0) for after in claim.followers]
+            follower_bytes = max([0.0, *(volume for volume in told if volume < UNLIMITED)])
         own = Grant(
             claim.flow,
             known.accepted,
@@ -285,6 +295,12 @@ class SwitchAgent:
         if not known.remote:
             return own
         return merged(own, [shifted(grant, slot - first) for first, grant in known.remote.values()])
+
+    def _progress_of(self, flow: FlowId, asker: _Flow, unheard: float) -> float:
+        """Its F, in the asker's bytes: hosts learn sizes by themselves, and iterations multiply what they differ by."""
+        size_bytes = asker.sizes.of(flow)
+        scale = asker.claim.size_bytes / size_bytes if size_bytes else 1.0
+        return self._volume.get(flow, unheard) * scale
 
     # ---- Federation of tables ----
 

@@ -29,6 +29,7 @@ from flowcore.slots import SlotClock
 from flowcore.switch import JOB_MEMORY_SLOTS, SwitchAgent
 from flowcore.table import LEASE_SLOTS
 from flowcore.topology import Topology, clos, star, tree
+from flowcore.units import UNLIMITED
 
 SLOT_NS = 60_000_000
 HORIZON = 10
@@ -214,6 +215,40 @@ def test_a_pred_that_is_through_is_remembered() -> None:
     fabric.report("h0", claim(STAR, before, sent_bytes=2e7))
     fabric.report("h0", withdrawn=(before,))
     assert fabric.report("h1", claim(STAR, after, preds=(before,)))[after].pred_bytes == 2.5e7
+
+
+def test_nobody_waits_for_a_pred_whose_host_is_silent() -> None:
+    """Its daemon has ended, or let it go: the job runs on."""
+    fabric = Fabric(STAR, "mlcc")
+    before, after = flow("r", "h0", "h1"), flow("r", "h1", "h2")
+    fabric.report("h0", claim(STAR, before, sent_bytes=2e7, followers=(after,)))
+    fabric.wait_until((LEASE_SLOTS + 2) * SLOT_NS)
+    assert fabric.report("h1", claim(STAR, after, preds=(before,)))[after].pred_bytes == UNLIMITED
+    fabric.wait_until(2 * (LEASE_SLOTS + 2) * SLOT_NS)
+    granted = fabric.report("h0", claim(STAR, before, sent_bytes=2e7, followers=(after,)))
+    assert granted[before].follower_bytes == 0.0
+    assert fabric.report("h1", claim(STAR, after, preds=(before,)))[after].pred_bytes == 2e7
+
+
+def test_volumes_are_compared_in_iterations() -> None:
+    """Each host learns sizes by itself: after a thousand iterations a thousandth more is a whole iteration."""
+    fabric = Fabric(STAR, "mlcc")
+    before, after = flow("r", "h0", "h1"), flow("r", "h1", "h2")
+    fabric.report("h0", claim(STAR, before, size_bytes=0.999e6, sent_bytes=1000.5 * 0.999e6))
+    granted = fabric.report("h1", claim(STAR, after, size_bytes=1e6, sent_bytes=1000.5e6, preds=(before,)))
+    assert granted[after].pred_bytes == pytest.approx(1000.5e6)
+
+
+def test_a_flow_that_a_job_has_no_more_does_not_count_for_ever() -> None:
+    """An elastic job goes on with another host."""
+    fabric = Fabric(STAR, "mlcc")
+    gone, stays = flow("r", "h0", "h1"), flow("r", "h0", "h2")
+    alone_ns = fabric.report("h0", claim(STAR, gone))[gone].alone_ns
+    assert fabric.report("h0", claim(STAR, stays))[stays].alone_ns == 2 * alone_ns
+    for slot in range(0, 12 * JOB_MEMORY_SLOTS // 10, 2):
+        fabric.wait_until(slot * SLOT_NS)
+        granted = fabric.report("h0", claim(STAR, stays))
+    assert granted[stays].alone_ns == alone_ns
 
 
 def test_a_pred_that_nobody_heard_of_has_sent_nothing() -> None:
@@ -493,6 +528,21 @@ def test_a_flow_from_elsewhere_counts_when_its_last_link_is_divided(role: Role) 
     grants = fabric.report("h5", claim(TREE, near, urgency=9.0))
     grants |= fabric.report("h0", claim(TREE, far, urgency=1.0))
     assert (grants[near].share_bps, grants[far].share_bps) == (GBPS, 0.0)
+
+
+@pytest.mark.parametrize("order", [("h2", "h0"), ("h0", "h2")])
+def test_a_job_with_a_flow_from_elsewhere_is_divided_in_one_place(order: tuple[str, str]) -> None:
+    """Above, because of that flow, and so are its rivals here, whom the flow itself never meets."""
+    fabric = Fabric(TREE, "fifo")
+    near, far, rival = flow("ring", "h0", "h1"), flow("ring", "h2", "h0"), flow("rival", "h0", "h1")
+    claims = {
+        "h2": [claim(TREE, far, urgency=1.0)],
+        "h0": [claim(TREE, near, urgency=1.0), claim(TREE, rival, urgency=9.0)],
+    }
+    grants = {}
+    for host in order:
+        grants |= fabric.report(host, *claims[host])
+    assert (grants[rival].share_bps, grants[near].share_bps, grants[far].share_bps) == (GBPS, 0.0, 0.0)
 
 
 def test_a_silent_switch_is_answered_for_with_what_it_last_said_about_those_slots() -> None:
