@@ -26,8 +26,10 @@ struct entry {
 static struct entry entries[ENTRIES];
 static _Atomic uint64_t next_turn = 1;
 static const struct nccl_profiler *other;
-static int other_version;
-static _Atomic uint64_t other_events; /* what it asked for, with the ancestors NCCL would send along */
+static int nccl_version, other_version;
+/* Theirs to write whenever they like, as NCCL's own word is: plugins keep its address, set it at the first communicator
+ * only, and change it when their user tells them to start or stop. */
+static int their_mask;
 
 static const struct nccl_profiler *open_plugin(const char *name, int version) {
     char path[512];
@@ -55,6 +57,7 @@ int chain_load(int version) {
     pthread_mutex_lock(&loading);
     const char *name = getenv("NCCL_SHIM_CHAIN");
     if (!tried && name && name[0]) {
+        nccl_version = version;
         other = open_plugin(name, version);
         if (!other) {
             char message[400];
@@ -67,7 +70,11 @@ int chain_load(int version) {
     return other != NULL;
 }
 
-static uint64_t with_ancestors(uint64_t mask) {
+int chain_mask(void) { return __atomic_load_n(&their_mask, __ATOMIC_RELAXED); }
+
+/* What it asked for, with the ancestors NCCL would send along. */
+static uint64_t their_events(void) {
+    uint64_t mask = (uint32_t)chain_mask();
     if (mask & (EVENT_NET_PLUGIN))
         mask |= EVENT_PROXY_STEP;
     if (mask & EVENT_PROXY_STEP)
@@ -80,23 +87,15 @@ static uint64_t with_ancestors(uint64_t mask) {
         mask |= EVENT_GROUP | EVENT_P2P_API;
     if (mask & (EVENT_COLL_API | EVENT_P2P_API))
         mask |= EVENT_GROUP_API;
-    return mask;
+    return other_version == 4 ? mask & 0xff : mask; /* later kinds do not fit its one-byte type */
 }
 
-void *chain_init(const struct chain_init *a, int *mask) {
-    void *ctx = NULL;
-    int wanted = 0;
-    int failed = other_version == 5
-                     ? other->init.v5(&ctx, a->comm_id, &wanted, a->comm_name, a->nodes, a->nranks, a->rank, a->log)
-                     : other->init.v4(&ctx, &wanted, a->comm_name, a->comm_id, a->nodes, a->nranks, a->rank, a->log);
-    if (failed)
-        return NULL;
-    *mask |= wanted;
-    uint64_t events = with_ancestors((uint64_t)(uint32_t)wanted);
-    if (other_version == 4)
-        events &= 0xff; /* later kinds do not fit its one-byte type */
-    atomic_fetch_or(&other_events, events);
-    return ctx;
+int chain_init(const struct chain_init *a, void **ctx) {
+    *ctx = NULL;
+    int *mask = &their_mask;
+    return 0 == (other_version == 5
+                     ? other->init.v5(ctx, a->comm_id, mask, a->comm_name, a->nodes, a->nranks, a->rank, a->log)
+                     : other->init.v4(ctx, mask, a->comm_name, a->comm_id, a->nodes, a->nranks, a->rank, a->log));
 }
 
 void chain_finalize(void *their_ctx) {
@@ -123,9 +122,18 @@ void *chain_ours(void *handle) { return side_of(handle, 0); }
 
 void *chain_theirs(void *handle) { return side_of(handle, 1); }
 
+/* As their version of the interface has it: before version 5 a collective belonged to its group. */
+static void *parent_for_them(const struct nccl_event_descriptor *event, uint64_t type) {
+    void *parent = event->parent;
+    int at = type == EVENT_COLL ? GROUP_OF_COLL_AT_V5 : GROUP_OF_P2P_AT_V5;
+    if (nccl_version == 5 && other_version == 4 && (type == EVENT_COLL || type == EVENT_P2P))
+        memcpy(&parent, (const char *)event + at, sizeof parent);
+    return side_of(parent, 1);
+}
+
 void *chain_start(void *their_ctx, struct nccl_event_descriptor *event, uint64_t type, void *ours) {
     void *theirs = NULL;
-    if (type & atomic_load_explicit(&other_events, memory_order_relaxed)) {
+    if (type & their_events()) {
         /* Copy as much as the version that NCCL speaks guarantees to be there. */
         union {
             struct nccl_event_descriptor event;
@@ -133,7 +141,7 @@ void *chain_start(void *their_ctx, struct nccl_event_descriptor *event, uint64_t
         } copy;
         memset(&copy, 0, sizeof copy);
         memcpy(copy.bytes, event, other_version == 5 ? DESCRIPTOR_BYTES_V5 : DESCRIPTOR_BYTES_V4);
-        copy.event.parent = side_of(event->parent, 1);
+        copy.event.parent = parent_for_them(event, type);
         if (other->start_event(their_ctx, &theirs, &copy.event) != 0)
             theirs = NULL;
     }

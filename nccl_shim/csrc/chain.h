@@ -17,9 +17,11 @@ struct chain_init {
     int nodes, nranks, rank;
     void *log;
 };
-/* The other plugin's context (may be NULL) and, in *mask, the events it wants. */
-void *chain_init(const struct chain_init *arguments, int *mask);
+/* Whether the other plugin takes part; then *their_ctx is its context, which may be NULL. */
+int chain_init(const struct chain_init *arguments, void **their_ctx);
 void chain_finalize(void *their_ctx);
+/* The events it wants by now. */
+int chain_mask(void);
 
 /* Passes the event on; returns a handle carrying both sides. `ours` comes back from chain_ours. */
 void *chain_start(void *their_ctx, struct nccl_event_descriptor *event, uint64_t type, void *ours);

@@ -28,6 +28,9 @@ enum nccl_state { STATE_SENT = 9, STATE_RECEIVED = 11 };
 
 enum { DESCRIPTOR_BYTES_V4 = 104, DESCRIPTOR_BYTES_V5 = 112 };
 
+/* Where version 5 keeps what version 4 calls the parent of a collective or of a send. */
+enum { GROUP_OF_COLL_AT_V5 = 104, GROUP_OF_P2P_AT_V5 = 64 };
+
 struct nccl_event_descriptor {
     uint64_t type; /* version 4: the first byte only */
     void *parent;

@@ -29,8 +29,9 @@ struct context {
     uint64_t comm_id;
     int32_t rank, nranks;
     int *mask;
-    uint32_t mask_applied;
-    int chained_mask;
+    uint32_t request_applied;
+    int their_mask_applied;
+    int passes_on; /* the chained plugin takes part, with its own context */
     void *theirs;
     struct peer_slot *slots;
     uint64_t slot_count;
@@ -82,12 +83,11 @@ static struct pls_record *record_of_peer(struct context *c, enum peer_use use, i
     return use == USE_RECV ? &nowhere : pls_overflow(c->header);
 }
 
+/* They may change their mind: one kind of event is asked for in any case, at which we look. */
+static int their_mask(void) { return chained ? chain_mask() | EVENT_COLL : 0; }
+
 static int init(void **ctx, const struct chain_init *a, int *mask, int version) {
-    int wanted = 0;
-    void *theirs = NULL;
     chained = chain_load(version);
-    if (chained)
-        theirs = chain_init(a, &wanted);
     if (ctx)
         *ctx = NULL;
     struct pls_header *header = pls_process();
@@ -99,33 +99,34 @@ static int init(void **ctx, const struct chain_init *a, int *mask, int version) 
         c->rank = a->rank;
         c->nranks = a->nranks;
         c->collective = pls_find(header, PLS_COLLECTIVE, PLS_NCCL, a->comm_id, a->rank, a->nranks, -1);
-        c->theirs = theirs;
         make_slots(c);
         c->mask = mask;
-        c->chained_mask = wanted;
+        c->passes_on = chained && chain_init(a, &c->theirs);
+        c->their_mask_applied = their_mask();
         *ctx = c;
     } else {
         atomic_store(&contexts_used, CONTEXTS);
         pls_note_once("more than 512 communicators in one process: the rest are not counted");
     }
     if (mask)
-        *mask = wanted | (header ? OUR_EVENTS : 0);
+        *mask = their_mask() | (header ? OUR_EVENTS : 0);
     return 0;
 }
 
-/* The daemon may ask for fewer events (no proxy steps); what the chained plugin wants is always kept. */
-static void follow_mask_request(struct context *c) {
-    uint32_t request = atomic_load_explicit(&c->header->event_mask_request, memory_order_relaxed);
-    if (request == c->mask_applied || !c->mask)
+/* A reader may ask for fewer events (no proxy steps); what the chained plugin wants is always kept. */
+static void follow_masks(struct context *c) {
+    uint32_t request = c->header ? atomic_load_explicit(&c->header->event_mask_request, memory_order_relaxed) : 0;
+    int theirs = their_mask();
+    if (!c->mask || (request == c->request_applied && theirs == c->their_mask_applied))
         return;
-    c->mask_applied = request;
-    int ours = request ? (int)(request & OUR_EVENTS) | EVENT_COLL | EVENT_P2P : OUR_EVENTS;
-    __atomic_store_n(c->mask, ours | c->chained_mask, __ATOMIC_RELAXED);
+    c->request_applied = request;
+    c->their_mask_applied = theirs;
+    int ours = !c->header ? 0 : request ? (int)(request & OUR_EVENTS) | EVENT_COLL | EVENT_P2P : OUR_EVENTS;
+    __atomic_store_n(c->mask, ours | theirs, __ATOMIC_RELAXED);
 }
 
 static void on_collective(struct context *c, const struct nccl_event_descriptor *event) {
     uint64_t bytes = event->coll.count * element_bytes(event->coll.datatype);
-    follow_mask_request(c);
     pls_enqueue(c->header, c->collective, bytes, ring_wire_bytes(event->coll.func, bytes, c->nranks));
 }
 
@@ -162,34 +163,39 @@ static struct pls_record *on_proxy_op(struct context *c, const struct nccl_event
 static int start(void *ctx, void **handle, struct nccl_event_descriptor *event, uint64_t type) {
     struct context *c = ctx;
     void *ours = NULL;
-    int pass_on = 1;
+    int pass_on = 0;
     if (handle)
         *handle = NULL;
     if (!event || !handle)
         return 0;
     switch (type) {
     case EVENT_COLL:
+        pass_on = c && c->passes_on;
+        if (c)
+            follow_masks(c);
         if (c && c->header)
             on_collective(c, event);
         break;
     case EVENT_P2P:
+        pass_on = c && c->passes_on;
         if (c && c->header)
             on_p2p(c, event);
         break;
     case EVENT_PROXY_OP:
-        pass_on = event->proxy_op.pid == pls_pid();
+        pass_on = event->proxy_op.pid == pls_pid() && c && c->passes_on;
         ours = on_proxy_op(c, event);
         break;
     case EVENT_PROXY_STEP:
     case EVENT_NET_PLUGIN: /* may carry a foreign context too: its parent knows, having no handle of theirs */
-        pass_on = chained && chain_theirs(event->parent) != NULL;
+        pass_on = chained && c && chain_theirs(event->parent) != NULL;
         ours = chained ? chain_ours(event->parent) : event->parent;
         break;
     default: /* parents and kinds we did not ask for */
+        pass_on = c && c->passes_on;
         break;
     }
     if (chained)
-        ours = chain_start(c && pass_on ? c->theirs : NULL, event, pass_on ? type : 0, ours);
+        ours = chain_start(pass_on ? c->theirs : NULL, event, pass_on ? type : 0, ours);
     *handle = ours;
     return 0;
 }
@@ -218,7 +224,7 @@ static int finalize(void *ctx) {
     pls_close_record(c->collective);
     for (uint64_t i = 0; i < c->slot_count; i++)
         pls_close_record(atomic_load(&c->slots[i].record));
-    if (chained && c->theirs)
+    if (c->passes_on)
         chain_finalize(c->theirs);
     return 0;
 }

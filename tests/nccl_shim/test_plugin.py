@@ -175,35 +175,47 @@ def test_sigkill_at_any_instruction(plain: list[str], clean_env: dict, shm_dir: 
             assert len(reader.reap()) == 1
 
 
-@pytest.mark.parametrize(("nccl", "other"), [("5", "5"), ("5", "4"), ("4", "4")])
+chains = pytest.mark.parametrize(("nccl", "other"), [("5", "5"), ("5", "4"), ("4", "4")])
+
+
+def replay_chained(driver: list[str], env: dict, directory: Path, nccl: str, other: str, scenario: str) -> list[int]:
+    """What the other plugin has to report."""
+    chained, report = directory / "chained.so", directory / "report"
+    options = ["-std=gnu11", "-O1", "-g", "-fPIC", "-shared", f"-DVERSION={other}"]
+    build.run_compiler([*options, str(HERE / "chained.c"), "-o", str(chained)])
+    chain = {"NCCL_SHIM_CHAIN": str(chained), "CHAINED_REPORT": str(report), "REPLAY_VERSION": nccl}
+    done = subprocess.run([*driver[:2], scenario], env=env | chain, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert all("512 communicators" in line for line in done.stderr.splitlines())
+    return [int(number) for number in report.read_text().split()]
+
+
+@chains
 def test_another_plugin_behind_ours(
     sanitized: list[str], clean_env: dict, shm_dir: Path, tmp_path: Path, nccl: str, other: str
 ) -> None:
-    chained, report = tmp_path / "chained.so", tmp_path / "report"
-    build.run_compiler(
-        [
-            "-std=gnu11",
-            "-O1",
-            "-g",
-            "-fPIC",
-            "-shared",
-            f"-DVERSION={other}",
-            str(HERE / "chained.c"),
-            "-o",
-            str(chained),
-        ]
-    )
-    chain = {"NCCL_SHIM_CHAIN": str(chained), "CHAINED_REPORT": str(report), "REPLAY_VERSION": nccl}
-    env = clean_env | chain
-    driver = [sanitized[0], sanitized[1]]
-    done = subprocess.run([*driver, "chained-order"], env=env, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    inits, starts, stops, records, finalizes, wrong = map(int, report.read_text().split())
+    report = replay_chained(sanitized, clean_env, tmp_path, nccl, other, "chained-order")
+    inits, starts, stops, records, finalizes, wrong = report
     api_events = 20 if other == "5" else 0
     # Ten all-reduces: (API events,) group and collective, two proxy operations, eight steps.
     assert (inits, starts, finalizes, wrong) == (1, 10 * (2 + 2 + 8) + api_events, 1, 0)
     assert (stops, records) == (starts, 10 * 4 * (4 + 2))
     assert total(snapshot_in(shm_dir), Kind.PROXY, "tx_bytes") == 40_000, "ours counts as without a chain"
+
+
+@chains
+def test_another_plugin_may_change_its_mind_and_says_it_once(
+    sanitized: list[str], clean_env: dict, tmp_path: Path, nccl: str, other: str
+) -> None:
+    inits, _, _, _, finalizes, wrong = replay_chained(sanitized, clean_env, tmp_path, nccl, other, "chained-wishes")
+    assert (inits, finalizes, wrong) == (2, 2, 0)
+
+
+def test_another_plugin_never_sees_a_context_that_is_not_its_own(
+    sanitized: list[str], clean_env: dict, tmp_path: Path
+) -> None:
+    inits, _, _, _, finalizes, wrong = replay_chained(sanitized, clean_env, tmp_path, "5", "5", "chained-many")
+    assert (inits, finalizes, wrong) == (512, 512, 0)
 
 
 def test_a_missing_chained_plugin_is_one_line(sanitized: list[str], clean_env: dict, shm_dir: Path) -> None:

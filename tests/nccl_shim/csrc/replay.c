@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { GROUP = 1, COLL = 2, P2P = 4, PROXY_OP = 8, PROXY_STEP = 16, GROUP_API = 0x100, COLL_API = 0x200 };
+enum { GROUP = 1, COLL = 2, P2P = 4, PROXY_OP = 8, PROXY_STEP = 16, NET_PLUGIN = 0x80, GROUP_API = 0x100, COLL_API = 0x200 };
 enum { STALE = 0x7fffffff }; /* what transSize holds at the states where it means nothing */
 #define UNWRITTEN ((void *)0x5eed5eed5eed) /* a plugin that forgets an output is caught */
 
@@ -75,8 +75,10 @@ static void *init(uint64_t comm, int nranks, int rank, int *mask) {
     return ctx;
 }
 
-static void *coll(void *ctx, void *parent, const char *func, size_t count, const char *datatype) {
+static void *coll_of(void *ctx, void *parent, void *group, const char *func, size_t count, const char *datatype) {
     char event[112] = {0};
+    if (version == 5)
+        put(event, 104, &group, 8);
     put_text(event, 32, func);
     put64(event, 56, count);
     put_text(event, 72, datatype);
@@ -84,6 +86,10 @@ static void *coll(void *ctx, void *parent, const char *func, size_t count, const
     put_text(event, 88, "RING");
     put_text(event, 96, "SIMPLE");
     return start(ctx, COLL, parent, event);
+}
+
+static void *coll(void *ctx, void *parent, const char *func, size_t count, const char *datatype) {
+    return coll_of(ctx, parent, NULL, func, count, datatype);
 }
 
 static void p2p(void *ctx, const char *func, size_t count, const char *datatype, int peer) {
@@ -132,7 +138,7 @@ static void all_reduce(void *ctx, size_t count, int peer) {
         api = start(ctx, COLL_API, parent, coll_api);
     }
     void *g = start(ctx, GROUP, parent, group);
-    void *c = coll(ctx, version == 5 ? api : g, "AllReduce", count, "ncclFloat32");
+    void *c = coll_of(ctx, version == 5 ? api : g, g, "AllReduce", count, "ncclFloat32");
     stop(c);
     stop(g);
     if (version == 5) {
@@ -172,6 +178,36 @@ static void chained_order(void) {
     for (int i = 0; i < 10; i++)
         all_reduce(ctx, 1000, 0);
     finalize(ctx);
+}
+
+/* The other plugin says what it wants once, for all communicators, and changes its mind later. */
+static void chained_wishes(void) {
+    int mask = 0; /* NCCL has one for all communicators */
+    void *ctx = init(77, 2, 1, &mask);
+    void *other = dlopen(getenv("NCCL_SHIM_CHAIN"), RTLD_NOW | RTLD_NOLOAD);
+    must(other != NULL, "the other plugin is not there");
+    void (*wants)(int) = (void (*)(int))dlsym(other, "chained_wants");
+    wants(PROXY_STEP | NET_PLUGIN);
+    void *second = init(77, 2, 1, &mask);
+    must(mask == (COLL | P2P | PROXY_STEP | NET_PLUGIN), "the second communicator forgot what the other plugin wants");
+    wants(0);
+    all_reduce(second, 1000, 0);
+    must(mask == (COLL | P2P | PROXY_STEP), "what it does not want any more is still asked for");
+    wants(PROXY_STEP | NET_PLUGIN);
+    all_reduce(ctx, 1000, 0);
+    must(mask == (COLL | P2P | PROXY_STEP | NET_PLUGIN), "what it wants again is not asked for");
+    finalize(second);
+    finalize(ctx);
+}
+
+/* More communicators than we keep: the other plugin never sees a context that is not its own. */
+static void chained_many(void) {
+    int mask = 0;
+    for (int i = 0; i < 520; i++) {
+        void *ctx = init(77, 2, 1, &mask);
+        all_reduce(ctx, 1000, 0);
+        finalize(ctx);
+    }
 }
 
 static void null_ctx(void) {
@@ -303,6 +339,10 @@ int main(int argc, char **argv) {
         order();
     else if (strcmp(scenario, "chained-order") == 0)
         chained_order();
+    else if (strcmp(scenario, "chained-wishes") == 0)
+        chained_wishes();
+    else if (strcmp(scenario, "chained-many") == 0)
+        chained_many();
     else if (strcmp(scenario, "null") == 0)
         null_ctx();
     else if (strcmp(scenario, "foreign") == 0)
