@@ -3,7 +3,7 @@
 Stores go through a memoryview of native u64 items, which CPython copies as one machine word; struct.pack_into
 copies byte by byte and readers see halves. Adding is read-then-write, so one lock inside the process orders
 its threads. There are no memory barriers here: the check word guards the iteration tuple, and a record is
-published only after the lock was released and taken again, which is a barrier in practice.
+published only after a lock was taken and released, which is a barrier in practice.
 """
 
 import fcntl
@@ -31,7 +31,7 @@ class PythonWriter:
 
     def __init__(self, identity: Identity) -> None:
         """Creates the file; raises OSError with nothing left behind."""
-        self._lock = threading.Lock()
+        self._lock, self._barrier = threading.Lock(), threading.Lock()
         self._file = _create_file(identity.directory)
         self._map = mmap.mmap(self._file, layout.FILE_BYTES)
         self._u64 = memoryview(self._map).cast("Q")
@@ -51,7 +51,8 @@ class PythonWriter:
                 return layout.HEADER_BYTES if kind.outbound else None
             at = layout.HEADER_BYTES + claimed * layout.RECORD_BYTES
             self._store_identity(at, kind, source, comm_id, rank, nranks, peer)
-        with self._lock:
+            with self._barrier:
+                pass
             self._u32[at // 4] = layout.PUBLISHED
             self._u32[Header.records_claimed.offset // 4] = claimed + 1
             self._records[key] = at
@@ -140,8 +141,8 @@ class PythonWriter:
         self._store_identity(layout.HEADER_BYTES, Kind.OVERFLOW, Source(1), 0, identity.global_rank, 0, -1)
         self._u32[layout.HEADER_BYTES // 4] = layout.PUBLISHED
         header.records_claimed = 1
-        with self._lock:
-            pass  # the barrier the docstring speaks of
+        with self._barrier:
+            pass
         self._u64[0] = layout.MAGIC
 
 

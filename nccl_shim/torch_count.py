@@ -174,15 +174,13 @@ class TorchCounter:
     def begin(self) -> None:
         """Before a backward pass: the first of them is the first iteration's, and what DDP moved until then, its
         parameters, is no part of it; never raises."""
-        writer = self.writer
-        if not self._begun:
-            self._begun = True
-            try:
+        try:
+            writer = self.writer
+            if not self._begun:
+                self._begun = True
                 writer.begin_iterations()
-            except Exception as error:
-                warn_once(f"cannot mark the first iteration: {error!r}; training is not affected")
-
-    begin._torchdynamo_disable = True  # type: ignore[attr-defined]
+        except Exception as error:
+            warn_once(f"cannot mark the first iteration: {error!r}; training is not affected")
 
     def _mark(self) -> None:
         try:

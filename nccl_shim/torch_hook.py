@@ -59,6 +59,7 @@ def install() -> None:
     if _installed is not None:
         return
     try:
+        in_backward()  # what we ask torch at every pass: better to learn now that this one does not know
         counter = _installed = TorchCounter()
         allreduce = dist.ProcessGroup.allreduce
         _patch_process_group(counter)
@@ -118,11 +119,7 @@ def _patch_ddp(counter: TorchCounter, allreduce: Callable[..., Any]) -> None:
     def forward(self: Any, *inputs: Any, **kwargs: Any) -> Any:
         output = original_forward(self, *inputs, **kwargs)
         if torch.is_grad_enabled() and self.require_backward_grad_sync:
-            counter.begin()  # not before: forward sends buffers, which are no burst
-            if not in_backward():
-                counter.boundary.between_passes()
-            if self not in groups:
-                _watch_backward(counter, output)
+            _expect_backward(counter, None if self in groups else output)
         return output
 
     ddp._ddp_init_helper, ddp.forward = _ddp_init_helper, forward
@@ -139,18 +136,28 @@ def _forwarding_group(
         return None
 
 
-def _watch_backward(counter: TorchCounter, output: Any) -> None:
-    """Ends an iteration with the backward pass of `output`, for collectives that Python does not see."""
+def _expect_backward(counter: TorchCounter, output: Any) -> None:
+    """Before a backward pass; with an `output`, it ends an iteration although Python sees none of its collectives."""
     try:
+        counter.begin()  # not before: forward sends buffers, which are no burst
+        if not in_backward():
+            counter.boundary.between_passes()
         tensor = _first_with_grad(output)
         if tensor is not None:
-            tensor.register_hook(lambda _grad: counter.boundary.communicated())
+            tensor.register_hook(lambda _grad: _communicated(counter))
     except Exception as error:
         warn_once(f"iterations are not marked: {error!r}; training is not affected")
 
 
 # torch.compile must not trace into us.
-_watch_backward._torchdynamo_disable = True  # type: ignore[attr-defined]
+_expect_backward._torchdynamo_disable = True  # type: ignore[attr-defined]
+
+
+def _communicated(counter: TorchCounter) -> None:
+    try:
+        counter.boundary.communicated()
+    except Exception as error:
+        warn_once(f"an iteration is not marked: {error!r}; training is not affected")
 
 
 def _first_with_grad(output: Any, depth: int = 0) -> torch.Tensor | None:

@@ -7,6 +7,7 @@ import ctypes
 import os
 import sys
 import threading
+from contextlib import suppress
 
 from nccl_shim.clibrary import CIdentity, LibraryUnusable, load_library
 from nccl_shim.identity import Identity, identity_from_env
@@ -73,11 +74,12 @@ _warned = False
 
 
 def warn_once(message: str) -> None:
-    """One line per process on standard error."""
+    """One line per process on standard error; never raises."""
     global _warned
     if not _warned and sys.stderr is not None:
         _warned = True
-        sys.stderr.write(f"paceline: {message}\n")
+        with suppress(OSError, ValueError):  # nobody reads it any more, or it is closed
+            sys.stderr.write(f"paceline: {message}\n")
 
 
 def process_writer(identity: Identity | None = None) -> Writer:
