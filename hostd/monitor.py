@@ -193,18 +193,18 @@ class Monitor:
         found: dict[str, dict[int, ProcessView | None]] = {}
         for job, owner in self._owners.items():
             for pid, view in living[job].items():
-                if view.snapshot.uid == owner:
+                if view.uid == owner:
                     found.setdefault(job, {})[pid] = view
                 else:
-                    self.invisible[str(pid)] = f"of uid {view.snapshot.uid}, and job {job} is uid {owner}'s here"
+                    self.invisible[str(pid)] = f"of uid {view.uid}, and job {job} is uid {owner}'s here"
         return found
 
     def _owner(self, job: str, processes: Mapping[int, ProcessView]) -> int:
         """Who had it before; else who runs the process that started first."""
         before = self._owners.get(job)
-        if before is not None and any(view.snapshot.uid == before for view in processes.values()):
+        if before is not None and any(view.uid == before for view in processes.values()):
             return before
-        return processes[min(processes, key=lambda pid: start_ticks(pid) or math.inf)].snapshot.uid
+        return processes[min(processes, key=lambda pid: start_ticks(pid) or math.inf)].uid
 
     def _seen_through_sockets(
         self, now_ns: int, with_shim: Mapping[str, Mapping[int, object]]

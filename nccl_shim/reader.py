@@ -8,6 +8,7 @@ with Reader() as reader:
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Container
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -20,6 +21,7 @@ from nccl_shim.snapshot import IterationMark, NotASegment, ProcessSnapshot
 
 # A hundred a second for eleven days. Others multiply it by the bytes of an iteration, up to an exabyte.
 MOST_ITERATIONS = 10**8
+MOST_FILES = 512  # of one user: each holds a descriptor
 MOST_COUNT = 2**63 - 1  # of anything: bytes, nanoseconds
 
 
@@ -27,6 +29,7 @@ class ProcessView(NamedTuple):
     """A process, what it does now and what it is known to do."""
 
     snapshot: ProcessSnapshot
+    uid: int  # whose file it is; in a user namespace the process knows itself by another
     host_pid: int | None  # None: dead, or in a pid namespace we cannot see
     alive: bool
     age_ns: int  # since its last event
@@ -64,7 +67,7 @@ class _Tracked:
         # Before the counters: what comes between is seen next time.
         self._heartbeat, self._marks = self.file.heartbeat(), self.file.marks()
         snapshot = self.file.read()
-        _refuse_nonsense(snapshot, self.file.job, self.file.uid)
+        _refuse_nonsense(snapshot, self.file.job)
         if snapshot.mark is not None:
             self._mark = snapshot.mark
             self._learner.observe(snapshot.mark)
@@ -74,6 +77,7 @@ class _Tracked:
         enqueued_bytes, tx_bytes = snapshot.enqueued_bytes, snapshot.tx_bytes
         return ProcessView(
             snapshot=snapshot,
+            uid=self.file.uid,
             host_pid=self.file.host_pid,
             alive=self._alive,
             age_ns=max(0, now_ns - snapshot.heartbeat_ns),
@@ -84,12 +88,10 @@ class _Tracked:
         )
 
 
-def _refuse_nonsense(snapshot: ProcessSnapshot, job: str, uid: int) -> None:
+def _refuse_nonsense(snapshot: ProcessSnapshot, job: str) -> None:
     """What a job writes into its own file must not become somebody else's wrong number, or the end of a daemon."""
     if snapshot.job != job:
         raise NotASegment(f"was of the job {job}, and is of another")
-    if snapshot.uid != uid:
-        raise NotASegment(f"claims uid {snapshot.uid} but belongs to {uid}")
     if max(snapshot.enqueued_bytes, snapshot.expected_tx_bytes, snapshot.tx_bytes, *(snapshot.mark or ())) > MOST_COUNT:
         raise NotASegment("counts more than there can be")
     if snapshot.mark is not None and snapshot.mark.iteration > MOST_ITERATIONS:
@@ -178,14 +180,21 @@ class Reader:
             self._changed_ns = self.directory.stat().st_mtime_ns
             with os.scandir(self.directory) as entries:
                 names = {entry.name for entry in entries if entry.name.endswith(FILE_SUFFIX)}
-        except OSError:
+        except FileNotFoundError:
             names = set()
+        except OSError:
+            return  # no descriptor left, say: what is known is better than nothing
         for gone in self._tracked.keys() - names:
             self._drop(gone)
         self.refused = {name: why for name, why in self.refused.items() if name in names}
+        files_of = Counter(one.file.uid for one in self._tracked.values())
         for name in sorted(names - self._tracked.keys()):
             try:
+                uid = (self.directory / name).lstat().st_uid
+                if files_of[uid] >= MOST_FILES:
+                    raise NotASegment(f"one of more than {MOST_FILES} files of uid {uid}")
                 self._tracked[name] = _Tracked(self.directory / name, self._open_file)
+                files_of[uid] += 1
                 self.refused.pop(name, None)
             except (NotASegment, OSError) as error:
                 self.refused[name] = str(error)

@@ -42,8 +42,6 @@ class SegmentFile:
         try:
             self.uid = self._check_file()
             header = parse_header(os.pread(self._file, layout.HEADER_BYTES, 0))
-            if header.uid != self.uid:
-                raise NotASegment(f"claims uid {header.uid} but belongs to {self.uid}")
             self.job = header.job.decode(errors="replace")
             self._claimed = 0
             self._writer = (header.pid, header.pid_start_ticks, header.pid_namespace)

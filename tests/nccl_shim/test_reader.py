@@ -1,5 +1,6 @@
 """The reader believes only what it has checked, and removes only what is dead."""
 
+import errno
 import fcntl
 import os
 import signal
@@ -48,7 +49,6 @@ def file(shm_dir: Path) -> Path:
         ("magic", bytes(8), "magic"),
         ("version", (2).to_bytes(4, "little"), "layout version 2"),
         ("record_bytes", (64).to_bytes(4, "little"), "sizes"),
-        ("uid", (12345).to_bytes(4, "little"), "claims uid 12345"),
         ("job", bytes(64), "printable name"),
         ("job", b" \0", "printable name"),
         ("job", b"a\nb\0", "printable name"),
@@ -98,6 +98,34 @@ def test_a_file_cut_under_the_reader_is_dropped_not_fatal(file: Path) -> None:
         assert "shorter" in reader.refused[file.name]
 
 
+def test_whose_a_file_is_the_kernel_says(file: Path) -> None:
+    """In a user namespace, as in a rootless container, a process knows itself by another number."""
+    patch(file, "uid", (12345).to_bytes(4, "little"))
+    with Reader(file.parent) as reader:
+        [view] = reader.poll()
+        assert (view.uid, view.snapshot.uid) == (os.geteuid(), 12345)
+
+
+def test_one_user_cannot_have_us_follow_any_number_of_files(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nccl_shim.reader.MOST_FILES", 3)
+    for number in range(5):
+        file.with_stem(f"{file.stem}{number}").write_bytes(file.read_bytes())
+        file.with_stem(f"{file.stem}{number}").chmod(0o600)
+    with Reader(file.parent) as reader:
+        assert len(reader.poll()) == 3 == len(reader.refused)
+        assert all("more than 3 files" in why for why in reader.refused.values())
+
+
+def test_what_is_known_outlasts_a_directory_that_cannot_be_read(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_descriptors(_path: object) -> object:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    with Reader(file.parent) as reader:
+        assert len(reader.poll()) == 1
+        monkeypatch.setattr("nccl_shim.reader.os.scandir", no_descriptors)
+        assert len(reader.poll()) == 1
+
+
 def test_a_hostile_record_count_reads_no_further_than_the_file(file: Path) -> None:
     with Reader(file.parent) as reader:
         reader.poll()
@@ -116,7 +144,6 @@ def marked(**words: int) -> bytes:
     ("field", "value", "why"),
     [
         ("job", b"another\0", "is of another"),
-        ("uid", (12345).to_bytes(4, "little"), "claims uid 12345"),
         ("iteration", marked(seq=2, iteration=2**64 - 1), "more than there can be"),
         ("iteration", marked(seq=2, iteration=10**12), "iterations"),
         ("iteration", marked(seq=2, iteration=3, last_duration_ns=2**63), "more than there can be"),
