@@ -137,8 +137,10 @@ def test_daemonset_asks_for_no_more_than_the_unit() -> None:
         assert {mount["name"] for mount in container["volumeMounts"]} == {volume["name"] for volume in pod["volumes"]}
         assert container["resources"]["limits"].keys() == {"cpu", "memory"}
     (hostd,) = pod["containers"]
-    (release,) = pod["initContainers"]
-    assert release["command"][-1] == "paceline release --all || true", "a failure would keep hostd from starting"
+    (prepare,) = pod["initContainers"]
+    script = prepare["command"][-1]
+    assert script.endswith("paceline release --all || true"), "a failure would keep hostd from starting"
+    assert script.startswith("chmod 1777 /dev/shm/paceline;"), "the kubelet makes it for root alone"
     assert {"name": "OPENBLAS_NUM_THREADS", "value": "1"} in hostd["env"]
     config = tomllib.loads((DEPLOY / "hostd.toml").read_text())
     probe = hostd["livenessProbe"]
