@@ -8,6 +8,7 @@ Needs the right to ptrace the process: the same user, or CAP_SYS_PTRACE.
 """
 
 import ctypes
+import errno
 import os
 import socket
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ class Gone(Exception):
 
 @contextmanager
 def borrowed(pid: int, fd: int, cookie: int | None = None) -> Iterator[socket.SocketType]:
-    """The socket behind `fd` of process `pid`; raises Gone, or PermissionError when it is not ours to borrow."""
+    """The socket behind `fd` of process `pid`; raises Gone, or OSError when it cannot be borrowed."""
     taken = take(pid, fd, cookie)
     try:
         yield taken
@@ -66,9 +67,8 @@ def copy_of(pid: int, fd: int) -> int:
     finally:
         os.close(process)
     if copy < 0:
-        number = ctypes.get_errno()
-        if isinstance(refused := OSError(number, os.strerror(number)), PermissionError):
-            raise refused
+        if (number := ctypes.get_errno()) not in (errno.EBADF, errno.ESRCH):
+            raise OSError(number, os.strerror(number))  # it may well be there: no right to it, or no room for it
         raise Gone(f"process {pid} has closed descriptor {fd}")
     return copy
 

@@ -13,6 +13,7 @@ boot or another network namespace names other devices, and nothing of it is perf
 keeps a new lease from beginning: it is moved aside, for people to look at.
 """
 
+import errno
 import json
 import os
 import struct
@@ -104,8 +105,17 @@ class Journal:
             file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
         except FileNotFoundError:
             raise Revoked(f"{self.path} is gone") from None
-        with os.fdopen(file, "a") as out:
-            out.write(json.dumps(line) + "\n")
+        text = (json.dumps(line) + "\n").encode()
+        try:
+            before_bytes = os.fstat(file).st_size
+            try:
+                if os.write(file, text) < len(text):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            except OSError:
+                os.ftruncate(file, before_bytes)  # half a line would spoil the next one, and with it the file
+                raise
+        finally:
+            os.close(file)
         self._lines += 1
 
     def _rewrite(self) -> None:

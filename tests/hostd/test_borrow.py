@@ -1,6 +1,8 @@
 """Borrowed sockets: the right one or none, and never kept."""
 
+import errno
 import os
+import resource
 import socket
 import subprocess
 import sys
@@ -32,6 +34,21 @@ def test_another_socket_under_the_same_number_is_gone(pair: tuple[socket.socket,
     ours, theirs = pair
     with pytest.raises(Gone, match="another socket"), borrowed(os.getpid(), ours.fileno(), cookie_of(theirs)):
         pass
+
+
+def test_without_room_for_the_copy_it_is_not_gone(pair: tuple[socket.socket, socket.socket]) -> None:
+    """Or its options would count as taken back."""
+    ours, _ = pair
+    free = os.dup(0)
+    os.close(free)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free + 1, limits[1]))  # the process's handle takes the last one
+    try:
+        with pytest.raises(OSError) as refused, borrowed(os.getpid(), ours.fileno(), cookie_of(ours)):
+            pass
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert refused.value.errno == errno.EMFILE
 
 
 def test_a_closed_descriptor_a_file_and_an_ended_process_are_gone() -> None:

@@ -12,7 +12,7 @@ from bench.testbed.namespace import Namespace
 from hostd import guardian
 from hostd.enforce.pacing import TSO_RTT_LOG
 from hostd.guardian import REVOKED
-from hostd.journal import BadJournal, Journal, Revoked, release
+from hostd.journal import BadJournal, Journal, Revoked, _read, release
 from hostd.undo import NetlinkUndo, QdiscUndo, RouteFlush, SocketUndo, SysctlUndo, Undo, as_json, from_json
 
 HEX = st.binary(max_size=20).map(bytes.hex)
@@ -35,6 +35,17 @@ def test_entries_come_back_from_json(undo: Undo) -> None:
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "run" / "lease.json"
+
+
+def test_half_a_line_is_taken_back(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """/run was full for a moment."""
+    journal, write = Journal(path), os.write
+    monkeypatch.setattr("hostd.journal.os.write", lambda file, text: write(file, text[:7]))
+    with pytest.raises(OSError, match="No space left"):
+        journal.record({"first": sysctl("1")})
+    monkeypatch.undo()
+    journal.record({"second": sysctl("2")})
+    assert _read(path).keys() == {"second"}
 
 
 def sysctl(text: str) -> SysctlUndo:
