@@ -128,6 +128,7 @@ class Enforcer:
     def _open(self) -> None:
         config = self._config
         if config.mode != "enforce":
+            self._take_back_leftovers()
             return
         try:
             journal = Journal(config.lease_journal)
@@ -144,6 +145,15 @@ class Enforcer:
         except CannotEnforce:
             self._close()
             raise
+
+    def _take_back_leftovers(self) -> None:
+        """Of a predecessor that enforced, and died."""
+        journal = self._config.lease_journal
+        try:
+            problems = release(journal)
+        except (BadJournal, OSError) as error:
+            problems = {str(journal): str(error)}
+        self._count(Trouble(None, f"left behind in {key}: {why}") for key, why in problems.items())
 
     def _make(self, name: str, journal: Journal) -> Backend:
         config = self._config

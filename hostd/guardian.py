@@ -17,11 +17,13 @@ from pathlib import Path
 
 from hostd.journal import BadJournal, release
 
+READY = "watching"
 REVOKED = 3  # exit status after a release; 0: the lease had ended already
 
 
 def main(arguments: list[str]) -> int:
     heartbeat, patience_ms, journal = int(arguments[0]), int(arguments[1]), Path(arguments[2])
+    print(READY, flush=True)
     wait_for_silence(heartbeat, patience_ms)
     if not journal.exists():
         return 0

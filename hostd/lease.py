@@ -7,10 +7,12 @@
 
 `beat` raises Revoked when the guardian (or an operator) has released us: close, and begin anew with empty books. A
 guardian that was merely killed is replaced at once; the limits stay. If no other can be started there is nobody to
-lift our limits, so we have no business setting any: that is Revoked as well.
+lift our limits, so we have no business setting any: that is Revoked as well. Started it is when it has said so: an
+interpreter that finds its libraries here may not find them there.
 """
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -22,6 +24,8 @@ from hostd.guardian import REVOKED
 from hostd.journal import Journal, Revoked
 
 PATIENCE_SLOTS = 5
+READY_WITHIN_S = 10.0  # an interpreter takes a tenth of a second, on a busy machine several
+_KEPT = ("LD_LIBRARY_PATH", "PYTHONHOME")  # of our environment: where an interpreter may find itself
 _CLOSED = -1
 _ENDING = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 _PACKAGE_PARENT = Path(__file__).parents[1]
@@ -73,6 +77,7 @@ class Lease:
         theirs, ours = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(ours, False)
         arguments = [str(theirs), str(self._patience_ms), str(self.journal.path.absolute())]
+        kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
         # Inherited: a signal that ends a service must not end the guardian, not even while its interpreter starts.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
         try:
@@ -80,8 +85,8 @@ class Lease:
                 [sys.executable, "-S", "-m", "hostd.guardian", *arguments],
                 pass_fds=(theirs,),
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                env={"PYTHONPATH": str(_PACKAGE_PARENT)},
+                stdout=subprocess.PIPE,
+                env={**kept, "PYTHONPATH": str(_PACKAGE_PARENT)},
                 start_new_session=True,  # a Ctrl-C meant for us must not reach it
             )
         except OSError:
@@ -92,6 +97,16 @@ class Lease:
             os.close(theirs)
         self._heartbeat = ours
         self._pidfd = os.pidfd_open(self._guardian.pid)
+        if not self._is_ready():
+            self._guardian.kill()
+            raise OSError(f"the guardian does not start (exit status {self._end_guardian()})")
+
+    def _is_ready(self) -> bool:
+        """Waits for its word."""
+        assert self._guardian.stdout is not None
+        with self._guardian.stdout as said:
+            heard, _, _ = select.select([said], [], [], READY_WITHIN_S)
+            return bool(heard and os.read(said.fileno(), 1))
 
     def _end_guardian(self) -> int:
         """Its exit status; asked again, the same. What we closed then may be somebody else's descriptor by now."""

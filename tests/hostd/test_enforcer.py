@@ -63,6 +63,20 @@ def test_without_enforce_nothing_is_touched(
     enforcer.close()
 
 
+@pytest.mark.parametrize("mode", ["observe", "advise"])
+def test_what_a_predecessor_left_is_taken_back_in_every_mode(
+    wire: Wire, config: HostConfig, sockets: tuple[DataSocket, ...], mode: str
+) -> None:
+    before = wire.state(sockets)
+    dead = holding(config, sockets)
+    os.kill(dead.guardian_pid or 0, signal.SIGKILL)
+    assert wire.state(sockets) != before
+    with closing(Enforcer(replace(config, mode=mode), SLOT_NS)) as enforcer:
+        assert wire.state(sockets) == before and not config.lease_journal.exists()
+        assert not enforcer.troubles
+    dead.close()
+
+
 def test_a_device_lends_no_more_than_it_has_and_than_the_host_was_given(
     wire: Wire, config: HostConfig, sockets: tuple[DataSocket, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -156,6 +156,21 @@ def test_a_guardian_that_could_not_restore_everything_has_revoked_all_the_same(t
     assert os.listdir("/proc/self/fd") == descriptors, "the guardian's were closed already"  # noqa: PTH208
 
 
+def test_a_guardian_that_ends_at_once_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where its interpreter does not find its libraries."""
+    lease = Lease(Journal(tmp_path / "lease.json"), SLOT_MS * 1_000_000)
+    monkeypatch.setattr("hostd.lease.sys.executable", "/bin/false")
+    descriptors = os.listdir("/proc/self/fd")  # noqa: PTH208
+    with pytest.raises(OSError, match="guardian does not start"):
+        Lease(lease.journal, SLOT_MS * 1_000_000)
+    assert os.listdir("/proc/self/fd") == descriptors  # noqa: PTH208
+    os.kill(lease.guardian_pid, signal.SIGKILL)
+    os.waitid(os.P_PIDFD, lease.fileno(), os.WEXITED | os.WNOWAIT)
+    with pytest.raises(Revoked, match="no other can be started"):
+        lease.beat()
+    assert lease.close() == {} and not lease.journal.path.exists()
+
+
 def test_without_a_guardian_there_is_no_lease(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lease = Lease(Journal(tmp_path / "lease.json"), SLOT_MS * 1_000_000)
     os.kill(lease.guardian_pid, signal.SIGKILL)
