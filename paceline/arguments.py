@@ -2,7 +2,7 @@
 
 import argparse
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from typing import Any, NoReturn
 
@@ -60,11 +60,32 @@ seed = integer(0, LARGEST_SEED)
 def policy_name(text: str) -> str:
     from flowcore.policy import POLICIES
 
-    if text in POLICIES:
+    return _one_of(tuple(POLICIES), text)
+
+
+def daemon_policy_name(text: str) -> str:
+    from flowcore.policy import FOR_DAEMONS
+
+    return _one_of(FOR_DAEMONS, text)
+
+
+def _one_of(policies: Sequence[str], text: str) -> str:
+    if text in policies:
         return text
-    close = get_close_matches(text, POLICIES, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(POLICIES)}"
+    close = get_close_matches(text, policies, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(policies)}"
     raise argparse.ArgumentTypeError(f"no policy {text!r}; {hint}")
+
+
+def gated_policy_name(text: str) -> str:
+    from sim.policy_names import COMMUNICATIONS, POLICY_NAMES
+
+    if text in POLICY_NAMES:
+        return text
+    if "+" not in text:
+        return policy_name(text)
+    known = f"expected a flow policy, a plus and one of {', '.join(COMMUNICATIONS)}"
+    raise argparse.ArgumentTypeError(f"no policy {text!r}; {known}")
 
 
 def policy_names(text: str) -> list[str]:

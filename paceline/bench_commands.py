@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from paceline import hostd_command, paper_commands, rate_command, testbed_commands, trace_cost_command
-from paceline.arguments import CommandError, add_json, integer, number, policy_name, seed
+from paceline.arguments import CommandError, add_json, daemon_policy_name, integer, number, seed
 
 
 def add_parser(subparsers: Any) -> None:
@@ -57,7 +57,7 @@ def _add_negotiate(commands: Any) -> None:
     parser.add_argument("--switches", metavar="N", type=integer(1, 1000), default=1, help="default: one for all")
     parser.add_argument("--slots", metavar="N", type=integer(1, 1_000_000), default=500, help="default: %(default)s")
     parser.add_argument("--flows", metavar="N", type=integer(1, 10_000), default=10, help="per host (%(default)s)")
-    parser.add_argument("--policy", metavar="P", type=policy_name, default="mlcc", help="default: %(default)s")
+    parser.add_argument("--policy", metavar="P", type=daemon_policy_name, default="mlcc", help="default: %(default)s")
     parser.add_argument(
         "--across",
         metavar="F",

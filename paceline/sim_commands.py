@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from paceline import trace_commands
-from paceline.arguments import CommandError, add_json, integer, number, policy_name, policy_names, seed
+from paceline.arguments import CommandError, add_json, gated_policy_name, integer, number, policy_names, seed
 
 if TYPE_CHECKING:
     from flowcore.scenario import Scenario
@@ -53,7 +53,13 @@ def _add_run(commands: Any) -> None:
         epilog="example: paceline sim run scenarios/mixed.toml --policy paceline --seed 7 --figure links.png",
     )
     parser.add_argument("file", metavar="FILE", type=Path, help="scenario (TOML, version 1)")
-    parser.add_argument("--policy", metavar="P", type=policy_name, required=True, help=f"such as {DEFAULT_POLICIES}")
+    parser.add_argument(
+        "--policy",
+        metavar="P",
+        type=gated_policy_name,
+        required=True,
+        help=f"such as {DEFAULT_POLICIES}, or what holds jobs back, with one of them or fair: cassini, paceline+srsf1",
+    )
     parser.add_argument("--seed", metavar="N", type=seed, help="instead of the scenario's")
     parser.add_argument(
         "--latency-ms",
@@ -109,9 +115,12 @@ def run_scenario(args: argparse.Namespace) -> int:
     from sim import report
     from sim.engine import Recording
     from sim.figure import FigureError, draw_links, require_figures
+    from sim.policy_names import parts
     from sim.run import alone_iterations_s, run
     from sim.scenario_file import read_scenario
 
+    if parts(args.policy)[1] is not None and (args.figure or args.journal or args.local):
+        raise CommandError(f"--figure, --journal and --local need a flow policy alone; {args.policy} holds jobs back")
     scenario = read_scenario(args.file)
     recording = None
     if args.figure:

@@ -8,7 +8,7 @@ from time import perf_counter
 from typing import Any
 
 from flowcore.fields import printable
-from paceline.arguments import CommandError, add_json, integer, number, policy_name, seed
+from paceline.arguments import CommandError, add_json, gated_policy_name, integer, number, seed
 
 FORMATS = ("muri", "philly", "tiresias", "generated")
 MOST_SERVERS = 100_000
@@ -218,17 +218,6 @@ def placement_name(text: str) -> str:
         return text
     known = f"expected one of {', '.join(OWN)}, or one of them with +cassini"
     raise argparse.ArgumentTypeError(f"no placement {text!r}; {known}")
-
-
-def gated_policy_name(text: str) -> str:
-    from sim.policy_names import COMMUNICATIONS, POLICY_NAMES
-
-    if text in POLICY_NAMES:
-        return text
-    if "+" not in text:
-        return policy_name(text)
-    known = f"expected a flow policy, a plus and one of {', '.join(COMMUNICATIONS)}"
-    raise argparse.ArgumentTypeError(f"no policy {text!r}; {known}")
 
 
 def run_trace(args: argparse.Namespace) -> int:

@@ -21,9 +21,10 @@ from flowcore.scenario import CrossTraffic, Scenario
 from flowcore.slots import SlotClock
 from flowcore.topology import Topology
 from flowcore.units import bps_from_gbps, ns_from_ms, ns_from_s
+from sim.cassini import Cassini
 from sim.engine import DEFAULT_LATENCY_MS
 from sim.fast.control import Control, Member, Surroundings, control_for
-from sim.fast.gating import Flows, gating_for, service_s
+from sim.fast.gating import Flows, Shifted, gating_for, service_s
 from sim.fast.gpus import SharedGpus
 from sim.fast.network import COARSE_STEP_NS, ArrayNetwork
 from sim.jobs import TrainingJob, Worker
@@ -193,17 +194,35 @@ class FastSimulation:
         self.at(0, burst)
 
 
-def run_scenario(scenario: Scenario, policy: str, seed: int, step_ms: float | None = None) -> list[TrainingJob]:
-    """A scenario in the fast engine, to compare with sim.engine."""
-    simulation = FastSimulation(scenario.topology, scenario.slots.clock(), policy, step_ms=step_ms)
+def run_scenario(
+    scenario: Scenario, policy: str, seed: int, latency_ms: float = DEFAULT_LATENCY_MS
+) -> tuple[FastSimulation, list[TrainingJob]]:
+    """A scenario in the fast engine: for policies that hold jobs back, and to compare with sim.engine."""
+    cassini = Cassini(scenario.topology)
+
+    def retime() -> None:
+        if isinstance(simulation.gating, Shifted):
+            simulation.gating.due = cassini.due(simulation.gating.due, simulation.now_ns)
+
+    def start(job: TrainingJob) -> None:
+        cassini.joined(job.spec)
+        retime()
+        simulation.start(job)
+
+    def finished(job: TrainingJob) -> None:
+        cassini.left(job.spec.name)
+        retime()
+
+    clock = scenario.slots.clock()
+    simulation = FastSimulation(scenario.topology, clock, policy, latency_ms=latency_ms, finished=finished)
     jobs = [TrainingJob(spec, seed) for spec in scenario.jobs]
     for job in jobs:
-        simulation.at(ns_from_s(job.spec.start_s), lambda job=job: simulation.start(job))
+        simulation.at(ns_from_s(job.spec.start_s), lambda job=job: start(job))
     for number, bursts in enumerate(scenario.cross_traffic):
         simulation.cross(bursts, number, random.Random(f"{seed}/cross/{number}"))
     if scenario.duration_s is not None:
         simulation.run(ns_from_s(scenario.duration_s))
-        return jobs
+        return simulation, jobs
     while not all(job.finished for job in jobs):
         simulation.run(simulation.now_ns + 10 * 10**9)
-    return jobs
+    return simulation, jobs

@@ -158,6 +158,18 @@ def test_outputs_are_checked_before_the_run(scenario: str, tmp_path: Path, capsy
     check_refused(["sim", "run", scenario, "--policy", "fair", "--journal", nowhere], nowhere, capsys)
 
 
+@pytest.mark.parametrize("policy", ["cassini", "adadual", "srsf1", "srsf2", "paceline+cassini"])
+def test_policies_that_hold_jobs_back(scenario: str, policy: str, capsys: pytest.CaptureFixture[str]) -> None:
+    _, fair = run_json(["sim", "run", scenario, "--policy", "fair"], capsys)
+    _, held = run_json(["sim", "run", scenario, "--policy", policy], capsys)
+    assert held.keys() == fair.keys() and held["policy"] == policy
+    assert held["capacity_bound"] == fair["capacity_bound"]
+    assert [job["name"] for job in held["jobs"]] == [job["name"] for job in fair["jobs"]]
+    assert 1.0 <= held["mean_slowdown"] < 2 * fair["mean_slowdown"]
+    assert main(["sim", "run", scenario, "--policy", policy, "--local"]) == 2
+    assert "holds jobs back" in capsys.readouterr().err
+
+
 def check_refused(arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == 2
     out, err = capsys.readouterr()

@@ -51,7 +51,7 @@ def ratio(name: str, policy: str, iterations: int, seeds: tuple[int, ...]) -> fl
     """Mean JCT in the fast engine, relative to the agents'."""
     scenario = shortened(name, iterations)
     expected_s = fmean(mean_jct_s(with_agents(scenario, policy, seed)) for seed in seeds)
-    return fmean(mean_jct_s(run_scenario(scenario, policy, seed)) for seed in seeds) / expected_s
+    return fmean(mean_jct_s(run_scenario(scenario, policy, seed)[1]) for seed in seeds) / expected_s
 
 
 @pytest.mark.parametrize("policy", sorted(POLICIES))
