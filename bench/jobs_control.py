@@ -12,7 +12,7 @@ from typing import Protocol
 
 from bench.failure import Failure
 from bench.testbed.network import Testbed, has_congestion_control
-from flowcore.policy import POLICIES
+from flowcore.policy import FOR_DAEMONS
 from flowcore.scenario import Scenario
 
 TCP = ("reno", "cubic", "bbr")
@@ -77,11 +77,11 @@ def control_named(name: str) -> Control:
     """Raises ControlError for what is no control."""
     if name in TCP:
         return TcpControl(name)
-    if name in (*POLICIES, *WATCHING):
+    if name in (*FOR_DAEMONS, *WATCHING):
         from bench.jobs_daemons import DaemonControl  # only who uses the daemons needs gRPC
 
         return DaemonControl("paceline", mode=name) if name in WATCHING else DaemonControl(name)
-    raise ControlError(f"no control {name!r}; expected one of {', '.join((*TCP, *POLICIES, *WATCHING))}")
+    raise ControlError(f"no control {name!r}; expected one of {', '.join((*TCP, *FOR_DAEMONS, *WATCHING))}")
 
 
 def kernel_lacks(controls: Iterable[Control]) -> dict[str, str]:

@@ -17,7 +17,7 @@ from flowcore.fields import (
     printable_name,
     read_table,
 )
-from flowcore.policy import POLICIES
+from flowcore.policy import FOR_DAEMONS
 from flowcore.scenario import SlotsSpec, slots_table, topology_table
 from flowcore.topology import Topology, star_of
 from hostd.enforce.transport import KERNEL_RETRANSMIT_MS, Transport
@@ -189,7 +189,7 @@ _TOP = {
     "nic_gbps": Field(number_from(1e-3, 1e4), None),
     "switch": Field(_address, None),
     "slots": Field(slots_table, SlotsSpec()),
-    "policy": Field(one_of(*POLICIES), "paceline"),
+    "policy": Field(one_of(*FOR_DAEMONS), "paceline"),
     "mode": Field(one_of(*MODES), "observe"),
     "backend": Field(one_of(*BACKENDS), "auto"),
     "jobs": Field(list_of(printable_name, "job names", distinct=True), None),

@@ -135,9 +135,11 @@ def run_release(args: argparse.Namespace) -> int:
             raise CommandError(str(answer["error"]))
         problems = answer["problems"]
     except OSError:
-        by = "the lease journal"
+        by, journal = "the lease journal", args.runtime_directory / "lease.json"
+        if not journal.exists():
+            by = "nobody"
         try:
-            problems = release(args.runtime_directory / "lease.json")
+            problems = release(journal)
         except BadJournal as error:
             raise CommandError(str(error)) from None
     if args.json:
@@ -145,6 +147,8 @@ def run_release(args: argparse.Namespace) -> int:
     elif problems:
         for key, problem in problems.items():
             print(f"could not restore {key}: {problem}")
+    elif by == "nobody":
+        print(f"nothing to lift: no hostd answers in {args.runtime_directory}, and there is no lease journal")
     else:
         print(f"every limit is lifted (by {by})")
     return 1 if problems else 0

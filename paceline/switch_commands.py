@@ -76,6 +76,8 @@ def _address(args: argparse.Namespace) -> str:
         return of_scenario(args.scenario, args.scenario.read_text(), args.switch, "paceline").listen
     except InputError as error:
         raise CommandError(str(error)) from None
+    except UnicodeDecodeError:
+        raise CommandError(f"{args.scenario}: not UTF-8, expected a scenario (TOML)") from None
 
 
 async def _top(args: argparse.Namespace, address: str) -> None:

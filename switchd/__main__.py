@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from flowcore.fields import InputError
-from flowcore.policy import POLICIES
+from flowcore.policy import FOR_DAEMONS
 from service import logs
 from service.arguments import DaemonParser
 from service.lifecycle import run_daemon
@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     source.add_argument("--config", type=Path, metavar="FILE", help="this switch's configuration (TOML)")
     source.add_argument("--scenario", type=Path, metavar="FILE", help="a cluster on this machine, over loopback")
     parser.add_argument("--switch", metavar="NAME", help="with --scenario: which switch of it to be")
-    parser.add_argument("--policy", choices=tuple(POLICIES), default="paceline", help="with --scenario")
+    parser.add_argument("--policy", choices=FOR_DAEMONS, default="paceline", help="with --scenario")
     parser.add_argument("--base-port", type=int, default=DEFAULT_PORT, help="with --scenario: of the first switch")
     parser.add_argument("--log-level", choices=("DEBUG", "INFO", "WARNING", "ERROR"), default="INFO")
     parser.add_argument("--log-json", action=argparse.BooleanOptionalAction, default=None, help="JSON lines")

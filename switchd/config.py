@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from flowcore.fields import Field, InputError, Value, integer, one_of, read_table
-from flowcore.policy import POLICIES
+from flowcore.policy import FOR_DAEMONS
 from flowcore.scenario import SlotsSpec, parse_scenario, slots_table, topology_table
 from flowcore.topology import Topology
 from service.address import HostPort, host_port
@@ -123,7 +123,7 @@ _TOP = {
     "listen": Field(_address),
     "topology": Field(topology_table),
     "slots": Field(slots_table, SlotsSpec()),
-    "policy": Field(one_of(*POLICIES), "paceline"),
+    "policy": Field(one_of(*FOR_DAEMONS), "paceline"),
     "parents": Field(_addresses, {}),
     "tls": Field(tls_files, None),
     "plaintext": Field(_flag, False),

@@ -12,4 +12,6 @@ POLICIES: dict[str, type[Policy]] = {
     policy.name: policy for policy in (Fair, FairPenalty, Fifo, Srpt, Mcs, Ccml, Mlcc, Paceline)
 }
 
-__all__ = ["POLICIES", "Policy"]
+FOR_DAEMONS = tuple(name for name, policy in POLICIES.items() if not policy.simulated)
+
+__all__ = ["FOR_DAEMONS", "POLICIES", "Policy"]

@@ -28,6 +28,7 @@ class Policy:
     paced: ClassVar[bool] = True  # False: hosts neither ask nor limit
     arbiter: Arbiter | None = None
     wary: ClassVar[bool] = False  # nobody waits for his turn where others send too (strangers.py)
+    simulated: ClassVar[bool] = False  # only: the daemons decide where it would not
     host_only: ClassVar[bool] = False  # a host decides from its own NIC and asks no switch
     start_after: ClassVar[bool] = False  # the job forwards only what has arrived whole (patterns.grain_bytes)
     contention: ClassVar[float] = 0.0  # what colliding costs a link (fairshare.contended_bps)

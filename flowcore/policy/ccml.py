@@ -31,6 +31,7 @@ def _share_of_time(bid: Bid) -> float:
 class Ccml(Arbitrated):
     name = "ccml"
     arbiter = staticmethod(interleave)
+    simulated: ClassVar[bool] = True
     host_only: ClassVar[bool] = True
 
     def bid(self, standing: Standing) -> Bid:

@@ -15,6 +15,7 @@ from flowcore.policy.order import Srpt
 
 class Mcs(Srpt):
     name = "mcs"
+    simulated: ClassVar[bool] = True
     start_after: ClassVar[bool] = True
 
     def sees(self, path: tuple[str, ...]) -> tuple[str, ...]:

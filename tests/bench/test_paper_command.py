@@ -81,6 +81,7 @@ def test_a_name_that_is_none_gets_one_line(capsys: pytest.CaptureFixture[str]) -
     [
         ("reno,cubic,paceline", "--control: without bbr the experiments compare nothing; add it"),
         ("reno,cubic,bbr,pacelin", "no control 'pacelin'; expected one of reno, cubic"),
+        ("reno,cubic,bbr,paceline,ccml", "no control 'ccml'; expected one of reno, cubic"),  # it has no daemons
     ],
 )
 def test_no_experiment_without_the_baselines(capsys: pytest.CaptureFixture[str], controls: str, line: str) -> None:

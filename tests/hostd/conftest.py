@@ -1,5 +1,6 @@
 """Two hosts in network namespaces of their own, a job that sends from one to the other, and what the kernel says."""
 
+import os
 import select
 import subprocess
 import sys
@@ -126,9 +127,15 @@ def wire() -> Iterator[Wire]:
 def next_line(process: "subprocess.Popen[str]", limit_s: float = 20.0) -> str:
     """What a process prints next; fails after the limit."""
     assert process.stdout is not None
-    ready, _, _ = select.select([process.stdout], [], [], limit_s)
-    assert ready, "it says nothing"
-    return process.stdout.readline().rstrip("\n")
+    line = b""
+    while not line.endswith(b"\n"):
+        ready, _, _ = select.select([process.stdout], [], [], limit_s)
+        assert ready, "it says nothing"
+        byte = os.read(process.stdout.fileno(), 1)  # nothing is left in Python's buffer, where nobody would wait for it
+        if not byte:
+            break
+        line += byte
+    return line.decode().rstrip("\n")
 
 
 def wait_until(holds: Callable[[], object], limit_s: float = 10.0) -> float:
