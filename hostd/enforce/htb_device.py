@@ -123,13 +123,18 @@ class HtbDevice:
         return root is not None and root.handle == MAJOR
 
     def forget_tree(self) -> None:
-        """It has gone: nothing of it is to be taken back. What the device itself was told stays on record."""
-        self._journal.forget([f"qdisc {self.device.name}", *map(self._class_key, self._classes)])
+        """It has gone: nothing of it is to be taken back. What the device itself was told stays on record, and so does
+        the tree that was there before us, unless somebody has made another choice."""
+        root = read_tree(self._netlink, self.device.ifindex).root
+        replaced = root is not None and root.handle
+        self._journal.forget(map(self._class_key, self._classes))
+        if replaced:
+            self._journal.forget([f"qdisc {self.device.name}"])
 
     def forget_device(self) -> None:
         """It has gone, and all we had on it."""
-        self.forget_tree()
-        self._journal.forget([f"gso {self.device.name}", f"routes {self.device.name}"])
+        self._journal.forget(map(self._class_key, self._classes))
+        self._journal.forget([f"qdisc {self.device.name}", f"gso {self.device.name}", f"routes {self.device.name}"])
 
     def rates(self) -> Mapping[int, tuple[float, float]]:
         """(guarantee, ceiling) by minor, from the kernel; UNLIMITED where no speed is known and none was set."""

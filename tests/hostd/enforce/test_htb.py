@@ -271,12 +271,16 @@ def test_a_class_that_somebody_deleted_is_made_anew(wire: Wire, journal: Journal
         backend.close()
 
 
-def test_a_root_that_somebody_deleted_is_set_up_again(wire: Wire, journal: Journal) -> None:
+@pytest.mark.parametrize("takeover", [False, True])
+def test_a_root_that_somebody_deleted_is_set_up_again(wire: Wire, journal: Journal, takeover: bool) -> None:
+    """And whoever had one there before us has it back in the end."""
     wire.sink()
     sockets = wire.send().sockets()
+    if takeover:
+        wire.here.netlink.tc("replace", "pfifo", wire.here.index_of("eth0"), 0x30000, limit=5)
     before = wire.state(sockets)
     with wire.here.enter():
-        backend = backend_on(journal)
+        backend = backend_on(journal, takeover)
         backend.attach(FLOW, sockets)
         somebody_deletes_the_root(wire.here.index_of("eth0"))
         assert any("eth0: somebody deleted" in one.reason for one in backend.apply([Limit(FLOW, 50e6, 50e6)]))
