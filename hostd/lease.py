@@ -24,7 +24,7 @@ from hostd.guardian import REVOKED
 from hostd.journal import Journal, Revoked
 
 PATIENCE_SLOTS = 5
-READY_WITHIN_S = 10.0  # an interpreter takes a tenth of a second, on a busy machine several
+READY_WITHIN_S = 4.0  # an interpreter takes a tenth of a second; less than systemd waits for a sign of life of ours
 _KEPT = ("LD_LIBRARY_PATH", "PYTHONHOME")  # of our environment: where an interpreter may find itself
 _CLOSED = -1
 _ENDING = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}

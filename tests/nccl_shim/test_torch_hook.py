@@ -128,6 +128,16 @@ def test_an_iteration_ends_once_whatever_the_model_does(backend: str, clean_env:
     assert json.loads(done.stdout) == once_each | {"fails": 2}
 
 
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("backend", ["gloo", "nccl"])
+def test_a_torch_that_knows_us_not_trains_all_the_same(when: str, backend: str, clean_env: dict) -> None:
+    command = [sys.executable, str(SCRIPTS / "other_torch.py"), when, backend]
+    done = subprocess.run(command, env=clean_env, capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "trained\n"), done.stderr
+    [line] = [line for line in done.stderr.splitlines() if "paceline" in line]
+    assert "renamed" in line
+
+
 def test_wire_bytes_of_a_ring() -> None:
     assert ring_wire_bytes("AllReduce", 1000, 4) == 1500
     assert ring_wire_bytes("AllGather", 1000, 4) == ring_wire_bytes("ReduceScatter", 1000, 4) == 3000
