@@ -27,8 +27,8 @@ def _add_jobs(commands: Any) -> None:
             "links is an error.\n\n"
             "Workloads: ddp (torch DDP over gloo), ps (torch RPC), synthetic (plain sockets, no torch); auto takes\n"
             "ddp for all-reduce jobs and ps for parameter-server jobs.\n\n"
-            "Controls: reno, cubic, bbr (TCP alone); paceline, mlcc, fair, fair-penalty, fifo, srpt, mcs, ccml (the\n"
-            "daemons under that policy); observe, advise (the daemons, limiting nothing)."
+            "Controls: reno, cubic, bbr (TCP alone); paceline, mlcc, fair, fair-penalty, fifo, srpt (the daemons\n"
+            "under that policy); observe, advise (the daemons, limiting nothing)."
         ),
         epilog="example: paceline bench jobs scenarios/two-jobs.toml --control reno,cubic,bbr --workload synthetic",
     )

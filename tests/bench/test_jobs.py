@@ -29,7 +29,7 @@ from bench.jobs_run import Conditions, Run, run_once
 from bench.owned import owner_mark
 from bench.testbed.leftovers import marked_processes, remove_leftovers
 from flowcore.bound import capacity_bound
-from flowcore.policy import POLICIES
+from flowcore.policy import FOR_DAEMONS
 from flowcore.scenario import parse_scenario
 from paceline import cli
 from sim.jobs import TrainingJob
@@ -166,17 +166,17 @@ def test_one_value_has_no_interval() -> None:
 
 def test_controls_are_known_by_name() -> None:
     assert [control_named(name).congestion_control for name in TCP] == list(TCP)
-    assert [control_named(name).name for name in POLICIES] == list(POLICIES)
+    assert [control_named(name).name for name in FOR_DAEMONS] == list(FOR_DAEMONS)
     with pytest.raises(ControlError, match="expected one of reno") as refused:
         control_named("vegas")
-    assert all(policy in str(refused.value) for policy in POLICIES)
+    assert all(policy in str(refused.value) for policy in FOR_DAEMONS)
 
 
 def test_the_help_names_every_control_and_no_other(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["bench", "jobs", "--help"]) == 0
     (said,) = re.findall(r"Controls: (.*?)\.\s", capsys.readouterr().out, re.DOTALL)
     names = re.sub(r"\(.*?\)", "", said, flags=re.DOTALL)
-    assert sorted(re.split(r"[;,\s]+", names.strip())) == sorted((*TCP, *POLICIES, *WATCHING))
+    assert sorted(re.split(r"[;,\s]+", names.strip())) == sorted((*TCP, *FOR_DAEMONS, *WATCHING))
 
 
 def test_a_control_named_twice_runs_once(small: Path, pretended: Pretended, capsys: pytest.CaptureFixture[str]) -> None:
