@@ -8,7 +8,7 @@ has everything in scope. A rack whose jobs stay inside it never needs more than 
 
 Flows from elsewhere that end below a switch pass its links without being its to divide. It knows them from the load
 table and lets them count when groups are formed: a job that meets one of them has a group that reaches beyond, and so
-has the job whose flows they are. One that were divided here and, because of them, above as well would hold two shares.
+has the job whose flows they are: divided here, and above because of them, it would hold two shares.
 
 Where a node has several parents (a ToR below the spines) the first one is the meeting place: this is about who
 decides, not about where packets go.

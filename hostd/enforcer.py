@@ -7,7 +7,7 @@ closed, a new lease is taken, and what is attached now is attached again.
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from flowcore.patterns import FlowId
@@ -92,10 +92,7 @@ class Enforcer:
         self._close()
         self.released = True
         self.fail_opens += 1
-        try:
-            return release(self._config.lease_journal)
-        except BadJournal as error:
-            return {str(self._config.lease_journal): str(error)}
+        return self._take_back()
 
     def reconfigure(self, config: HostConfig) -> None:
         """Another mode or backend; raises CannotEnforce and goes on as before if that does not work here.
@@ -128,11 +125,11 @@ class Enforcer:
     def _open(self) -> None:
         config = self._config
         if config.mode != "enforce":
-            self._take_back_leftovers()
+            self._count_leftovers(self._take_back())
             return
         try:
             journal = Journal(config.lease_journal)
-            self._count(Trouble(None, f"left behind in {key}: {why}") for key, why in journal.leftovers.items())
+            self._count_leftovers(journal.leftovers)
             self._lease = Lease(journal, self._slot_ns)
             name, why_none = _choose(config)
             _log.info("enforcing with %s", name)
@@ -146,13 +143,15 @@ class Enforcer:
             self._close()
             raise
 
-    def _take_back_leftovers(self) -> None:
-        """Of a predecessor that enforced, and died."""
+    def _take_back(self) -> dict[str, str]:
+        """What is in the journal, ours or that of a predecessor who died; returns what is left, by key."""
         journal = self._config.lease_journal
         try:
-            problems = release(journal)
+            return release(journal)
         except (BadJournal, OSError) as error:
-            problems = {str(journal): str(error)}
+            return {str(journal): str(error)}
+
+    def _count_leftovers(self, problems: Mapping[str, str]) -> None:
         self._count(Trouble(None, f"left behind in {key}: {why}") for key, why in problems.items())
 
     def _make(self, name: str, journal: Journal) -> Backend:

@@ -126,15 +126,13 @@ class HtbDevice:
         """It has gone: nothing of it is to be taken back. What the device itself was told stays on record, and so does
         the tree that was there before us, unless somebody has made another choice."""
         root = read_tree(self._netlink, self.device.ifindex).root
-        replaced = root is not None and root.handle
-        self._journal.forget(map(self._class_key, self._classes))
-        if replaced:
-            self._journal.forget([f"qdisc {self.device.name}"])
+        before = [f"qdisc {self.device.name}"] if root is not None and root.handle else []
+        self._journal.forget([*before, *map(self._class_key, self._classes)])
 
     def forget_device(self) -> None:
         """It has gone, and all we had on it."""
-        self._journal.forget(map(self._class_key, self._classes))
-        self._journal.forget([f"qdisc {self.device.name}", f"gso {self.device.name}", f"routes {self.device.name}"])
+        own = [f"{kind} {self.device.name}" for kind in ("qdisc", "gso", "routes")]
+        self._journal.forget([*own, *map(self._class_key, self._classes)])
 
     def rates(self) -> Mapping[int, tuple[float, float]]:
         """(guarantee, ceiling) by minor, from the kernel; UNLIMITED where no speed is known and none was set."""
