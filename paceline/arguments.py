@@ -78,12 +78,13 @@ def _one_of(policies: Sequence[str], text: str) -> str:
 
 
 def gated_policy_name(text: str) -> str:
+    from flowcore.policy import POLICIES
     from sim.policy_names import COMMUNICATIONS, POLICY_NAMES
 
     if text in POLICY_NAMES:
         return text
     if "+" not in text:
-        return policy_name(text)
+        return _one_of((*POLICIES, *COMMUNICATIONS), text)
     known = f"expected a flow policy, a plus and one of {', '.join(COMMUNICATIONS)}"
     raise argparse.ArgumentTypeError(f"no policy {text!r}; {known}")
 
