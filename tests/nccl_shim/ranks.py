@@ -48,6 +48,11 @@ def child_env(library_path: Path, shm_dir: Path) -> dict[str, str]:
     }
 
 
+def our_lines(stderr: str) -> list[str]:
+    """What Paceline printed itself. The word alone may stand in any path: a clone is usually called `paceline`."""
+    return [line for line in stderr.splitlines() if line.startswith("paceline: ")]
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -9,7 +9,7 @@ import pytest
 from nccl_shim.cycle import CallCycle
 from nccl_shim.layout import Kind, Role
 from nccl_shim.reader import Reader
-from tests.nccl_shim.ranks import child_env, run_ranks
+from tests.nccl_shim.ranks import child_env, our_lines, run_ranks
 
 FIVE_LINES = """
 from nccl_shim import ps
@@ -87,7 +87,7 @@ def test_pushes_alone_make_no_turn() -> None:
 def test_torch_rpc(library_path: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="the torch extra is not installed")
     run = run_ranks("rpc_train.py", child_env(library_path, tmp_path), tmp_path)
-    assert not any("paceline" in text for text in run.errors)
+    assert not any(our_lines(text) for text in run.errors)
     [phase] = run.printed[1]
     assert "the user's own error" in phase["error"]
     worker, server = run.views[1].snapshot, run.views[0].snapshot
