@@ -1,9 +1,10 @@
-"""Builds nccl_shim's C library where a compiler exists; without one Paceline installs and says so at use."""
+"""Which packages are installed, and nccl_shim's C library; without a compiler Paceline installs and says so at use."""
 
 import importlib.util
+import sys
 from pathlib import Path
 
-from setuptools import Extension, setup
+from setuptools import Extension, find_packages, setup
 from setuptools.command.build_ext import build_ext
 
 # By path: the package may not be importable inside pip's build environment.
@@ -31,7 +32,14 @@ class BuildSharedLibrary(build_ext):
                 self.copy_file(str(built), self.get_ext_filename(extension.name))
 
 
+# Nothing else of ours may stand at the top of site-packages: other packages have such names. bench is for the checkout,
+# and an editable install is one.
+AT_THE_TOP = ["paceline", "hostd", "switchd", "nccl_shim"]
+if "editable_wheel" in sys.argv:
+    AT_THE_TOP.append("bench")
+
 setup(
+    packages=find_packages(include=[pattern for name in AT_THE_TOP for pattern in (name, f"{name}.*")]),
     ext_modules=[Extension("nccl_shim.libpaceline_shim", [], optional=True)],
     cmdclass={"build_ext": BuildSharedLibrary},
 )

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bench.owned import owned_popen
+from bench.child_process import owned_popen
 
 SLEEP_S = 0.004
 COUNT = 2000

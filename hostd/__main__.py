@@ -5,14 +5,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from flowcore.fields import InputError, printable
 from hostd.config import BACKENDS, read_config
 from hostd.daemon import HostDaemon
-from hostd.instance import only_hostd_here
-from service import logs
-from service.arguments import DaemonParser
-from service.lifecycle import BAD_INPUT, reason_of, run_daemon
-from service.lockfile import AlreadyRunning
+from hostd.safety.instance import only_hostd_here
+from paceline.flowcore.model.fields import InputError, printable
+from paceline.service import logs
+from paceline.service.arguments import DaemonParser
+from paceline.service.lifecycle import BAD_INPUT, reason_of, run_daemon
+from paceline.service.lockfile import AlreadyRunning
 
 
 def main(argv: Sequence[str] | None = None) -> int:

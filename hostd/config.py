@@ -6,7 +6,9 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
-from flowcore.fields import (
+from hostd.enforce.transport import KERNEL_RETRANSMIT_MS, Transport
+from hostd.monitor.jobs_without_shim import PlainJob
+from paceline.flowcore.model.fields import (
     Field,
     InputError,
     Value,
@@ -17,13 +19,11 @@ from flowcore.fields import (
     printable_name,
     read_table,
 )
-from flowcore.policy import FOR_DAEMONS
-from flowcore.scenario import SlotsSpec, slots_table, topology_table
-from flowcore.topology import Topology, star_of
-from hostd.enforce.transport import KERNEL_RETRANSMIT_MS, Transport
-from hostd.plain_jobs import PlainJob
-from service.address import host_port
-from service.tls import TlsFiles, plaintext_allowed, tls_files
+from paceline.flowcore.model.scenario import SlotsSpec, slots_table, topology_table
+from paceline.flowcore.model.topology import Topology, star_of
+from paceline.flowcore.policy import FOR_DAEMONS
+from paceline.service.address import host_port
+from paceline.service.tls import TlsFiles, plaintext_allowed, tls_files
 
 MODES = ("observe", "advise", "enforce")
 BACKENDS = ("auto", "htb", "pacing", "observe")

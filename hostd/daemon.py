@@ -16,30 +16,30 @@ from contextlib import AsyncExitStack
 from dataclasses import fields
 from pathlib import Path
 
-from flowcore.host import HostAgent
-from flowcore.messages import Feedback, HostEvent, JobJoined, JobLeft, SwitchLost, Tick, Welcomed
-from flowcore.patterns import FlowId
-from flowcore.policy import POLICIES
-from hostd.achieved import AchievedRates
 from hostd.config import HostConfig, read_config
-from hostd.control import ControlSocket
-from hostd.decider import Decider
+from hostd.driver import Decider
 from hostd.enforce.base import CannotEnforce
-from hostd.enforcer import Enforcer
-from hostd.explain import explain
-from hostd.job_log import JobLog
-from hostd.monitor import Monitor
-from hostd.publish import Publisher
-from hostd.sockets import DataSocket
-from hostd.status import status
-from hostd.watched_flows import moving
-from service.alarm import Alarm
-from service.instruments import HostInstruments
-from service.metrics import MetricsServer, new_registry
-from service.shared_clock import SharedClock
-from service.tls import expecting
-from wire.calls import open_channel
-from wire.host_stream import HostStream, Terms
+from hostd.enforce.enforcer import Enforcer
+from hostd.introspect.control import ControlSocket
+from hostd.introspect.explain import explain
+from hostd.introspect.metrics import Publisher
+from hostd.introspect.status import status
+from hostd.kernel.sockets import DataSocket
+from hostd.monitor.flow_view import moving
+from hostd.monitor.job_log import JobLog
+from hostd.monitor.monitor import Monitor
+from hostd.monitor.throughput import AchievedRates
+from paceline.flowcore.host.agent import HostAgent
+from paceline.flowcore.messages.messages import Feedback, HostEvent, JobJoined, JobLeft, SwitchLost, Tick, Welcomed
+from paceline.flowcore.model.patterns import FlowId
+from paceline.flowcore.policy import POLICIES
+from paceline.service.instruments import HostInstruments
+from paceline.service.metrics import MetricsServer, new_registry
+from paceline.service.shared_clock import SharedClock
+from paceline.service.timer import Alarm
+from paceline.service.tls import expecting
+from paceline.wire.calls import open_channel
+from paceline.wire.host_stream import HostStream, Terms
 
 _log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ _log = logging.getLogger(__name__)
 ALIVE_SLOTS = 10
 
 HOUSEKEEPING_S = 1.0
-LOSSES_S = 0.1  # flowcore/losses.py
+LOSSES_S = 0.1  # paceline/flowcore/detect/losses.py
 
 # What a reload may change. With the rest the agent was built, or others hold on to it.
 OF_JOBS = ("jobs", "without_shim")

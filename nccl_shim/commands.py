@@ -11,7 +11,7 @@ from pathlib import Path
 
 from nccl_shim.jobs_view import as_json, as_table
 from nccl_shim.launcher import observed_environment
-from nccl_shim.reader import Reader
+from nccl_shim.segment.reader import Reader
 
 RUN_EXAMPLE = """example:
   paceline run --job bert -- torchrun --nproc-per-node 8 train.py --epochs 3

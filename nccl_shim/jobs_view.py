@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from nccl_shim.layout import Kind
-from nccl_shim.reader import ProcessView
-from nccl_shim.snapshot import ProcessSnapshot
+from nccl_shim.segment.layout import Kind
+from nccl_shim.segment.reader import ProcessView
+from nccl_shim.segment.snapshot import ProcessSnapshot
 
 if TYPE_CHECKING:
     from rich.table import Table

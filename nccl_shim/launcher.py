@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from nccl_shim.clibrary import LibraryUnusable, library_path, load_library
-from nccl_shim.layout import DEFAULT_DIRECTORY
+from nccl_shim.segment.clibrary import LibraryUnusable, library_path, load_library
+from nccl_shim.segment.layout import DEFAULT_DIRECTORY
 
 INJECT = Path(__file__).parent / "inject"
 # A Kubernetes pod's host name: the job's name, then what the operator or the Job controller appends.

@@ -16,9 +16,9 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
-from nccl_shim.identity import identity_from_env
-from nccl_shim.layout import Kind, Role, Source
-from nccl_shim.writer import Writer, process_writer, warn_once
+from nccl_shim.segment.identity import identity_from_env
+from nccl_shim.segment.layout import Kind, Role, Source
+from nccl_shim.segment.writer import Writer, process_writer, warn_once
 
 
 class Transfer:

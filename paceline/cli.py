@@ -14,21 +14,19 @@ from contextlib import contextmanager
 from io import TextIOWrapper
 from typing import NoReturn
 
-from bench.failure import Failure
-from flowcore.fields import printable
-from flowcore.scenario import ScenarioError
 from nccl_shim import commands as shim_commands
-from paceline import (
-    __version__,
-    bench_commands,
-    certs_commands,
-    cluster_commands,
-    demo,
-    host_commands,
-    sim_commands,
-    switch_commands,
-)
-from paceline.arguments import CommandError, Parser
+from paceline import __version__
+from paceline.commands import certs as certs_commands
+from paceline.commands import cluster as cluster_commands
+from paceline.commands import demo
+from paceline.commands import host as host_commands
+from paceline.commands import sim as sim_commands
+from paceline.commands import switch as switch_commands
+from paceline.commands.arguments import CommandError, Parser
+from paceline.commands.bench import micro as bench_commands
+from paceline.failure import Failure
+from paceline.flowcore.model.fields import printable
+from paceline.flowcore.model.scenario import ScenarioError
 
 BAD_INPUT = 2
 INTERRUPTED = 128 + signal.SIGINT
@@ -51,6 +49,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except (CommandError, ScenarioError, Failure) as error:
         return _refuse(str(error))
+    except ModuleNotFoundError as error:
+        if error.name != "bench":
+            raise
+        return _refuse("this command needs the testbed, which only a checkout has: clone Paceline, run ./scripts/setup")
     except OSError as error:
         return _refuse(f"{error.filename}: {error.strerror}" if error.filename else str(error))
 

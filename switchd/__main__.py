@@ -5,11 +5,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from flowcore.fields import InputError
-from flowcore.policy import FOR_DAEMONS
-from service import logs
-from service.arguments import DaemonParser
-from service.lifecycle import run_daemon
+from paceline.flowcore.model.fields import InputError
+from paceline.flowcore.policy import FOR_DAEMONS
+from paceline.service import logs
+from paceline.service.arguments import DaemonParser
+from paceline.service.lifecycle import run_daemon
 from switchd.config import DEFAULT_PORT, SwitchConfig, of_scenario, parse_config
 from switchd.daemon import SwitchDaemon
 

@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from flowcore.fields import Field, InputError, Value, integer, one_of, read_table
-from flowcore.policy import FOR_DAEMONS
-from flowcore.scenario import SlotsSpec, parse_scenario, slots_table, topology_table
-from flowcore.topology import Topology
-from service.address import HostPort, host_port
-from service.tls import TlsFiles, plaintext_allowed, tls_files
+from paceline.flowcore.model.fields import Field, InputError, Value, integer, one_of, read_table
+from paceline.flowcore.model.scenario import SlotsSpec, parse_scenario, slots_table, topology_table
+from paceline.flowcore.model.topology import Topology
+from paceline.flowcore.policy import FOR_DAEMONS
+from paceline.service.address import HostPort, host_port
+from paceline.service.tls import TlsFiles, plaintext_allowed, tls_files
 
 DEFAULT_PORT = 7470
 

@@ -8,13 +8,13 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from service.lifecycle import NothingToReload
-from service.metrics import MetricsServer
+from paceline.service.lifecycle import NothingToReload
+from paceline.service.metrics import MetricsServer
+from paceline.wire.calls import MAX_MESSAGE_BYTES, SERVICE, UNREAD_OPTIONS
 from switchd.config import SwitchConfig
 from switchd.streams import Streams
 from switchd.switch import Switch
 from switchd.uplink import Uplink
-from wire.calls import MAX_MESSAGE_BYTES, SERVICE, UNREAD_OPTIONS
 
 _log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ SERVER_OPTIONS = [
     ("grpc.max_concurrent_streams", 128),
     ("grpc.keepalive_time_ms", 1000),
     ("grpc.keepalive_timeout_ms", 1000),
-    # Peers ping an idle stream every second (wire/calls.py); a server would hang up on them after three.
+    # Peers ping an idle stream every second (paceline/wire/calls.py); a server would hang up on them after three.
     ("grpc.http2.min_ping_interval_without_data_ms", 500),
 ]
 

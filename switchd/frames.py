@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from flowcore.letters import joined
-from flowcore.messages import Contest, Feedback, Message, Report, Send, Verdict
-from service.repeats import RepeatLimit
-from wire import control_pb2 as pb
-from wire.calls import MAX_MESSAGE_BYTES
-from wire.translate import envelope
+from paceline.flowcore.messages.coalescing import joined
+from paceline.flowcore.messages.messages import Contest, Feedback, Message, Report, Send, Verdict
+from paceline.service.log_rate_limit import RepeatLimit
+from paceline.wire import control_pb2 as pb
+from paceline.wire.calls import MAX_MESSAGE_BYTES
+from paceline.wire.codec import envelope
 
 _log = logging.getLogger(__name__)
 _repeats = RepeatLimit()

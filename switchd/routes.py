@@ -9,7 +9,7 @@ can circle: one that came from above and is not for below us has nowhere to go.
 from collections import Counter
 from hashlib import blake2b
 
-from flowcore.topology import Topology
+from paceline.flowcore.model.topology import Topology
 
 
 class LetterRoutes:

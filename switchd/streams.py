@@ -10,15 +10,15 @@ from collections.abc import Iterable
 import grpc
 from google.protobuf.message import Message
 
-from switchd.entrance import Context, Entrance, first_word, parse
-from switchd.flood import FloodLimit
+from paceline.wire import control_pb2 as pb
+from paceline.wire.calls import PROTOCOL, SERVICE
+from paceline.wire.codec import BadMessage
+from paceline.wire.duplex import both
 from switchd.frames import Letter, frames
+from switchd.handshake import Context, Entrance, first_word, parse
 from switchd.outbox import FramePace, Outbox
+from switchd.rate_limit import FloodLimit
 from switchd.switch import HostStream, Switch
-from wire import control_pb2 as pb
-from wire.calls import PROTOCOL, SERVICE
-from wire.duplex import both
-from wire.translate import BadMessage
 
 # A dashboard needs one, and so does somebody with `paceline switch top`.
 WATCHERS_PER_ADDRESS = 4

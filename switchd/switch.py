@@ -13,25 +13,25 @@ import logging
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
-from flowcore.domain import domains
-from flowcore.messages import NO_ANSWER, Feedback, PeersFound, PeersLost, Send, SwitchEvent, Tick
-from flowcore.patterns import FlowId
-from flowcore.policy import POLICIES
-from flowcore.switch import SwitchAgent
-from flowcore.topology import Topology
-from service.alarm import Alarm
-from service.instruments import SwitchInstruments
-from service.metrics import new_registry
-from service.repeats import RepeatLimit
-from service.shared_clock import SharedClock
-from switchd.admission import Admission
+from paceline.flowcore.messages.messages import NO_ANSWER, Feedback, PeersFound, PeersLost, Send, SwitchEvent, Tick
+from paceline.flowcore.model.domain import domains
+from paceline.flowcore.model.patterns import FlowId
+from paceline.flowcore.model.topology import Topology
+from paceline.flowcore.policy import POLICIES
+from paceline.flowcore.switch.agent import SwitchAgent
+from paceline.service.instruments import SwitchInstruments
+from paceline.service.log_rate_limit import RepeatLimit
+from paceline.service.metrics import new_registry
+from paceline.service.shared_clock import SharedClock
+from paceline.service.timer import Alarm
+from paceline.wire import control_pb2 as pb
+from paceline.wire.codec import BadMessage, Routes, feedback_to_wire, message_from, report_from_wire
 from switchd.clock_watch import ClockWatch
 from switchd.config import SwitchConfig
 from switchd.frames import Letter
 from switchd.outbox import Outbox
 from switchd.routes import LetterRoutes
-from wire import control_pb2 as pb
-from wire.translate import BadMessage, Routes, feedback_to_wire, message_from, report_from_wire
+from switchd.validation import Admission
 
 _log = logging.getLogger(__name__)
 

@@ -6,20 +6,20 @@ import logging
 import grpc
 from google.protobuf.message import DecodeError
 
-from service.repeats import RepeatLimit
-from service.tls import expecting
+from paceline.service.log_rate_limit import RepeatLimit
+from paceline.service.tls import expecting
+from paceline.wire import control_pb2 as pb
+from paceline.wire.calls import PROTOCOL, open_channel, path
+from paceline.wire.codec import BadMessage
+from paceline.wire.duplex import both
 from switchd.frames import Letter, frames
 from switchd.outbox import FramePace, Outbox
 from switchd.streams import Streams
 from switchd.switch import Switch
-from wire import control_pb2 as pb
-from wire.calls import PROTOCOL, open_channel, path
-from wire.duplex import both
-from wire.translate import BadMessage
 
 _log = logging.getLogger(__name__)
 
-# Between tries. gRPC's own back-off is set to the same order (wire/calls.py).
+# Between tries. gRPC's own back-off is set to the same order (paceline/wire/calls.py).
 RETRY_S = 0.05
 
 

@@ -6,7 +6,7 @@ from collections.abc import Generator
 import pytest
 from hypothesis import settings
 
-from tests.second_try import SecondTries
+from tests.retry import SecondTries
 
 pytest_plugins = ["pytester"]
 

@@ -13,12 +13,12 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from bench.daemons import NICE
+from bench.jobs.daemons import NICE
 from hostd.config import _TOP as HOST_KEYS
 from hostd.config import read_config as read_host_config
-from service.address import host_port
-from service.instruments import HostInstruments, SwitchInstruments
-from service.metrics import ANSWER_S, new_registry
+from paceline.service.address import host_port
+from paceline.service.instruments import HostInstruments, SwitchInstruments
+from paceline.service.metrics import ANSWER_S, new_registry
 from switchd.config import _TOP as SWITCH_KEYS
 from switchd.config import parse_config as parse_switch_config
 

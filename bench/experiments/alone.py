@@ -5,11 +5,11 @@ from dataclasses import replace
 from bench.experiments.mixes import scenario_named
 from bench.experiments.paper_jobs import cluster, host_names, hurried, job
 from bench.experiments.shape import Check, Experiment, Options, Result, as_json, change, spread
-from bench.jobs_cases import Case, iteration_s
-from bench.jobs_report import Estimate
-from bench.jobs_run import Conditions
+from bench.jobs.cases import Case, iteration_s
+from bench.jobs.report import Estimate
+from bench.jobs.run import Conditions
 from bench.report.parts import Bars, Part, Table
-from flowcore.scenario import Pattern, Scenario
+from paceline.flowcore.model.scenario import Pattern, Scenario
 
 LIMIT = 1.01
 PAPER_GBPS, DURATION_S = 25.0, 15.0  # of the job with servers

@@ -1,8 +1,8 @@
-"""Fig. 12: how long a host waits for its switch (a), and how long it takes to decide (b). By bench/negotiate.py."""
+"""Fig. 12: how long a host waits for its switch (a), and how long it takes to decide (b). By bench.micro.negotiate."""
 
-from bench.allocate import measure_allocate, measure_decisions
 from bench.experiments.shape import Check, Experiment, Options, Result, as_json
-from bench.negotiate import Setup, measure
+from bench.micro.allocate import measure_allocate, measure_decisions
+from bench.micro.negotiate import Setup, measure
 from bench.report.parts import Bars, Part, Table
 
 PAPER_P90_NEGOTIATION_MS = 6.2

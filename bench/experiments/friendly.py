@@ -8,12 +8,12 @@ from statistics import fmean
 from bench.experiments.paper_jobs import cluster, gbps_here, host_names, hurried, job
 from bench.experiments.shape import Check, Experiment, Options, Result, as_json, percent, spread
 from bench.experiments.turns import Filmed, films
-from bench.jobs_cases import Case, iteration_s
-from bench.jobs_control import Control
-from bench.jobs_report import Estimate
-from bench.jobs_run import Conditions
+from bench.jobs.cases import Case, iteration_s
+from bench.jobs.control import Control
+from bench.jobs.report import Estimate
+from bench.jobs.run import Conditions
 from bench.report.parts import Bars, Part, Table
-from flowcore.scenario import CrossTraffic
+from paceline.flowcore.model.scenario import CrossTraffic
 
 PAPER_GBPS = 25.0
 EVERY_S, LASTS_S = 4.0, 3.0

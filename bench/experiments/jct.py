@@ -11,13 +11,13 @@ from statistics import fmean
 
 from bench.experiments.paper_jobs import MODELS, cluster, host_names, hurried, iperf, job, placed
 from bench.experiments.shape import Check, Experiment, Options, Result, as_json, percent
-from bench.jobs_cases import Case
-from bench.jobs_control import TCP
-from bench.jobs_report import Estimate
-from bench.jobs_run import Conditions, Run
+from bench.jobs.cases import Case
+from bench.jobs.control import TCP
+from bench.jobs.report import Estimate
+from bench.jobs.run import Conditions, Run
 from bench.report.parts import Bars, Part, Table
-from flowcore.scenario import Scenario
-from sim.run import iteration_times_s, percentile
+from paceline.flowcore.model.scenario import Scenario
+from paceline.sim.run import iteration_times_s, percentile
 
 PAPER_GBPS = (10.0, 16.0, 25.0)
 JOBS = 8

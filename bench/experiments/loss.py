@@ -9,12 +9,12 @@ from dataclasses import replace
 
 from bench.experiments.paper_jobs import cluster, host_names, hurried, job
 from bench.experiments.shape import Check, Experiment, Options, Result, as_json, change, percent, spread
-from bench.jobs_cases import Case, iteration_s
-from bench.jobs_report import Estimate
-from bench.jobs_run import Conditions
+from bench.jobs.cases import Case, iteration_s
+from bench.jobs.report import Estimate
+from bench.jobs.run import Conditions
 from bench.report.parts import Lines, Part, Table
 from bench.testbed.impair import Impairment
-from flowcore.scenario import JobSpec, Pattern
+from paceline.flowcore.model.scenario import JobSpec, Pattern
 
 LOSSES = (0.0, 0.002, 0.01)  # what the paper's text speaks of
 PROMISED_AT = 0.01

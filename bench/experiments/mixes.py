@@ -11,18 +11,18 @@ from math import inf
 from pathlib import Path
 from statistics import fmean, median
 
-from bench.experiments.must_show import CRUDE, MEASURES, best_tcp, must_show
+from bench.experiments.acceptance import CRUDE, MEASURES, best_tcp, must_show
 from bench.experiments.paper_jobs import hurried
 from bench.experiments.shape import Experiment, Options, Result, as_json, percent, spread
-from bench.jobs_cases import Case, Runs
-from bench.jobs_report import document
-from bench.jobs_run import Conditions
+from bench.jobs.cases import Case, Runs
+from bench.jobs.report import document
+from bench.jobs.run import Conditions
 from bench.report.parts import Bars, Part, Table
 from bench.testbed.ports import PAYLOAD_SHARE
-from flowcore.scenario import Scenario
-from sim.run import iteration_times_s
-from sim.run import run as simulate
-from sim.scenario_file import read_scenario
+from paceline.flowcore.model.scenario import Scenario
+from paceline.sim.run import iteration_times_s
+from paceline.sim.run import run as simulate
+from paceline.sim.scenario_file import read_scenario
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios/testbed"
 NAMES = (*CRUDE, "identical", "ps-and-ring", "two-tors")

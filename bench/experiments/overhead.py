@@ -9,14 +9,14 @@ from statistics import fmean
 
 from bench.experiments.shape import Check, Experiment, Options, Result, as_json
 from bench.experiments.speed import one_of_each
-from bench.jobs_cases import Case
-from bench.jobs_control import Control, DaemonCpu, Running
-from bench.jobs_run import Conditions
+from bench.jobs.cases import Case
+from bench.jobs.control import Control, DaemonCpu, Running
+from bench.jobs.run import Conditions
 from bench.report.parts import Lines, Part, Table
 from bench.testbed.namespace import Namespace
 from bench.testbed.network import CONTROL_IFNAME, Testbed
-from flowcore.scenario import Scenario
-from sim.run import percentile
+from paceline.flowcore.model.scenario import Scenario
+from paceline.sim.run import percentile
 
 PAPER_GBPS = 25.0
 PAPER_MBPS, PAPER_CPU_PERCENT = 10.0, 15.0

@@ -11,8 +11,8 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from flowcore.scenario import CrossTraffic, JobSpec, Pattern, Scenario, SlotsSpec
-from flowcore.topology import star
+from paceline.flowcore.model.scenario import CrossTraffic, JobSpec, Pattern, Scenario, SlotsSpec
+from paceline.flowcore.model.topology import star
 
 SCALE = 62.5
 HOSTS = 6

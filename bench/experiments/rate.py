@@ -1,12 +1,12 @@
-"""Fig. 7(a): is what a flow sends what the daemon asked for? By both ways of enforcing, from bench/rate.py.
+"""Fig. 7(a): is what a flow sends what the daemon asked for? By both ways of enforcing, from bench/micro/rate.py.
 
 The picture shows one flow climbing the staircase; the numbers are over all slots of 1, 4 and 16 flows.
 """
 
-from bench import rate
 from bench.experiments.shape import Check, Experiment, Options, Result, as_json
+from bench.micro import rate
 from bench.report.parts import Lines, Part, Table
-from flowcore.units import NS_PER_MS
+from paceline.flowcore.model.units import NS_PER_MS
 
 FLOWS = (1, 4, 16)
 BIN_NS = 10 * NS_PER_MS

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from bench.jobs_cases import Case, Progress, Runs, make_runs
-from bench.jobs_notebook import Notebook
+from bench.jobs.cases import Case, Progress, Runs, make_runs
+from bench.jobs.run_store import Notebook
 from bench.report.parts import Part
 
 Result = dict[str, Any]  # JSON

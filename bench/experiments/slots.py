@@ -2,9 +2,9 @@
 
 from bench.experiments.jct import arrivals, jct_s, unfinished
 from bench.experiments.shape import Experiment, Options, Result, change, spread
-from bench.jobs_cases import Case
-from bench.jobs_report import Estimate
-from bench.jobs_run import Conditions
+from bench.jobs.cases import Case
+from bench.jobs.report import Estimate
+from bench.jobs.run import Conditions
 from bench.report.parts import Lines, Part, Table
 
 SLOTS_MS = (15.0, 30.0, 60.0, 120.0, 240.0)

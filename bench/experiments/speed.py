@@ -5,11 +5,11 @@ from statistics import fmean
 
 from bench.experiments.paper_jobs import BATCH, MODELS, cluster, host_names, hurried, iperf, job, placed
 from bench.experiments.shape import Experiment, Options, Result, change
-from bench.jobs_cases import Case, iteration_s
-from bench.jobs_report import Estimate
-from bench.jobs_run import Conditions, Run
+from bench.jobs.cases import Case, iteration_s
+from bench.jobs.report import Estimate
+from bench.jobs.run import Conditions, Run
 from bench.report.parts import Bars, Part, Table
-from flowcore.scenario import Scenario
+from paceline.flowcore.model.scenario import Scenario
 
 PAPER_GBPS = (10.0, 16.0, 24.0)
 PAPER_SAYS = {10.0: "+22 %", 24.0: "+14.2 %"}  # VGG19 against cubic

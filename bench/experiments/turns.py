@@ -4,11 +4,11 @@ from statistics import fmean
 
 from bench.experiments.paper_jobs import as_ring, cluster, gbps_here, host_names, hurried, job
 from bench.experiments.shape import Experiment, Options, Result
-from bench.jobs_cases import Case
-from bench.jobs_control import Control
-from bench.jobs_report import document
-from bench.jobs_run import Conditions
-from bench.link_picture import Pictured
+from bench.jobs.cases import Case
+from bench.jobs.control import Control
+from bench.jobs.link_picture import Pictured
+from bench.jobs.report import document
+from bench.jobs.run import Conditions
 from bench.report.parts import Layers, Part, Table
 
 PAPER_GBPS = 25.0

@@ -25,8 +25,8 @@ from typing import Any
 
 from bench.gpu.outside_pacing import UNLIMITED, data_sockets, pace
 from nccl_shim import build
-from nccl_shim.clibrary import library_path
-from nccl_shim.reader import ProcessView, Reader
+from nccl_shim.segment.clibrary import library_path
+from nccl_shim.segment.reader import ProcessView, Reader
 
 ROOT = Path(__file__).parents[2]
 RANKS = (0, 1)

@@ -13,9 +13,9 @@ from typing import Any
 
 from bench.experiments.all import EXPERIMENTS
 from bench.experiments.shape import Experiment
-from bench.failure import Failure
 from bench.report import svg
 from bench.report.parts import Bars, Layers, Lines, Part, Table
+from paceline.failure import Failure
 
 Document = Mapping[str, Any]  # what `paceline bench paper` wrote
 PAPER_COMMAND = "paceline bench paper"

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 from bench.report.parts import Bars, Layers, Lines
-from sim.figure import COLORS
+from paceline.sim.report.figure import COLORS
 
 WIDTH, HEIGHT, STRIP_HEIGHT = 760, 280, 150
 LEFT, RIGHT, TOP, BOTTOM = 58, 12, 30, 40

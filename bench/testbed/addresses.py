@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 
-from flowcore.topology import Topology
+from paceline.flowcore.model.topology import Topology
 
 DATA = IPv4Network("198.18.0.0/16")
 CONTROL = IPv4Network("198.19.0.0/16")

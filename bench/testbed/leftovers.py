@@ -18,7 +18,7 @@ from pathlib import Path
 
 import psutil
 
-from bench.owned import OWNER_VARIABLE, numbered_by, owner_mark
+from bench.child_process import OWNER_VARIABLE, numbered_by, owner_mark
 
 _DIRECTORY_PREFIX = "paceline-testbed-"
 _GONE_WITHIN_S = 5.0

@@ -18,7 +18,7 @@ from typing import Any
 
 from pyroute2 import IPRoute
 
-from bench.owned import owned_popen
+from bench.child_process import owned_popen
 
 CLONE_NEWNET = 0x4000_0000
 _OWN = "/proc/thread-self/ns/net"

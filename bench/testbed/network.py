@@ -15,13 +15,13 @@ from pathlib import Path
 
 from pyroute2 import NetlinkError
 
-from bench.failure import Failure
 from bench.testbed.addresses import DATA, Addresses
 from bench.testbed.impair import UNIMPAIRED, Impairment, impair_arrivals
 from bench.testbed.namespace import Namespace, connect
 from bench.testbed.ports import limit_egress, limit_ingress
 from bench.testbed.routes import Pair, SwitchRoutes, switch_routes
-from flowcore.topology import Topology
+from paceline.failure import Failure
+from paceline.flowcore.model.topology import Topology
 
 DATA_IFNAME = "eth0"
 CONTROL_IFNAME = "ctl0"

@@ -1,4 +1,4 @@
-"""Which way packets go: the paths of flowcore/topology.py as routing tables.
+"""Which way packets go: the paths of paceline/flowcore/model/topology.py as routing tables.
 
 Down, a switch has a route to each host below it through the child it is below; up, everything else goes to its
 parent. Where a switch has several parents, flowcore chooses one per flow by a hash of the flow's name. The kernel
@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from flowcore.patterns import FlowId, Role, flows_of
-from flowcore.scenario import Scenario
-from flowcore.topology import Topology
+from paceline.flowcore.model.patterns import FlowId, Role, flows_of
+from paceline.flowcore.model.scenario import Scenario
+from paceline.flowcore.model.topology import Topology
 
 Pair = tuple[str, str]
 

@@ -1,11 +1,11 @@
 """A topology written the way a configuration file has it."""
 
-from flowcore.topology import Topology
-from flowcore.units import BPS_PER_GBPS
+from paceline.flowcore.model.topology import Topology
+from paceline.flowcore.model.units import BPS_PER_GBPS
 
 
 def topology_text(topology: Topology) -> str:
-    """The [topology] table that `flowcore.scenario.topology_table` reads back as this topology."""
+    """The [topology] table that `paceline.flowcore.model.scenario.topology_table` reads back as this topology."""
     children: dict[str, int] = {}
     for parents in topology.parents.values():
         children[parents[0]] = children.get(parents[0], 0) + 1

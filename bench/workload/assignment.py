@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Self
 
-from flowcore.scenario import JobSpec, Pattern
-from sim.jobs import TrainingJob
+from paceline.flowcore.model.scenario import JobSpec, Pattern
+from paceline.sim.jobs import TrainingJob
 
 PORTS_PER_JOB = 10
 FIRST_PORT = 20_000

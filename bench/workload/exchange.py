@@ -9,7 +9,7 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 
-from nccl_shim.writer import Writer
+from nccl_shim.segment.writer import Writer
 
 CHUNK_BYTES = 1 << 18
 _BLOCK = memoryview(bytes(CHUNK_BYTES))

@@ -1,4 +1,4 @@
-"""Training jobs of plain sockets: the flows of flowcore/patterns.py with a sleep for the computing. No torch.
+"""Training jobs of plain sockets: the flows of flowcore.model.patterns with a sleep for the computing. No torch.
 
 Ring: a worker may be one chunk (M/n) ahead of what has reached it, byte by byte. Parameter server: a server may send
 each worker what all workers have pushed to it. Both in bytes since the start, so a server needs no notion of
@@ -13,10 +13,10 @@ from functools import partial
 from bench.workload.assignment import Assignment, ComputeTimes
 from bench.workload.exchange import EveryoneLeft, Receiver, Sender, connect, exchange, listen
 from bench.workload.stage import done, iteration_ended, wait_for_go
-from flowcore.scenario import Pattern
-from flowcore.units import bytes_from_mb
-from nccl_shim.layout import Kind, Source
-from nccl_shim.writer import process_writer
+from nccl_shim.segment.layout import Kind, Source
+from nccl_shim.segment.writer import process_writer
+from paceline.flowcore.model.scenario import Pattern
+from paceline.flowcore.model.units import bytes_from_mb
 
 
 def ring(own: Assignment) -> None:

@@ -19,8 +19,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from flowcore.patterns import FlowId
-from hostd.sockets import DataSocket
+from hostd.kernel.sockets import DataSocket
+from paceline.flowcore.model.patterns import FlowId
 
 FLOOR_BPS = 1e6
 

@@ -20,16 +20,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from flowcore.patterns import FlowId, Role
-from flowcore.units import UNLIMITED
-from hostd.devices import link_speed_bps, read_devices
 from hostd.enforce.base import FLOOR_BPS, CannotEnforce, Limit, Trouble
-from hostd.enforce.held_sockets import SO_PRIORITY, HeldSockets
 from hostd.enforce.htb_device import FIRST_MINOR, LAST_MINOR, MAJOR, HtbDevice
+from hostd.enforce.socket_options import SO_PRIORITY, HeldSockets
 from hostd.enforce.transport import AS_THE_KERNEL, Transport
-from hostd.journal import Journal
-from hostd.netlink import Message, Netlink, means_absent
-from hostd.sockets import DataSocket, own_namespace
+from hostd.kernel.devices import link_speed_bps, read_devices
+from hostd.kernel.netlink import Message, Netlink, means_absent
+from hostd.kernel.sockets import DataSocket, own_namespace
+from hostd.safety.undo_log import Journal
+from paceline.flowcore.model.patterns import FlowId, Role
+from paceline.flowcore.model.units import UNLIMITED
 
 # How long a bundle of segments may keep the link busy (htb_device.py). Smaller ones slow a job that is alone, for the
 # CPU they cost (`paceline bench paper alone`).

@@ -24,14 +24,14 @@ _DEBT_MS: at most a fiftieth of the link where bundles are limited.
 import struct
 from collections.abc import Mapping
 
-from flowcore.units import BITS_PER_BYTE, UNLIMITED, transfer_bytes
-from hostd.devices import IFINFOMSG, IFLA_GSO_IPV4_MAX_SIZE, IFLA_GSO_MAX_SIZE, Device
 from hostd.enforce.base import CannotEnforce
-from hostd.enforce.htb_class import RTM_GETTCLASS, TCA_KIND, TCMSG, class_message, rates_of
-from hostd.enforce.qdisc_tree import RTM_NEWQDISC, TC_H_ROOT, Node, delete_root, read_tree
-from hostd.journal import Journal
-from hostd.netlink import NLM_F_CREATE, NLM_F_EXCL, Message, Netlink, attribute, attributes
-from hostd.undo import NetlinkUndo, QdiscUndo, RouteFlush
+from hostd.kernel.devices import IFINFOMSG, IFLA_GSO_IPV4_MAX_SIZE, IFLA_GSO_MAX_SIZE, Device
+from hostd.kernel.htb_class import RTM_GETTCLASS, TCA_KIND, TCMSG, class_message, rates_of
+from hostd.kernel.netlink import NLM_F_CREATE, NLM_F_EXCL, Message, Netlink, attribute, attributes
+from hostd.kernel.qdisc_tree import RTM_NEWQDISC, TC_H_ROOT, Node, delete_root, read_tree
+from hostd.safety.undo import NetlinkUndo, QdiscUndo, RouteFlush
+from hostd.safety.undo_log import Journal
+from paceline.flowcore.model.units import BITS_PER_BYTE, UNLIMITED, transfer_bytes
 
 MAJOR = 0x0ACE_0000  # "ace:"; the kernel gives out 8000: and above by itself
 _LINK_MINOR = 1

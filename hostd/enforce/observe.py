@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from flowcore.patterns import FlowId
-from flowcore.units import UNLIMITED
 from hostd.enforce.base import Limit, Trouble
-from hostd.sockets import DataSocket
+from hostd.kernel.sockets import DataSocket
+from paceline.flowcore.model.patterns import FlowId
+from paceline.flowcore.model.units import UNLIMITED
 
 
 class ObserveBackend:

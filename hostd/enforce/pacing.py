@@ -23,17 +23,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from flowcore.fairshare import max_min
-from flowcore.patterns import FlowId, Role
-from flowcore.units import BITS_PER_BYTE, UNLIMITED
-from hostd.borrow import Gone, borrowed
 from hostd.enforce.base import FLOOR_BPS, Limit, Trouble
-from hostd.enforce.held_sockets import SO_MAX_PACING_RATE, HeldSockets
+from hostd.enforce.socket_options import SO_MAX_PACING_RATE, HeldSockets
 from hostd.enforce.transport import AS_THE_KERNEL, Transport
-from hostd.journal import Journal
-from hostd.sockets import DataSocket
-from hostd.tcp_info import TcpCounters
-from hostd.undo import SysctlUndo
+from hostd.kernel.pidfd import Gone, borrowed
+from hostd.kernel.sockets import DataSocket
+from hostd.kernel.tcp_info import TcpCounters
+from hostd.safety.undo import SysctlUndo
+from hostd.safety.undo_log import Journal
+from paceline.flowcore.allocation.fairshare import max_min
+from paceline.flowcore.model.patterns import FlowId, Role
+from paceline.flowcore.model.units import BITS_PER_BYTE, UNLIMITED
 
 # Of a flow. Higher than FLOOR_BPS: lifted from 1 Mbit/s a flow had a third of its first 60 ms, from 10 Mbit/s nine
 # tenths. However many sockets it has, none of them is held below FLOOR_BPS.

@@ -17,13 +17,13 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from hostd.borrow import Gone, borrowed, cookie_of
-from hostd.devices import Device, link_speed_bps, read_devices
-from hostd.enforce.held_sockets import SO_MAX_PACING_RATE, SO_PRIORITY
 from hostd.enforce.htb_device import FIRST_MINOR, MAJOR
 from hostd.enforce.pacing import TSO_RTT_LOG
-from hostd.enforce.qdisc_tree import RTM_NEWQDISC, TC_H_ROOT, Node, read_tree
-from hostd.netlink import Netlink
+from hostd.enforce.socket_options import SO_MAX_PACING_RATE, SO_PRIORITY
+from hostd.kernel.devices import Device, link_speed_bps, read_devices
+from hostd.kernel.netlink import Netlink
+from hostd.kernel.pidfd import Gone, borrowed, cookie_of
+from hostd.kernel.qdisc_tree import RTM_NEWQDISC, TC_H_ROOT, Node, read_tree
 
 # Above it a NIC needs more than one queue to be filled, and HTB serialises them.
 ONE_LOCK_BPS = 25e9

@@ -7,8 +7,8 @@ of a single packet waits as long. Since Linux 6.15 a socket can be given another
 And cubic takes every loss for a full queue and slows down. bbr does not, but where several flows of a job meet, as
 before a parameter server, its probing fills the queue and loses more than it gains: bbr is for flows by themselves.
 
-Only where packets are lost (flowcore/losses.py): a packet also goes unacknowledged while it waits in our own queue for
-its turn, and TCP begins each pause of that length with a small window. And only where it is shorter than what the
+Only where packets are lost (flowcore.detect.losses): a packet also goes unacknowledged while it waits in our own queue
+for its turn, and TCP begins each pause of that length with a small window. And only where it is shorter than what the
 socket has: somebody may have chosen that (`net.ipv4.tcp_rto_min_us`).
 """
 

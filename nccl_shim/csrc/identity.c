@@ -1,6 +1,6 @@
 /*
  * Who this process is, from the environment. Law: the launcher's word first, then the framework's, then the
- * cluster's; nccl_shim/identity.py reads the same names in the same order and a test compares the two.
+ * cluster's; nccl_shim/segment/identity.py reads the same names in the same order and a test compares the two.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -30,7 +30,7 @@ def _install_paceline() -> None:
         module = importlib.util.module_from_spec(spec)
         sys.modules["nccl_shim"] = module
         spec.loader.exec_module(module)
-    from nccl_shim import injected
+    from nccl_shim.hooks import injected
 
     injected.install()
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from bench import jobs_cases
 from bench.experiments import delay, mixes, rate
 from bench.experiments.overhead import Metered
 from bench.experiments.turns import Filmed
-from bench.jobs_control import DaemonCpu
-from bench.jobs_run import Conditions, Run
-from flowcore.patterns import FlowId, Role
-from flowcore.scenario import Scenario
-from sim.jobs import TrainingJob
+from bench.jobs import cases as jobs_cases
+from bench.jobs.control import DaemonCpu
+from bench.jobs.run import Conditions, Run
+from paceline.flowcore.model.patterns import FlowId, Role
+from paceline.flowcore.model.scenario import Scenario
+from paceline.sim.jobs import TrainingJob
 
 # Iteration time ÷ computing time, in company.
 FACTORS = {"reno": 1.6, "cubic": 1.5, "bbr": 1.7, "mlcc": 2.0, "paceline": 1.3, "observe": 1.0}

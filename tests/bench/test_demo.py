@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from bench import jobs_cases
-from bench.jobs_run import Run
-from flowcore import scenario as scenarios
-from flowcore.scenario import Scenario
-from paceline import cli, demo
-from sim import figure
-from sim.engine import Recording
-from tests.bench.test_link_picture import recorded_bytes
+from bench.jobs import cases as jobs_cases
+from bench.jobs.run import Run
+from paceline import cli
+from paceline.commands import demo
+from paceline.flowcore.model import scenario as scenarios
+from paceline.flowcore.model.scenario import Scenario
+from paceline.sim.reference.engine import Recording
+from paceline.sim.report import figure
+from tests.bench.jobs.test_link_picture import recorded_bytes
 
 CONTROLS = ("cubic", "paceline")
 TIMES = 4.0  # smaller than the demo's

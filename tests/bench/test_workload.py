@@ -11,19 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.jobs_control import NoDaemons, Running, TcpControl
-from bench.jobs_crew import RunFailed
-from bench.jobs_launch import modules_for, nursery_environment
-from bench.jobs_nursery import Nursery, NurseryError
-from bench.jobs_run import Conditions, Run, check_bytes, run_once
+from bench.jobs.control import NoDaemons, Running, TcpControl
+from bench.jobs.fork_server import Nursery, NurseryError
+from bench.jobs.launch import modules_for, nursery_environment
+from bench.jobs.process_group import RunFailed
+from bench.jobs.run import Conditions, Run, check_bytes, run_once
 from bench.testbed.network import Testbed
 from bench.testbed.ports import PAYLOAD_SHARE
 from bench.workload.assignment import Assignment, ComputeTimes
-from flowcore.patterns import flows_of
-from flowcore.scenario import JobSpec, Pattern, Scenario, parse_scenario
-from nccl_shim.reader import Reader
-from sim.jobs import TrainingJob
-from sim.run import iteration_times_s
+from nccl_shim.segment.reader import Reader
+from paceline.flowcore.model.patterns import flows_of
+from paceline.flowcore.model.scenario import JobSpec, Pattern, Scenario, parse_scenario
+from paceline.sim.jobs import TrainingJob
+from paceline.sim.run import iteration_times_s
 
 RING = """
 [[job]]

@@ -14,10 +14,10 @@ from random import Random
 
 import highspy
 
-from cluster.collectives import COLLECTIVES
-from cluster.nimp import Assignment, Cost, Problem, cost, excess_bytes, unlimited
-from cluster.titan import solve
-from paceline.provenance import provenance
+from paceline.cluster.collectives import COLLECTIVES
+from paceline.cluster.nimp import Assignment, Cost, Problem, cost, excess_bytes, unlimited
+from paceline.cluster.titan import solve
+from paceline.commands.provenance import provenance
 
 K_BYTES = 64.0  # the model's size in the paper's symbol; only ratios matter
 GPUS = 4  # per machine

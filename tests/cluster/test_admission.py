@@ -1,6 +1,6 @@
 import pytest
 
-from cluster.admission import refusal
+from paceline.cluster.admission import refusal
 
 
 @pytest.mark.parametrize(

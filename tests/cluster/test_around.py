@@ -4,11 +4,11 @@ from random import Random
 
 import pytest
 
-from cluster.job import Job
-from cluster.offer import Offer
-from cluster.round import decide
-from cluster.schedulers import OWN, scheduler
-from cluster.state import ClusterState
+from paceline.cluster.job import Job
+from paceline.cluster.offer import Offer
+from paceline.cluster.round import decide
+from paceline.cluster.schedulers import OWN, scheduler
+from paceline.cluster.state import ClusterState
 
 
 def cluster(gpus_per_server: int = 2) -> ClusterState:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.collectives import COLLECTIVES, halving_doubling, ring, totals
+from paceline.cluster.collectives import COLLECTIVES, halving_doubling, ring, totals
 
 K = 8.0
 

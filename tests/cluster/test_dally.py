@@ -5,14 +5,14 @@ from random import Random
 
 import pytest
 
-from cluster.delay import HOUR_S
-from cluster.job import Job
-from cluster.offer import Offer
-from cluster.round import Decision, decide
-from cluster.schedulers import scheduler
-from cluster.schedulers.dally import Dally, nw_sens
-from cluster.state import ClusterState, Workers
-from cluster.tiers import Tier, best_tier, find, tier_of
+from paceline.cluster.delay import HOUR_S
+from paceline.cluster.job import Job
+from paceline.cluster.offer import Offer
+from paceline.cluster.round import Decision, decide
+from paceline.cluster.schedulers import scheduler
+from paceline.cluster.schedulers.dally import Dally, nw_sens
+from paceline.cluster.state import ClusterState, Workers
+from paceline.cluster.tiers import Tier, best_tier, find, tier_of
 
 RACK_OF = {"a0": "a", "a1": "a", "b0": "b", "b1": "b"}
 

@@ -4,8 +4,8 @@ from statistics import fmean, stdev
 
 import pytest
 
-from cluster.delay import FULLY_CONSOLIDATED, HOUR_S, MANUAL, NO_WAIT, AutoTuner, Timers
-from cluster.tiers import Tier
+from paceline.cluster.delay import FULLY_CONSOLIDATED, HOUR_S, MANUAL, NO_WAIT, AutoTuner, Timers
+from paceline.cluster.tiers import Tier
 
 MACHINE, RACK, NETWORK = Tier
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from cluster.collectives import COLLECTIVES, halving_doubling, ring
-from cluster.exchange import MESSAGE_BYTES, STEP_S, NetworkModel, by_table
-from cluster.tiers import Tier
-from flowcore.topology import clos
+from paceline.cluster.collectives import COLLECTIVES, halving_doubling, ring
+from paceline.cluster.exchange import MESSAGE_BYTES, STEP_S, NetworkModel, by_table
+from paceline.cluster.tiers import Tier
+from paceline.flowcore.model.topology import clos
 
 K_BYTES = 100e6
 NETWORK = NetworkModel(clos(2, 2, 1, (10.0, 10.0)), machine_gbps=800.0)  # h0, h1 | h2, h3

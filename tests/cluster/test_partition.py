@@ -5,8 +5,8 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.collectives import COLLECTIVES, halving_doubling, totals
-from cluster.partition import partition, repaired
+from paceline.cluster.collectives import COLLECTIVES, halving_doubling, totals
+from paceline.cluster.partition import partition, repaired
 
 
 def crossing(machine_of: list[int], traffic: dict[tuple[int, int], float]) -> float:

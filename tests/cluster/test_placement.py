@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.cassini.candidates import candidates
-from cluster.placement import PLACEMENTS, lwf
-from cluster.shared import SharedState
-from cluster.state import ClusterState, Request
+from paceline.cluster.cassini.candidates import candidates
+from paceline.cluster.placement import PLACEMENTS, lwf
+from paceline.cluster.shared import SharedState
+from paceline.cluster.state import ClusterState, Request
 
 
 def cluster(servers: int = 6, gpus: int = 4) -> ClusterState:

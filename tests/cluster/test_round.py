@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.delay import HOUR_S
-from cluster.job import Job
-from cluster.round import decide
-from cluster.schedulers import NAMES, scheduler
-from cluster.schedulers.tiresias import consolidated
-from cluster.state import ClusterState
+from paceline.cluster.delay import HOUR_S
+from paceline.cluster.job import Job
+from paceline.cluster.round import decide
+from paceline.cluster.schedulers import NAMES, scheduler
+from paceline.cluster.schedulers.tiresias import consolidated
+from paceline.cluster.state import ClusterState
 
 RACK_OF = {f"h{number}": f"tor{number // 2}" for number in range(4)}
 

@@ -11,12 +11,11 @@ from functools import cache
 
 import pytest
 
-from flowcore.allocator import allocate
-from flowcore.dependency import increased_bps
-from flowcore.domain import domains
-from flowcore.estimate import BandwidthEstimate
-from flowcore.host import HostAgent
-from flowcore.messages import (
+from paceline.flowcore.allocation.allocator import allocate
+from paceline.flowcore.allocation.dependency import increased_bps
+from paceline.flowcore.host.agent import HostAgent
+from paceline.flowcore.host.bandwidth import BandwidthEstimate
+from paceline.flowcore.messages.messages import (
     NO_ANSWER,
     Bid,
     Claim,
@@ -32,15 +31,16 @@ from flowcore.messages import (
     SetRate,
     Tick,
 )
-from flowcore.patterns import FlowId, Role, flows_of, followers
-from flowcore.policy import POLICIES
-from flowcore.scenario import JobSpec, Pattern, Scenario, SlotsSpec
-from flowcore.slots import SlotClock
-from flowcore.switch import SwitchAgent
-from flowcore.table import LoadTable
-from flowcore.topology import star
-from sim.engine import Simulation
-from sim.run import RunResult, alone_iterations_s, run
+from paceline.flowcore.model.domain import domains
+from paceline.flowcore.model.patterns import FlowId, Role, flows_of, followers
+from paceline.flowcore.model.scenario import JobSpec, Pattern, Scenario, SlotsSpec
+from paceline.flowcore.model.slots import SlotClock
+from paceline.flowcore.model.topology import star
+from paceline.flowcore.policy import POLICIES
+from paceline.flowcore.switch.agent import SwitchAgent
+from paceline.flowcore.switch.load_table import LoadTable
+from paceline.sim.reference.engine import Simulation
+from paceline.sim.run import RunResult, alone_iterations_s, run
 
 SLOT_NS = 60_000_000  # t̂ = 60 ms (§IV-C)
 HORIZON = 10  # K = 10 (§V)

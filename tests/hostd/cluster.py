@@ -13,16 +13,16 @@ from typing import Any
 
 import pytest
 
-from bench.daemons import DaemonProcess, hostd, switchd
-from bench.jobs_crew import Crew
-from bench.jobs_launch import nursery_environment, parts_of
-from bench.jobs_nursery import Nursery
+from bench.jobs.daemons import DaemonProcess, hostd, switchd
+from bench.jobs.fork_server import Nursery
+from bench.jobs.launch import nursery_environment, parts_of
+from bench.jobs.process_group import Crew
 from bench.testbed.impair import UNIMPAIRED, Impairment
 from bench.testbed.leftovers import new_directory
 from bench.testbed.network import Testbed
-from flowcore.scenario import JobSpec, Pattern, Scenario, SlotsSpec
-from flowcore.topology import star
-from hostd.sockets import DataSocket, ProcessSockets
+from hostd.kernel.sockets import DataSocket, ProcessSockets
+from paceline.flowcore.model.scenario import JobSpec, Pattern, Scenario, SlotsSpec
+from paceline.flowcore.model.topology import star
 from tests.hostd.conftest import Wire, wait_until
 
 LINK_GBPS = 0.2

@@ -15,16 +15,16 @@ from pathlib import Path
 import pytest
 
 from bench.testbed.namespace import Namespace, connect
-from flowcore.patterns import FlowId, Role
-from hostd.borrow import borrowed
-from hostd.devices import read_devices
-from hostd.enforce.held_sockets import SO_MAX_PACING_RATE, SO_PRIORITY
 from hostd.enforce.pacing import TSO_RTT_LOG
-from hostd.enforce.qdisc_tree import read_tree
+from hostd.enforce.socket_options import SO_MAX_PACING_RATE, SO_PRIORITY
 from hostd.enforce.transport import TCP_CONGESTION, Transport
-from hostd.netlink import Netlink
-from hostd.sockets import DataSocket, ProcessSockets
-from hostd.tcp_info import FlowMeter
+from hostd.kernel.devices import read_devices
+from hostd.kernel.netlink import Netlink
+from hostd.kernel.pidfd import borrowed
+from hostd.kernel.qdisc_tree import read_tree
+from hostd.kernel.sockets import DataSocket, ProcessSockets
+from hostd.kernel.tcp_info import FlowMeter
+from paceline.flowcore.model.patterns import FlowId, Role
 
 HERE, THERE = IPv4Interface("10.97.0.1/24"), IPv4Interface("10.97.0.2/24")
 HERE6, THERE6 = "fd00:97::1", "fd00:97::2"

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcore.fields import InputError
 from hostd.config import MAX_CONFIG_BYTES, RUNTIME_DIRECTORY, parse_config, read_config
-from hostd.plain_jobs import PlainJob
+from hostd.monitor.jobs_without_shim import PlainJob
+from paceline.flowcore.model.fields import InputError
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 ALONE = 'name = "h0"\nnic_gbps = 10\n'

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from nccl_shim import build, clibrary, writer
-from nccl_shim.identity import Identity
-from nccl_shim.python_writer import PythonWriter
+from nccl_shim import build
+from nccl_shim.segment import clibrary, writer
+from nccl_shim.segment.identity import Identity
+from nccl_shim.segment.python_writer import PythonWriter
 from tests.nccl_shim.ranks import child_env
 
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nccl_shim.reader import ProcessView, Reader
-from nccl_shim.snapshot import IterationMark
+from nccl_shim.segment.reader import ProcessView, Reader
+from nccl_shim.segment.snapshot import IterationMark
 
 SCRIPTS = Path(__file__).parent / "scripts"
 OBSERVED = (sys.executable, "-m", "nccl_shim", "run", "--job", "test-job", "--")

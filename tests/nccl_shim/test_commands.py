@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from nccl_shim.identity import Identity
 from nccl_shim.launcher import INJECT, job_name, observed_environment
-from nccl_shim.layout import Kind, Source
-from nccl_shim.python_writer import PythonWriter
+from nccl_shim.segment.identity import Identity
+from nccl_shim.segment.layout import Kind, Source
+from nccl_shim.segment.python_writer import PythonWriter
 
 COMMAND = [sys.executable, "-m", "nccl_shim"]
 
@@ -84,7 +84,7 @@ def test_run_needs_nothing_but_python(clean_env: dict, tmp_path: Path) -> None:
 
 
 def test_run_reaps_what_ended_jobs_left(clean_env: dict, shm_dir: Path) -> None:
-    count = "from nccl_shim.writer import process_writer; process_writer()"
+    count = "from nccl_shim.segment.writer import process_writer; process_writer()"
     subprocess.run([sys.executable, "-c", count], env=clean_env, check=True)
     assert len(list(shm_dir.iterdir())) == 1
     call(clean_env, "run", "--", "true")
@@ -117,7 +117,8 @@ def test_help_has_an_example(clean_env: dict, name: str) -> None:
 def test_the_users_own_sitecustomize_still_runs(clean_env: dict, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("print('theirs')\n")
     env = clean_env | {"PYTHONPATH": f"{tmp_path}:{clean_env['PYTHONPATH']}"}
-    done = call(env, "run", "--", sys.executable, "-c", "import sys; print('nccl_shim.torch_hook' in sys.modules)")
+    show = "import sys; print('nccl_shim.hooks.torch_hook' in sys.modules)"
+    done = call(env, "run", "--", sys.executable, "-c", show)
     assert (done.returncode, done.stdout, done.stderr) == (0, "theirs\ntheirs\nFalse\n", "")
 
 

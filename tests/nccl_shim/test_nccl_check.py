@@ -11,8 +11,8 @@ import pytest
 
 from bench.gpu.nccl_check import exactness
 from bench.gpu.outside_pacing import UNLIMITED, data_sockets, pace
-from nccl_shim import overhead
-from nccl_shim.snapshot import IterationMark
+from nccl_shim.overhead import __main__ as overhead
+from nccl_shim.segment.snapshot import IterationMark
 
 SO_MAX_PACING_RATE = 47
 

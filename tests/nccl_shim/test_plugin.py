@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from nccl_shim import build
-from nccl_shim.layout import Kind
-from nccl_shim.reader import Reader
-from nccl_shim.snapshot import ProcessSnapshot
+from nccl_shim.segment.layout import Kind
+from nccl_shim.segment.reader import Reader
+from nccl_shim.segment.snapshot import ProcessSnapshot
 
 HERE = Path(__file__).parent / "csrc"
 SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"]

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from nccl_shim.cycle import CallCycle
-from nccl_shim.layout import Kind, Role
-from nccl_shim.reader import Reader
+from nccl_shim.hooks.cycle import CallCycle
+from nccl_shim.segment.layout import Kind, Role
+from nccl_shim.segment.reader import Reader
 from tests.nccl_shim.ranks import child_env, our_lines, run_ranks
 
 FIVE_LINES = """

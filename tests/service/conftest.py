@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from paceline import authority
-from service.tls import TlsFiles
+from paceline.commands import authority
+from paceline.service.tls import TlsFiles
 
 
 class Certificates:

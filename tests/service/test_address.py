@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.address import HostPort, host_port, stays_on_this_machine
+from paceline.service.address import HostPort, host_port, stays_on_this_machine
 
 
 @pytest.mark.parametrize(

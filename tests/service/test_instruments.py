@@ -2,7 +2,7 @@
 
 from prometheus_client import CollectorRegistry
 
-from service.instruments import HostInstruments, SwitchInstruments
+from paceline.service.instruments import HostInstruments, SwitchInstruments
 
 
 def test_ended_flows_leave_no_series() -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from flowcore.fields import InputError
-from service.lifecycle import CannotStart, NothingToReload, Requests, run_daemon, serve
-from service.notify import Notify
+from paceline.flowcore.model.fields import InputError
+from paceline.service.lifecycle import CannotStart, NothingToReload, Requests, run_daemon, serve
+from paceline.service.notify import Notify
 
 
 class Recorder:
@@ -192,7 +192,7 @@ def test_a_lock_that_cannot_be_made(tmp_path: Path, capsys) -> None:
 PROGRAM = """
 import asyncio, sys
 from pathlib import Path
-from service.lifecycle import run_daemon
+from paceline.service.lifecycle import run_daemon
 
 class Daemon:
     async def startup(self): print("started", flush=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from service.lockfile import AlreadyRunning, only_instance
+from paceline.service.lockfile import AlreadyRunning, only_instance
 
 
 def test_a_second_instance_is_told_who_has_it(tmp_path: Path) -> None:
@@ -24,7 +24,7 @@ def test_a_second_instance_is_told_who_has_it(tmp_path: Path) -> None:
 def test_kill_frees_it(tmp_path: Path) -> None:
     lock = tmp_path / "hostd.lock"
     code = (
-        "import sys, time; from pathlib import Path; from service.lockfile import only_instance\n"
+        "import sys, time; from pathlib import Path; from paceline.service.lockfile import only_instance\n"
         "with only_instance(Path(sys.argv[1])): print(flush=True); time.sleep(100)"
     )
     holder = subprocess.Popen([sys.executable, "-c", code, str(lock)], stdout=subprocess.PIPE)

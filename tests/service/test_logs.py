@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service import logs
+from paceline.service import logs
 
 RECORD_KEYS = st.text(min_size=1).filter(lambda key: key not in logs._OWN)
 
@@ -139,7 +139,7 @@ def test_setup_twice_logs_once_and_takes_warnings(monkeypatch, restored_logging)
 def test_a_closed_stderr_costs_the_line_only() -> None:
     read_end, write_end = os.pipe()
     os.close(read_end)
-    code = "import logging; from service import logs; logs.setup(); logging.error('x'); print('alive')"
+    code = "import logging; from paceline.service import logs; logs.setup(); logging.error('x'); print('alive')"
     done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=write_end, timeout=60)
     os.close(write_end)
     assert done.stdout == b"alive\n"
@@ -148,7 +148,7 @@ def test_a_closed_stderr_costs_the_line_only() -> None:
 def test_a_cancelled_call_is_no_error() -> None:
     script = """
 import asyncio, logging
-from service import logs
+from paceline.service import logs
 logs.setup(json=True)
 for kind in (asyncio.CancelledError, ValueError):
     try:

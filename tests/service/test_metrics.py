@@ -8,8 +8,8 @@ import urllib.request
 import pytest
 from prometheus_client import Counter
 
-from service import metrics
-from service.metrics import MetricsServer, new_registry
+from paceline.service import metrics
+from paceline.service.metrics import MetricsServer, new_registry
 
 
 def scrape(server: MetricsServer) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from service.notify import Notify, keep_watchdog_quiet, watchdog_interval
+from paceline.service.notify import Notify, keep_watchdog_quiet, watchdog_interval
 
 
 class Systemd:

@@ -1,6 +1,6 @@
 """Time as the daemons share it: it follows the switch, and does not turn back for a small correction."""
 
-from service.shared_clock import STEP_NS, SharedClock
+from paceline.service.shared_clock import STEP_NS, SharedClock
 
 
 class Machine:

@@ -11,8 +11,8 @@ from pathlib import Path
 import grpc
 import pytest
 
-from flowcore.fields import InputError, Value
-from service.tls import TlsFiles, expecting, peer_names, plaintext_allowed, tls_files
+from paceline.flowcore.model.fields import InputError, Value
+from paceline.service.tls import TlsFiles, expecting, peer_names, plaintext_allowed, tls_files
 
 METHOD = "/test.Names/Who"
 
@@ -88,7 +88,7 @@ def test_a_stranger_cannot_fill_the_log(certificates) -> None:
     program = """
 import asyncio, sys
 from pathlib import Path
-from service.tls import TlsFiles  # before grpc, as the daemons do
+from paceline.service.tls import TlsFiles  # before grpc, as the daemons do
 import grpc
 
 async def main(files):

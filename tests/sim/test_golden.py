@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from flowcore.policy import POLICIES
-from flowcore.scenario import Scenario, parse_scenario
-from sim.run import alone_iterations_s, run
+from paceline.flowcore.model.scenario import Scenario, parse_scenario
+from paceline.flowcore.policy import POLICIES
+from paceline.sim.run import alone_iterations_s, run
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = Path(__file__).parent / "golden"

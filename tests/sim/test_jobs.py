@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flowcore.patterns import Role
-from flowcore.policy import POLICIES
-from flowcore.scenario import JobSpec, Pattern, Scenario, SlotsSpec
-from flowcore.topology import Topology, star, tree
-from sim.engine import Simulation
-from sim.jobs import SHORTEST_COMPUTE, TrainingJob
+from paceline.flowcore.model.patterns import Role
+from paceline.flowcore.model.scenario import JobSpec, Pattern, Scenario, SlotsSpec
+from paceline.flowcore.model.topology import Topology, star, tree
+from paceline.flowcore.policy import POLICIES
+from paceline.sim.jobs import SHORTEST_COMPUTE, TrainingJob
+from paceline.sim.reference.engine import Simulation
 
 MS = 1_000_000
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from flowcore.topology import Topology
-from paceline import authority
-from service.tls import TlsFiles
+from paceline.commands import authority
+from paceline.flowcore.model.topology import Topology
+from paceline.service.tls import TlsFiles
 from tests.switchd.fabric import Fabric
 
 

@@ -7,18 +7,18 @@ from typing import Any
 
 import grpc
 
-from flowcore.messages import Bid, Claim, Feedback, Report, Withdrawal
-from flowcore.patterns import FlowId, Role
-from flowcore.scenario import SlotsSpec
-from flowcore.topology import Topology
-from service.lifecycle import Requests, serve
-from service.tls import TlsFiles, expecting
+from paceline.flowcore.messages.messages import Bid, Claim, Feedback, Report, Withdrawal
+from paceline.flowcore.model.patterns import FlowId, Role
+from paceline.flowcore.model.scenario import SlotsSpec
+from paceline.flowcore.model.topology import Topology
+from paceline.service.lifecycle import Requests, serve
+from paceline.service.tls import TlsFiles, expecting
+from paceline.wire import control_pb2 as pb
+from paceline.wire.calls import PROTOCOL, open_channel, path
+from paceline.wire.codec import feedback_from_wire, report_to_wire
 from switchd.config import SwitchConfig
 from switchd.daemon import SwitchDaemon
 from switchd.switch import Switch
-from wire import control_pb2 as pb
-from wire.calls import PROTOCOL, open_channel, path
-from wire.translate import feedback_from_wire, report_to_wire
 
 PATIENCE_S = 40.0  # on a busy machine; nothing here waits that long for its own sake
 

@@ -4,8 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bench.switch_processes import free_ports
-from flowcore.topology import Topology
+from bench.micro.switch_processes import free_ports
+from paceline.flowcore.model.topology import Topology
 
 ROOT = Path(__file__).parents[2]
 

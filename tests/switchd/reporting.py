@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 
 import grpc
 
-from flowcore.clocksync import ClockEstimate
-from flowcore.messages import Bid, Claim, Feedback, Report
-from flowcore.patterns import FlowId
-from flowcore.slots import SlotClock
-from wire.calls import open_channel
-from wire.host_stream import HostStream, Terms
-from wire.translate import flow_of
+from paceline.flowcore.detect.clocks import ClockEstimate
+from paceline.flowcore.messages.messages import Bid, Claim, Feedback, Report
+from paceline.flowcore.model.patterns import FlowId
+from paceline.flowcore.model.slots import SlotClock
+from paceline.wire.calls import open_channel
+from paceline.wire.codec import flow_of
+from paceline.wire.host_stream import HostStream, Terms
 
 
 @dataclass(slots=True)

@@ -9,13 +9,13 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from flowcore.messages import Claim, Feedback, Report
-from flowcore.topology import star, tree
-from service.metrics import MetricsServer
+from paceline.flowcore.messages.messages import Claim, Feedback, Report
+from paceline.flowcore.model.topology import star, tree
+from paceline.service.metrics import MetricsServer
+from paceline.wire import control_pb2 as pb
+from paceline.wire.calls import SERVICE, path
+from paceline.wire.codec import feedback_from_wire, report_to_wire
 from tests.switchd.fabric import PATIENCE_S, Fabric, claim, flow, until
-from wire import control_pb2 as pb
-from wire.calls import SERVICE, path
-from wire.translate import feedback_from_wire, report_to_wire
 
 STAR = star(3, 1.0)
 TREE = tree(2, 2, 2, (1.0, 1.5, 2.0))

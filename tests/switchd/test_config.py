@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.switch_processes import free_ports
-from flowcore.fields import InputError
-from flowcore.topology import tree
+from bench.micro.switch_processes import free_ports
+from paceline.flowcore.model.fields import InputError
+from paceline.flowcore.model.topology import tree
 from switchd.__main__ import main
 from switchd.config import loopback_address, of_scenario, parse_config
 from tests.switchd.processes import ROOT, run

@@ -3,8 +3,8 @@
 import asyncio
 import logging
 
-from flowcore.scenario import SlotsSpec
-from flowcore.topology import star
+from paceline.flowcore.model.scenario import SlotsSpec
+from paceline.flowcore.model.topology import star
 from switchd.daemon import ALIVE_SLOTS
 from tests.switchd.fabric import Fabric, claim, flow, until
 

@@ -4,16 +4,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcore.messages import Bid, Claim, Contest, Feedback, Grant, Message, Report, Send, Share, Verdict, Withdrawal
-from flowcore.patterns import FlowId
-from flowcore.scenario import SlotsSpec
-from flowcore.topology import tree
+from paceline.flowcore.messages.messages import (
+    Bid,
+    Claim,
+    Contest,
+    Feedback,
+    Grant,
+    Message,
+    Report,
+    Send,
+    Share,
+    Verdict,
+    Withdrawal,
+)
+from paceline.flowcore.model.patterns import FlowId
+from paceline.flowcore.model.scenario import SlotsSpec
+from paceline.flowcore.model.topology import tree
+from paceline.wire import control_pb2 as pb
+from paceline.wire.calls import MAX_MESSAGE_BYTES
+from paceline.wire.codec import Routes, envelope, message_from
 from switchd import frames as frames_module
 from switchd.frames import FRAME_BYTES, Letter, frames
 from tests.switchd.fabric import Fabric, flow, until
-from wire import control_pb2 as pb
-from wire.calls import MAX_MESSAGE_BYTES
-from wire.translate import Routes, envelope, message_from
 
 TREE = tree(8, 2, 1, (10.0, 10.0, 10.0))
 ROUTES = Routes(TREE)

@@ -6,10 +6,10 @@ from collections import defaultdict
 
 import pytest
 
-from flowcore.messages import Feedback
-from flowcore.patterns import FlowId
-from flowcore.scenario import SlotsSpec
-from flowcore.topology import Topology, clos, star, tree
+from paceline.flowcore.messages.messages import Feedback
+from paceline.flowcore.model.patterns import FlowId
+from paceline.flowcore.model.scenario import SlotsSpec
+from paceline.flowcore.model.topology import Topology, clos, star, tree
 from tests.switchd.fabric import Fabric, claim, flow, until
 
 GBPS = 1e9

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from flowcore.topology import Topology, clos, tree
+from paceline.flowcore.model.topology import Topology, clos, tree
 from switchd.routes import LetterRoutes
 
 CLOS = clos(1, 60, 4, (1.0, 1.0))

@@ -11,14 +11,14 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from flowcore.scenario import SlotsSpec
-from flowcore.slots import SlotClock
-from flowcore.topology import star, tree
+from paceline.flowcore.model.scenario import SlotsSpec
+from paceline.flowcore.model.slots import SlotClock
+from paceline.flowcore.model.topology import star, tree
+from paceline.wire import control_pb2 as pb
+from paceline.wire.calls import CHANNEL_OPTIONS, SERVICE, open_channel, path
 from tests.switchd.fabric import PATIENCE_S, Fabric, claim, flow, until
 from tests.switchd.processes import Switches, run
 from tests.switchd.reporting import Reporter
-from wire import control_pb2 as pb
-from wire.calls import CHANNEL_OPTIONS, SERVICE, open_channel, path
 
 STAR = star(4, 1.0)
 SLOT_MS = 400.0  # so that two slots are two slots on a busy machine as well
@@ -28,7 +28,7 @@ SLOTS = SlotClock(round(SLOT_MS * 1e6), 10)
 TREE = tree(3, 2, 1, (1.0, 10.0, 10.0))
 TREE_TOML = 'kind = "tree"\nservers_per_tor = 3\ntors_per_edge = 2\nedges = 1\nlink_gbps = [1.0, 10.0, 10.0]'
 # Until those below a switch that serves again have noticed: a try may have failed just before, and then gRPC's back-off
-# and ours pass before the next (wire/calls.py, RETRY_S).
+# and ours pass before the next (paceline/wire/calls.py, RETRY_S).
 RECONNECT_S = 0.15
 # h0-h2 under tor0, h3-h5 under tor1; everybody sends to the other rack.
 FLOWS = [flow("job", f"h{n}", f"h{(n + 3) % 6}") for n in range(6)]

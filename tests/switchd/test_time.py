@@ -6,20 +6,20 @@ from itertools import pairwise
 
 import pytest
 
-from flowcore.clocksync import ClockEstimate
-from flowcore.messages import Report
-from flowcore.scenario import SlotsSpec
-from flowcore.switch import SETTLES_PER_SLOT
-from flowcore.topology import clos, star, tree
-from service.shared_clock import SharedClock
+from paceline.flowcore.detect.clocks import ClockEstimate
+from paceline.flowcore.messages.messages import Report
+from paceline.flowcore.model.scenario import SlotsSpec
+from paceline.flowcore.model.topology import clos, star, tree
+from paceline.flowcore.switch.agent import SETTLES_PER_SLOT
+from paceline.service.shared_clock import SharedClock
+from paceline.wire.calls import open_channel
+from paceline.wire.codec import report_to_wire
+from paceline.wire.host_stream import HostStream, Terms
 from switchd import switch as switch_module
 from switchd.clock_watch import ENOUGH, ClockWatch
 from switchd.config import SwitchConfig
 from switchd.switch import Switch
 from tests.switchd.fabric import PATIENCE_S, Fabric, claim, flow, until
-from wire.calls import open_channel
-from wire.host_stream import HostStream, Terms
-from wire.translate import report_to_wire
 
 STAR = star(4, 1.0)
 TREE = tree(1, 2, 2, (1.0, 1.0, 1.0))

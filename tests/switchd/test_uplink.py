@@ -4,15 +4,15 @@ import asyncio
 
 import pytest
 
-from flowcore.scenario import SlotsSpec
-from flowcore.topology import tree
+from paceline.flowcore.model.scenario import SlotsSpec
+from paceline.flowcore.model.topology import tree
+from paceline.wire import control_pb2 as pb
 from switchd import switch as switch_module
 from switchd.config import SwitchConfig
 from switchd.streams import Streams
 from switchd.switch import Switch
 from switchd.uplink import Uplink
 from tests.switchd.fabric import Fabric, claim, flow, until
-from wire import control_pb2 as pb
 
 TREE = tree(2, 2, 1, (1.0, 1.0, 1.0))  # h0, h1 - tor0 - edge0 - tor1 - h2, h3; agg above
 TERMS = {"slots": SlotsSpec(60.0, 10), "policy": "mlcc", "parents": {"edge0": "127.0.0.1:1"}}

@@ -4,8 +4,8 @@ import asyncio
 
 import grpc
 
+from paceline.wire.calls import UNREAD_BYTES, open_channel
 from switchd.daemon import SERVER_OPTIONS
-from wire.calls import UNREAD_BYTES, open_channel
 
 LETTER = bytes(1000)
 

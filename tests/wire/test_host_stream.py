@@ -5,13 +5,13 @@ import time
 
 import pytest
 
-from flowcore.clocksync import ClockEstimate
-from flowcore.messages import Feedback, Report
-from flowcore.topology import star
+from paceline.flowcore.detect.clocks import ClockEstimate
+from paceline.flowcore.messages.messages import Feedback, Report
+from paceline.flowcore.model.topology import star
+from paceline.wire import host_stream
+from paceline.wire.calls import open_channel
+from paceline.wire.host_stream import HostStream
 from tests.switchd.fabric import Fabric, claim, flow, until
-from wire import host_stream
-from wire.calls import open_channel
-from wire.host_stream import HostStream
 
 STAR = star(2, 1.0)
 CLAIM = claim(STAR, flow("a", "h0", "h1"), 1e8)

@@ -6,7 +6,7 @@ import pytest
 
 from bench.experiments.all import EXPERIMENTS
 from bench.experiments.shape import CONTROLS, Experiment, Options
-from bench.jobs_control import TCP
+from bench.jobs.control import TCP
 from bench.report.parts import Table
 from tests.bench.conftest import Pretended
 

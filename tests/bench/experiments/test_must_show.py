@@ -2,9 +2,9 @@
 
 import pytest
 
+from bench.experiments.acceptance import CRUDE, must_show
 from bench.experiments.mixes import _in_step_rows, _in_step_s, scenario_named, simulated_slowdown
-from bench.experiments.must_show import CRUDE, must_show
-from sim.run import run
+from paceline.sim.run import run
 
 KEPT = {"reno": 1.4, "cubic": 1.4, "bbr": 1.6, "paceline": 1.0}
 

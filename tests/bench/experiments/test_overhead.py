@@ -3,9 +3,9 @@
 import time
 
 from bench.experiments.overhead import EVERY_S, Meter
-from bench.jobs_control import NoDaemons
+from bench.jobs.control import NoDaemons
 from bench.testbed.network import Testbed
-from flowcore.topology import star
+from paceline.flowcore.model.topology import star
 
 
 def test_the_meter_counts_from_the_jobs_beginning_to_their_end() -> None:

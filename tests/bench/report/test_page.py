@@ -8,10 +8,10 @@ import pytest
 
 from bench.experiments.all import EXPERIMENTS
 from bench.experiments.shape import Options
-from bench.failure import Failure
 from bench.report.page import LIMITS, page, read_result, read_results
 from paceline import cli
-from paceline.provenance import provenance
+from paceline.commands.provenance import provenance
+from paceline.failure import Failure
 from tests.bench.conftest import Pretended
 
 VOID = {"meta", "br", "th", "td", "li"}  # those we do not always close

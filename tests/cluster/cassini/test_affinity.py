@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.cassini.affinity import Weights, binding, components, has_loop, time_shifts
-from cluster.cassini.circle import Phase, Profile
-from cluster.cassini.ranking import Link, plan
-from cluster.cassini.rotation import rotate
+from paceline.cluster.cassini.affinity import Weights, binding, components, has_loop, time_shifts
+from paceline.cluster.cassini.circle import Phase, Profile
+from paceline.cluster.cassini.ranking import Link, plan
+from paceline.cluster.cassini.rotation import rotate
 
 
 @st.composite

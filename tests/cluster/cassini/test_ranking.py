@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.cassini.circle import Phase, Profile
-from cluster.cassini.drift import TOLERANCE, wait_ns
-from cluster.cassini.ranking import Link, best, plan
+from paceline.cluster.cassini.circle import Phase, Profile
+from paceline.cluster.cassini.drift import TOLERANCE, wait_ns
+from paceline.cluster.cassini.ranking import Link, best, plan
 
 HALF = Profile(100.0, (Phase(50.0, 45.0, 50.0),))
 MOST = Profile(100.0, (Phase(20.0, 80.0, 50.0),))

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from cluster.communication import GATES, Running, Task
-from cluster.communication.adadual import may_start
-from cluster.communication.contention import ETHERNET_10G, Contention
-from cluster.communication.srsf import remaining_service_s
-from flowcore.fairshare import contended_bps
+from paceline.cluster.communication import GATES, Running, Task
+from paceline.cluster.communication.adadual import may_start
+from paceline.cluster.communication.contention import ETHERNET_10G, Contention
+from paceline.cluster.communication.srsf import remaining_service_s
+from paceline.flowcore.allocation.fairshare import contended_bps
 
 MB = 1e6
 PAIR = frozenset({"s0", "s1"})

@@ -11,15 +11,15 @@ import pytest
 
 from bench.testbed.impair import Impairment, heal_arrivals, impair_arrivals
 from bench.testbed.namespace import Namespace
-from flowcore.patterns import FlowId
-from flowcore.units import UNLIMITED
-from hostd.borrow import borrowed, cookie_of
 from hostd.enforce.base import Backend, Limit
 from hostd.enforce.htb import HtbBackend
 from hostd.enforce.pacing import PacingBackend
 from hostd.enforce.transport import Option, Transport
-from hostd.journal import Journal, release
-from hostd.sockets import DataSocket, own_namespace
+from hostd.kernel.pidfd import borrowed, cookie_of
+from hostd.kernel.sockets import DataSocket, own_namespace
+from hostd.safety.undo_log import Journal, release
+from paceline.flowcore.model.patterns import FlowId
+from paceline.flowcore.model.units import UNLIMITED
 from tests.hostd.conftest import FLOW, HERE, HERE6, PORT, THERE, THERE6, Wire, next_line, wait_until
 
 Make = Callable[[Journal], Backend]
@@ -94,7 +94,7 @@ def test_sockets_that_lose_packets_notice_it_soon(
     wire: Wire, make: Make, journal_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert TRANSPORT.where_lossy(True), "needs Linux 6.15"
-    monkeypatch.setattr("flowcore.losses.READ_BYTES", 100_000)  # a twentieth is soon seen
+    monkeypatch.setattr("paceline.flowcore.detect.losses.READ_BYTES", 100_000)  # a twentieth is soon seen
 
     def becomes(lossy: bool) -> None:
         wait_until(lambda: backend.watch_losses() == [] and has(sockets, TRANSPORT.where_lossy(True)) is lossy)

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from bench.testbed.namespace import Namespace, connect
-from flowcore.patterns import FlowId, Role
 from hostd.enforce.base import CannotEnforce, Limit
 from hostd.enforce.htb import HtbBackend
-from hostd.enforce.htb_class import RTM_DELTCLASS, TCMSG
 from hostd.enforce.htb_device import MAJOR, HtbDevice
-from hostd.enforce.qdisc_tree import (
+from hostd.kernel.htb_class import RTM_DELTCLASS, TCMSG
+from hostd.kernel.netlink import Message, Netlink, attribute, attributes
+from hostd.kernel.qdisc_tree import (
     _TCA_CHAIN,
     _TCA_STAB,
     _U32_DIVISOR,
@@ -28,8 +28,8 @@ from hostd.enforce.qdisc_tree import (
     delete_root,
     read_tree,
 )
-from hostd.journal import Journal, _read
-from hostd.netlink import Message, Netlink, attribute, attributes
+from hostd.safety.undo_log import Journal, _read
+from paceline.flowcore.model.patterns import FlowId, Role
 from tests.hostd.conftest import FLOW, PORT, Wire, wait_until
 
 OTHER = FlowId("other", "h0", "h1", Role.RING)
@@ -342,8 +342,8 @@ READ_ONLY_SYSCTLS = """
 import ctypes, pathlib, sys
 from hostd.enforce.htb import HtbBackend
 from hostd.enforce.pacing import TSO_RTT_LOG
-from hostd.journal import Journal
-from hostd.undo import SysctlUndo
+from hostd.safety.undo_log import Journal
+from hostd.safety.undo import SysctlUndo
 libc = ctypes.CDLL(None)
 NEWNS, RDONLY, REMOUNT, BIND, REC, PRIVATE = 0x20000, 0x1, 0x20, 0x1000, 0x4000, 0x40000
 assert libc.unshare(NEWNS) == 0 and libc.mount(None, b"/", None, REC | PRIVATE, None) == 0

@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.testbed.namespace import Namespace
-from flowcore.patterns import FlowId, Role
-from flowcore.units import UNLIMITED
-from hostd.borrow import cookie_of
 from hostd.enforce.base import FLOOR_BPS, Limit
 from hostd.enforce.pacing import PACING_FLOOR_BPS, TSO_RTT_LOG, PacingBackend, borrowing
-from hostd.journal import Journal
-from hostd.sockets import DataSocket
+from hostd.kernel.pidfd import cookie_of
+from hostd.kernel.sockets import DataSocket
+from hostd.safety.undo_log import Journal
+from paceline.flowcore.model.patterns import FlowId, Role
+from paceline.flowcore.model.units import UNLIMITED
 
 LINK_BPS = 1e9
 RATES = st.floats(FLOOR_BPS * 1.01, LINK_BPS)

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from bench.testbed.namespace import connect
-from hostd.devices import Device, read_devices
 from hostd.enforce.probe import Finding, _reach, carrying, choose, probe
-from hostd.netlink import Netlink
+from hostd.kernel.devices import Device, read_devices
+from hostd.kernel.netlink import Netlink
 from tests.hostd.conftest import HERE, Wire
 
 ROOT = Path(__file__).parents[3]

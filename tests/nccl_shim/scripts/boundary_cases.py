@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
 
-from nccl_shim import torch_count, torch_hook
+from nccl_shim.hooks import torch_count, torch_hook
 
 if sys.argv[1] == "nccl":
     torch_hook.is_nccl = torch_count.is_nccl = lambda *_: True

@@ -9,7 +9,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from nccl_shim import torch_count, torch_hook
+from nccl_shim.hooks import torch_count, torch_hook
 
 
 def gone() -> int:

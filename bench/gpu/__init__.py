@@ -1,0 +1,1 @@
+"""NCCL on a GPU, checked end to end."""

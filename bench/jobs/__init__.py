@@ -1,0 +1,1 @@
+"""Real jobs on the testbed: what is run under which control, and what came of it."""

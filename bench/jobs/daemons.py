@@ -1,0 +1,172 @@
+"""The daemons in the namespaces of a testbed, as an operator would start them: programs, configuration files, logs.
+
+They speak over the testbed's control network. A daemon is stopped by SIGTERM, and killed if that is not enough.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Self
+
+import psutil
+
+from bench.testbed.network import Testbed
+from bench.testbed.toml_text import topology_text
+from hostd.introspect.control import ask
+from paceline.failure import Failure
+from paceline.flowcore.model.scenario import SlotsSpec
+
+PORT = 7470
+START_S = 20.0
+STOP_S = 10.0
+# Hosts, switches and jobs share this machine's cores. In a cluster a switch is a machine of its own and a host has a
+# core to spare; here, what a daemon takes when it wakes up, the burst that woke it waits for (`paceline bench jobs
+# scenarios/testbed/mix-3.toml --control paceline`, with this and without).
+NICE = 10
+
+
+class DaemonFailed(Failure):
+    """It did not come up, ended or fell silent; str() has one line on it."""
+
+
+class DaemonProcess:
+    """One daemon, from `start` to `stop`; use as a context manager to be sure of the latter."""
+
+    def __init__(
+        self, testbed: Testbed, node: str, program: str, config: str, place: Path, arguments: Sequence[str] = ()
+    ) -> None:
+        self.node, self.program, self.place = node, program, place
+        self._namespace = testbed.nodes[node]
+        self.config_path, self.log_path = place / "config.toml", place / "log"
+        place.mkdir(parents=True, exist_ok=True)
+        self.config_path.write_text(config)
+        self.argv = [sys.executable, "-m", program, "--config", str(self.config_path), *arguments]
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        with self.log_path.open("ab") as log:
+            self.process = self._namespace.popen(self.argv, env=dict(os.environ), stderr=log, stdout=log)
+        os.setpriority(os.PRIO_PROCESS, self.process.pid, NICE)
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def signal(self, number: int) -> None:
+        self.process.send_signal(number)
+
+    def stop(self) -> int:
+        """Its exit status."""
+        if self.process.poll() is None:
+            self.signal(signal.SIGCONT)
+            self.signal(signal.SIGTERM)
+            try:
+                self.process.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+        return self.process.wait()
+
+    def log(self) -> str:
+        return self.log_path.read_text(errors="replace")
+
+    def status(self) -> dict[str, Any]:
+        """Of a hostd; raises OSError while nobody answers."""
+        return ask(self.place / "control.sock", "status")
+
+    def require_running(self) -> None:
+        """Raises DaemonFailed."""
+        if self.process.poll() is not None:
+            raise DaemonFailed(f"{self.program} on {self.node} ended: {self._last_said()}")
+
+    def await_hostd(self, connected: bool = False, switches: Sequence["DaemonProcess"] = ()) -> None:
+        """Until it answers, and has found its switch where that is wanted; raises DaemonFailed.
+
+        `switches` are those that it would wait for in vain if they ended.
+        """
+        end_s = time.monotonic() + START_S
+        while True:
+            with suppress(OSError):
+                if self.status()["switch"]["connected"] or not connected:
+                    return
+            for daemon in (*switches, self):
+                daemon.require_running()
+            if time.monotonic() > end_s:
+                raise DaemonFailed(f"hostd on {self.node} did not come up: {self._last_said()}")
+            time.sleep(0.02)
+
+    def _last_said(self) -> str:
+        return (self.log().splitlines() or ["nothing logged"])[-1]
+
+    def cpu_s(self) -> float:
+        """So far, with its guardian."""
+        own, spent_s = psutil.Process(self.pid), 0.0
+        for one in (own, *own.children(recursive=True)):
+            with suppress(psutil.NoSuchProcess):  # it has just ended
+                spent_s += sum(one.cpu_times()[:2])
+        return spent_s
+
+
+def switchd(
+    testbed: Testbed, switch: str, directory: Path, slots: SlotsSpec, policy: str = "paceline"
+) -> DaemonProcess:
+    control = testbed.addresses.control
+    config = f"""
+name = "{switch}"
+listen = "{control[switch].ip}:{PORT}"
+policy = "{policy}"
+plaintext = true
+{_common(testbed, slots)}
+[parents]
+""" + "".join(f'{parent} = "{control[parent].ip}:{PORT}"\n' for parent in testbed.topology.parents.get(switch, ()))
+    return DaemonProcess(testbed, switch, "switchd", config, directory / f"switchd-{switch}")
+
+
+def hostd(
+    testbed: Testbed,
+    host: str,
+    directory: Path,
+    slots: SlotsSpec,
+    policy: str = "paceline",
+    *,
+    mode: str = "enforce",
+    backend: str = "htb",
+    with_switch: bool = True,
+    more: str = "",
+    journal: Path | None = None,
+) -> DaemonProcess:
+    """Counters of the host's jobs are in `directory`/HOST; `more` are further lines of configuration."""
+    place = directory / f"hostd-{host}"
+    tor = testbed.topology.switch_of[host]
+    switch = f'switch = "{testbed.addresses.control[tor].ip}:{PORT}"' if with_switch else ""
+    config = f"""
+name = "{host}"
+{switch}
+policy = "{policy}"
+mode = "{mode}"
+backend = "{backend}"
+plaintext = true
+small_bundles = true
+shim_directory = "{directory / host}"
+runtime_directory = "{place}"
+{more}
+{_common(testbed, slots)}
+[addresses]
+""" + "".join(f'{name} = "{address}"\n' for name, address in testbed.addresses.data.items())
+    arguments = ["--journal", str(journal)] if journal else []
+    return DaemonProcess(testbed, host, "hostd", config, place, arguments)
+
+
+def _common(testbed: Testbed, slots: SlotsSpec) -> str:
+    topology = topology_text(testbed.topology)
+    return f"[slots]\nlength_ms = {slots.length_ms}\nhorizon = {slots.horizon}\n{topology}"

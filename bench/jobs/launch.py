@@ -1,0 +1,121 @@
+"""Which processes a scenario needs on which host, and with which command line and environment."""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.testbed.addresses import Addresses
+from bench.testbed.network import DATA_IFNAME
+from bench.workload.assignment import FIRST_PORT, PORTS_PER_JOB, Assignment
+from nccl_shim.launcher import observed_environment
+from nccl_shim.segment.layout import JOB_BYTES
+from paceline.failure import Failure
+from paceline.flowcore.model.scenario import CrossTraffic, JobSpec, Pattern, Scenario
+from paceline.flowcore.model.units import bps_from_gbps
+
+CROSS_TRAFFIC = "bench.workload.cross_traffic"
+DDP = "bench.workload.ddp"
+_ROOT = Path(__file__).parents[2]
+_RENDEZVOUS_PORT = 9  # the last of a job's ports
+# Variables of whoever started us that would give a job another identity or another plugin.
+_FOREIGN = ("PACELINE_", "NCCL_", "SLURM_", "OMPI_", "PMI_", "TORCHELASTIC_", "RANK", "WORLD_SIZE", "LOCAL_RANK")
+
+
+class WorkloadError(Failure):
+    """The workload does not fit the scenario; str() says why in one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One process of a run."""
+
+    name: str
+    job: str | None  # None: cross traffic
+    host: str
+    counts: bool  # it prints the ends of its iterations
+    start_s: float
+    module: str  # whose main(*arguments) it runs
+    arguments: tuple[str, ...]
+    env: Mapping[str, str]
+
+
+def module_for(job: JobSpec, workload: str) -> str:
+    """The module that plays the job."""
+    real = "ddp" if job.pattern is Pattern.ALLREDUCE else "ps"
+    if workload in ("ddp", "ps") and workload != real:
+        raise WorkloadError(f"workload {workload!r} cannot play job {job.name!r}: its pattern is {job.pattern}")
+    return f"bench.workload.{'synthetic' if workload == 'synthetic' else real}"
+
+
+def modules_for(scenario: Scenario, workload: str) -> list[str]:
+    """All that a run of the scenario needs."""
+    modules = [module_for(job, workload) for job in scenario.jobs]
+    return list(dict.fromkeys([*modules, *([CROSS_TRAFFIC] if scenario.cross_traffic else [])]))
+
+
+def nursery_environment() -> dict[str, str]:
+    """With the shim's hooks, which act on import; whose job it is, a process learns when it is born."""
+    env = _environment() | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    return env | observed_environment(env, (), "", job="nursery")
+
+
+def parts_of(scenario: Scenario, seed: int, workload: str, addresses: Addresses, directory: Path) -> list[Part]:
+    parts = [
+        part
+        for number, job in enumerate(scenario.jobs)
+        for part in _job_parts(job, number, seed, module_for(job, workload), addresses, directory)
+    ]
+    for number, bursts in enumerate(scenario.cross_traffic):
+        port = FIRST_PORT + PORTS_PER_JOB * (len(scenario.jobs) + number)
+        parts += _cross_parts(bursts, number, seed, str(addresses.data[bursts.target]), str(port))
+    return parts
+
+
+def _job_parts(
+    job: JobSpec, number: int, seed: int, module: str, addresses: Addresses, directory: Path
+) -> Iterator[Part]:
+    data = {host: str(address) for host, address in addresses.data.items()}
+    store = str(addresses.control[job.workers[0]].ip)  # it is no part of the training: off the emulated links
+    members = [(host, False) for host in job.workers] + [(host, True) for host in job.servers]
+    for host, serves in members:
+        own = Assignment(job, number, seed, host, serves, data)
+        role = "server" if serves else "worker"
+        env = _environment() | {
+            "RANK": str(_rank(own, module)),
+            "WORLD_SIZE": str(own.world_size),
+            "MASTER_ADDR": store,
+            "MASTER_PORT": str(own.port + _RENDEZVOUS_PORT),
+            "GLOO_SOCKET_IFNAME": DATA_IFNAME,
+            "TP_SOCKET_IFNAME": DATA_IFNAME,
+            "OMP_NUM_THREADS": "1",
+        }
+        env |= observed_environment(
+            env, (module,), host, _known_as(job, number), job.pattern.value, role, directory / host
+        )
+        name = f"{job.name} {role} on {host}"
+        yield Part(name, job.name, host, not serves, job.start_s, module, (own.to_json(),), env)
+
+
+def _known_as(job: JobSpec, number: int) -> str:
+    """To hostd: the shim has no room for long names, and of two that begin alike it would see one."""
+    return job.name if len(os.fsencode(job.name)) < JOB_BYTES else f"job-{number}"
+
+
+def _rank(own: Assignment, module: str) -> int:
+    """Ours sends to the next worker, gloo's ring to the rank before: so it counts them backwards."""
+    return -own.rank % own.world_size if module == DDP else own.rank
+
+
+def _cross_parts(bursts: CrossTraffic, number: int, seed: int, address: str, port: str) -> Iterator[Part]:
+    times = (str(bursts.every_s), *map(str, bursts.lasts_s), str(bps_from_gbps(bursts.gbps)))
+    source = ("source", address, port, *times, f"{seed}/cross/{number}")  # the simulator's draws
+    sink = ("sink", address, port)
+    for role, host, arguments in (("to", bursts.target, sink), ("from", bursts.source, source)):
+        name = f"cross traffic {number} {role} {host}"
+        yield Part(name, None, host, arguments is source, 0.0, CROSS_TRAFFIC, arguments, _environment())
+
+
+def _environment() -> dict[str, str]:
+    env = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
+    return env | {"PYTHONPATH": str(_ROOT)}

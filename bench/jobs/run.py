@@ -1,0 +1,143 @@
+"""One run: the jobs of a scenario on a testbed under one control, and the check that their bytes went over it.
+
+An iteration of a job ends when the last of its workers has ended it, as in the simulator. Measured ends fill the
+simulator's own TrainingJob, so that both are judged by the same code.
+"""
+
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import inf
+
+from bench.jobs.control import Control, DaemonCpu
+from bench.jobs.fork_server import Nursery
+from bench.jobs.launch import parts_of
+from bench.jobs.process_group import Crew, Member, RunFailed
+from bench.stalls import watching_stalls
+from bench.testbed.impair import UNIMPAIRED, Impairment
+from bench.testbed.leftovers import new_directory
+from bench.testbed.network import Testbed
+from bench.testbed.routes import Pair, flows_in, paths_of
+from paceline.flowcore.model.patterns import flows_of
+from paceline.flowcore.model.scenario import Scenario
+from paceline.flowcore.model.topology import link_name
+from paceline.flowcore.model.units import transfer_ns
+from paceline.sim.jobs import TrainingJob
+
+# A model's size is rounded to whole rows of a layer; headers outweigh that except where a model is tiny.
+LEAST_SHARE = 0.99
+
+LEAST_PATIENCE_S, PATIENCE = 120.0, 20
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """How to run a scenario: what it does not say itself."""
+
+    workload: str
+    seed: int
+    impairment: Impairment = UNIMPAIRED
+    bundle_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    control: str
+    jobs: tuple[TrainingJob, ...]  # ends of iterations counted from the beginning of the run
+    lasted_ns: int
+    link_bytes: Mapping[str, int]
+    cross_traffic_bytes: tuple[int, ...]  # acknowledged, by burst source
+    cpu: DaemonCpu
+    fail_opens: int = 0  # a daemon gave up control, and the jobs ran free for a while
+    stalled_percent: float | None = None  # of the cores' time, by the machine itself; None: cannot be told apart
+
+
+def run_once(
+    scenario: Scenario,
+    control: Control,
+    conditions: Conditions,
+    nursery: Nursery,
+    tick: Callable[[], None] = lambda: None,
+) -> Run:
+    """Raises RunFailed when a process fails or bytes are missing; `tick` is called a few times a second."""
+    paths = paths_of(scenario.topology, flows_in(scenario))
+    seed, directory = conditions.seed, new_directory()
+    network = (scenario.topology, control.congestion_control, paths, conditions.impairment, conditions.bundle_bytes)
+    try:
+        with Testbed(*network) as testbed:
+            for host in scenario.topology.hosts:
+                (directory / host).mkdir()
+            parts = parts_of(scenario, seed, conditions.workload, testbed.addresses, directory)
+            crew = Crew(nursery, testbed, parts, directory)
+            with control.running(testbed, scenario, directory) as running, crew, watching_stalls() as stalls:
+                crew.await_ready()
+                before = testbed.link_bytes()
+                running.begin()
+                begin_ns = crew.go()
+                jobs = [TrainingJob(spec, seed) for spec in scenario.jobs]
+                end_ns = None if scenario.duration_s is None else begin_ns + round(scenario.duration_s * 1e9)
+
+                def finished() -> bool:
+                    tick()
+                    for job in jobs:
+                        job.iteration_ends_ns = ends_of(job.spec.name, crew.members, begin_ns)
+                    return all(job.finished for job in jobs)
+
+                crew.follow(finished, end_ns, patience_s(scenario) if end_ns is None else inf)
+                lasted_ns = time.monotonic_ns() - begin_ns
+                after = testbed.link_bytes()
+                fail_opens, cpu = running.fail_opens(), running.cpu()
+                sources = [member for member in crew.members if member.part.job is None and member.part.counts]
+                cross = tuple(max(source.numbers, default=0) for source in sources)
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+    carried = {link: after[link] - before[link] for link in after}
+    others = [((one.source, one.target), size) for one, size in zip(scenario.cross_traffic, cross, strict=True)]
+    check_bytes(jobs, paths, carried, others)
+    # Packets one by one keep a core's interrupts busy for so long that our own load looks like a stall.
+    told_apart = stalls.first and not conditions.impairment.one_by_one
+    stalled_percent = stalls.percent if told_apart else None
+    return Run(control.name, tuple(jobs), lasted_ns, carried, cross, cpu, fail_opens, stalled_percent)
+
+
+def patience_s(scenario: Scenario) -> float:
+    """How long a run without an end may go without an iteration that ends: more than the slowest could ever need."""
+    slowest_bps = min(link.capacity_bps for link in scenario.topology.links.values())
+    needs_s = [
+        spec.compute_s + transfer_ns(spec.model_mb * 1e6 * len((*spec.workers, *spec.servers)), slowest_bps) / 1e9
+        for spec in scenario.jobs
+    ]
+    return LEAST_PATIENCE_S + max(spec.start_s for spec in scenario.jobs) + PATIENCE * max(needs_s)
+
+
+def ends_of(job: str, members: Sequence[Member], begin_ns: int) -> list[int]:
+    """When each iteration was over for the last of the job's workers."""
+    ends = [member.numbers for member in members if member.part.job == job and member.part.counts]
+    return [max(iteration) - begin_ns for iteration in zip(*ends, strict=False)]
+
+
+def check_bytes(
+    jobs: Sequence[TrainingJob],
+    paths: Mapping[Pair, tuple[str, ...]],
+    carried: Mapping[str, int],
+    others: Sequence[tuple[Pair, float]] = (),
+) -> None:
+    """Every link must have carried what the jobs' iterations needed of it, beside what `others` sent."""
+    sent = [*others]
+    for job in jobs:
+        for spec in flows_of(job.spec):
+            if not spec.flow.local:
+                sent.append(((spec.flow.source, spec.flow.target), spec.size_bytes * len(job.iteration_ends_ns)))
+    needed: dict[str, float] = {}
+    for pair, size_bytes in sent:
+        for source, target in pairwise(paths[pair]):
+            link = link_name(source, target)
+            needed[link] = needed.get(link, 0.0) + size_bytes
+    for link, size_bytes in needed.items():
+        if carried[link] < LEAST_SHARE * size_bytes:
+            raise RunFailed(
+                f"link {link} carried {carried[link]} bytes where the jobs' iterations need {size_bytes:.0f}: "
+                "they went past the emulated network"
+            )

@@ -1,0 +1,1 @@
+"""What hostd tells people and monitoring: status, explanations, metrics."""

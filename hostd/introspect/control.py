@@ -1,0 +1,85 @@
+"""The control socket: one JSON object a line in, one out. Only root and the daemon's own user are answered."""
+
+import asyncio
+import json
+import logging
+import os
+import socket
+import struct
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from paceline.service.log_rate_limit import RepeatLimit
+
+_log = logging.getLogger(__name__)
+
+Command = Callable[[dict[str, object]], Mapping[str, object]]
+MAX_LINE_BYTES = 65_536
+_CREDENTIALS = struct.Struct("=iII")  # pid, uid, gid
+
+
+class ControlSocket:
+    def __init__(self, path: Path, commands: Mapping[str, Command]) -> None:
+        self._path, self._commands = path, commands
+        self._server: asyncio.Server | None = None
+        self.refused = 0
+        self._repeats = RepeatLimit()
+
+    async def open(self) -> None:
+        self._path.unlink(missing_ok=True)  # a predecessor's: the lock says that none is running
+        self._server = await asyncio.start_unix_server(self._serve, self._path, limit=MAX_LINE_BYTES)
+        self._path.chmod(0o660)
+
+    async def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+            self._path.unlink(missing_ok=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            _, uid, _ = _CREDENTIALS.unpack(
+                writer.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+            )
+            trusted = uid in (0, os.geteuid())
+            while line := await asyncio.wait_for(reader.readline(), 10.0):
+                answer = self._answer(line) if trusted else self._refuse(uid)
+                writer.write(json.dumps(answer).encode() + b"\n")
+                await writer.drain()
+        except (OSError, ValueError, TimeoutError):
+            pass  # a line without end, or a client that went away
+        finally:
+            writer.close()
+
+    def _refuse(self, uid: int) -> Mapping[str, object]:
+        self.refused += 1
+        self._repeats.log(_log, logging.WARNING, uid, "refused a control request of user %d", uid)
+        return {"error": "only root and the daemon's own user may ask"}
+
+    def _answer(self, line: bytes) -> Mapping[str, object]:
+        try:
+            request = json.loads(line)
+            command = self._commands[request.pop("command")]
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return {"error": f"expected a JSON object with a command: {', '.join(self._commands)}"}
+        try:
+            return command(request)
+        except Exception as error:
+            _log.exception("a control request failed")
+            return {"error": str(error)}
+
+
+def ask(path: Path, command: str, **arguments: Any) -> dict[str, Any]:
+    """One request of a client; raises OSError when nobody answers."""
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(5.0)
+        client.connect(str(path))
+        with client.makefile("rwb") as lines:
+            lines.write(json.dumps({"command": command, **arguments}).encode() + b"\n")
+            lines.flush()
+            answer = lines.readline()
+    try:
+        found: dict[str, Any] = json.loads(answer)
+    except ValueError:
+        raise OSError(f"{path}: no answer") from None
+    return found

@@ -1,0 +1,119 @@
+"""Why a flow has the rate it has now: prices, bottleneck, dependency, floor."""
+
+import math
+from typing import TYPE_CHECKING
+
+from hostd.introspect.bottleneck import bottleneck
+from hostd.introspect.status import finite
+from hostd.monitor.flow_view import flows_of
+from paceline.flowcore.host.flow_state import Flow
+from paceline.flowcore.policy.arbitrated import FLOOR_BPS
+from paceline.flowcore.policy.base import Standing
+
+if TYPE_CHECKING:
+    from hostd.daemon import HostDaemon
+
+
+def explain(daemon: "HostDaemon", text: str) -> dict[str, object]:
+    """Why this flow has this rate now."""
+    found = [flow for flow in daemon.agent.flows.values() if str(flow.id) == text]
+    if not found:
+        return {"error": _why_unknown(daemon, text)}
+    flow = found[0]
+    now_ns = daemon.clock.now_ns()
+    job = daemon.agent.jobs[flow.id.job]
+    progress = job.progress
+    bid = daemon.agent.policy.bid(Standing(progress, job.remaining_share, flow.ready_ns))
+    grant = flow.grant
+    return {
+        "flow": text,
+        "path": list(flow.path),
+        "live": flow.live,
+        "because": _because(daemon, flow),
+        "rate_bps": finite(flow.rate_bps),
+        "ceiling_bps": finite(flow.ceiling_bps),
+        "at_floor": flow.rate_bps <= FLOOR_BPS,
+        "decided_by": "this host alone" if daemon.agent.isolated else daemon.config.switch_name,
+        "job": {
+            "slowdown": progress.slowdown,
+            "compute_ms": progress.compute_ns / 1e6,
+            "exchange_alone_ms": progress.alone_comm_ns / 1e6,
+        },
+        "bid": {"urgency": bid.urgency, "compute_ms": bid.compute_ns / 1e6, "remaining_ms": bid.remaining_ns / 1e6},
+        "bandwidth_estimate_bps": finite(flow.bandwidth.value(daemon.slots.index(now_ns))),
+        "bottleneck": _bottleneck(daemon, flow, now_ns),
+        "dependency": _dependency(flow),
+        "slots": _slots(daemon, flow),
+        "granted": None
+        if grant is None
+        else {
+            "share_bps": finite(grant.share_bps),
+            "ceiling_bps": finite(grant.ceiling_bps),
+            "accepted": grant.accepted,
+        },
+    }
+
+
+def _why_unknown(daemon: "HostDaemon", text: str) -> str:
+    watched = {str(one.flow): job for job in daemon.monitor.jobs.values() for one in flows_of(job)}
+    if text not in watched:
+        return f"no flow {text!r}; there are: {', '.join(watched) or 'none'}"
+    if daemon.config.mode == "observe":
+        return f"{text} is only watched: nothing is decided in mode observe"
+    if not watched[text].watch.sizes:
+        return f"{text} is only watched: no iteration of its job was seen whole yet"
+    return f"{text} is only watched: its job is not among those to be paced (jobs, in the configuration)"
+
+
+def _because(daemon: "HostDaemon", flow: Flow) -> str:
+    if not flow.live:
+        return "it has nothing to send: nothing is guaranteed, and its next bytes may start at once"
+    if flow.grant is None:
+        return "it has just begun, and the switch has not answered yet: it may borrow what is free"
+    if flow.grant.share_bps <= FLOOR_BPS:
+        return "other jobs on its path are worth more now; it may borrow what they leave, up to its ceiling"
+    if flow.grant.share_bps >= 0.99 * daemon.agent.nic_bps:
+        return "its job has the path to itself now"
+    return "its job shares the path, or another link of its job is the bottleneck"
+
+
+def _bottleneck(daemon: "HostDaemon", flow: Flow, now_ns: int) -> dict[str, object]:
+    """`link` is None where it is not known which; `links` are those it can be."""
+    capacity_bps = {name: link.capacity_bps for name, link in daemon.config.topology.links.items()}
+    found = bottleneck(daemon.agent, flow, capacity_bps, daemon.slots.index(now_ns))
+    silent = f"; silent, so that their links are missing: {', '.join(daemon.silent)}" if daemon.silent else ""
+    return {
+        "link": found.links[0] if len(found.links) == 1 else None,
+        "links": list(found.links),
+        "price": found.price,
+        "room_bps": finite(found.room_bps) if found.room_bps is not None else None,
+        "why": found.why + silent,
+    }
+
+
+def _dependency(flow: Flow) -> dict[str, object]:
+    grant = flow.grant
+    pred_bytes = grant.pred_bytes if grant else math.inf
+    allowed = pred_bytes + flow.spec.window_bytes
+    return {
+        "preds": [str(pred) for pred in flow.spec.preds],
+        "sent_bytes": finite(flow.volume_bytes),
+        "may_have_sent_bytes": finite(allowed),
+        "waits_for_preds": flow.volume_bytes >= allowed,
+    }
+
+
+def _slots(daemon: "HostDaemon", flow: Flow) -> list[dict[str, object]]:
+    """Price and room of each coming slot, as the last grant had them, and what was planned in it."""
+    if flow.grant is None:
+        return []
+    planned = {flow.plan_slot + index: rate_bps for index, rate_bps in enumerate(flow.plan_bps)}
+    return [
+        {
+            "slot": flow.grant_slot + index,
+            "price": load,
+            "available_bps": finite(available_bps),
+            "planned_bps": planned.get(flow.grant_slot + index, 0.0),
+        }
+        for index, (load, available_bps) in enumerate(zip(flow.grant.load, flow.grant.available_bps, strict=True))
+    ]

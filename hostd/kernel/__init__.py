@@ -1,0 +1,1 @@
+"""What the kernel offers: netlink, devices, sockets of jobs, their counters."""

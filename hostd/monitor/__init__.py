@@ -1,0 +1,1 @@
+"""What the jobs of this host do: counters in, events out."""

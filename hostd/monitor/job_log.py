@@ -1,0 +1,28 @@
+"""Jobs that come and go, in the log: a line each, with job and flow.
+
+A job whose sizes change joins again and again: it is logged once in a while, like all that others can cause.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+
+from paceline.flowcore.messages.messages import HostEvent, JobJoined, JobLeft
+from paceline.service.log_rate_limit import RepeatLimit
+
+_log = logging.getLogger(__name__)
+
+
+class JobLog:
+    def __init__(self) -> None:
+        self._repeats = RepeatLimit()
+
+    def note(self, events: Iterable[HostEvent], paced: Callable[[str], bool]) -> None:
+        for event in events:
+            match event:
+                case JobJoined(job, specs):
+                    what = "joined" if paced(job) else "seen, and only watched"
+                    size_mb = sum(spec.size_bytes for spec in specs) / 1e6
+                    fields = {"job": job, "flow": [str(spec.flow) for spec in specs], "size_mb": round(size_mb, 3)}
+                    self._repeats.log(_log, logging.INFO, (job, what), "job %s", what, extra=fields)
+                case JobLeft(job):
+                    self._repeats.log(_log, logging.INFO, (job, "left"), "job left", extra={"job": job})

@@ -1,0 +1,64 @@
+"""Counters of another user's job, lent by the process that writes them.
+
+Their file is for the job's user alone, and the service has no right to read every user's files. But the writer holds
+it open as long as it lives, and whoever may ptrace may copy the descriptor:
+
+    PID-START-N.pls ──▶ that process ──▶ in its /proc/PID/fdinfo the file's inode ──▶ pidfd_getfd
+
+The copy is read like a file of our own, and like one it is believed only after its checks (segment_file.py).
+A file whose writer does not lend it is not looked for again: anybody can put one there, and looking has its price.
+"""
+
+import os
+import re
+import stat
+from itertools import islice
+from pathlib import Path
+
+from hostd.kernel.fdinfo import descriptors
+from hostd.kernel.pidfd import Gone, copy_of
+from nccl_shim.segment.liveness import host_pid
+from nccl_shim.segment.segment_file import open_own
+
+MOST_DESCRIPTORS = 4096  # the shim opens its file early
+_NAME = re.compile(r"(\d{1,10})-(\d{1,20})-\d+\.pls")
+_MOST_REFUSED = 1024
+
+
+class LentCounters:
+    def __init__(self) -> None:
+        self._refused: set[tuple[int, int]] = set()
+
+    def open(self, path: Path) -> int:
+        """A descriptor of the file at `path`, ours or a copy of the writer's; raises OSError."""
+        try:
+            return open_own(path)
+        except PermissionError:
+            wanted = path.lstat()
+            if (wanted.st_dev, wanted.st_ino) in self._refused or not stat.S_ISREG(wanted.st_mode):
+                raise
+            copy = _borrow(path, wanted)
+            if copy is None:
+                if len(self._refused) >= _MOST_REFUSED:
+                    self._refused.clear()
+                self._refused.add((wanted.st_dev, wanted.st_ino))
+                raise
+            return copy
+
+
+def _borrow(path: Path, wanted: os.stat_result) -> int | None:
+    named = _NAME.fullmatch(path.name)
+    pid = host_pid(int(named[1]), int(named[2]), None) if named else None
+    if pid is None:
+        return None
+    try:
+        for one in islice(descriptors(pid), MOST_DESCRIPTORS):
+            if one.inode != wanted.st_ino:
+                continue
+            copy = copy_of(pid, one.fd)
+            if os.path.samestat(os.fstat(copy), wanted):  # and not of another file system
+                return copy
+            os.close(copy)
+    except (Gone, OSError):
+        pass
+    return None

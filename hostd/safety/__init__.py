@@ -1,0 +1,1 @@
+"""Everything we change in the kernel can be undone, also after our death."""

@@ -1,0 +1,76 @@
+"""One hostd per network namespace: of two, each would take the other's qdiscs for those of a lost predecessor.
+
+An abstract Unix socket belongs to the network namespace it was made in, and the kernel frees its name with the process,
+even after kill -9. The lock in the runtime directory cannot tell: another hostd may have another directory.
+
+Anybody can take such a name. Whose it is the kernel says (sock_diag), whatever its holder does or does not do with it:
+one who is neither root nor us keeps nobody from starting.
+"""
+
+import errno
+import logging
+import os
+import socket
+import struct
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from hostd.kernel.netlink import Netlink, attributes
+from paceline.service.lockfile import AlreadyRunning
+
+NAME = b"\0paceline-hostd"
+_CREDENTIALS = struct.Struct("=iII")  # pid, uid, gid
+
+_NETLINK_SOCK_DIAG, _SOCK_DIAG_BY_FAMILY = 4, 20
+_REQUEST = struct.Struct("=BBHIIIII")  # family, protocol, padding, states, inode, what to show, cookie
+_ANSWER = struct.Struct("=BBBBIII")  # family, type, state, padding, inode, cookie
+_BOUND_OR_LISTENING = 1 << 7 | 1 << 10  # connections to the name bear it as well, and nobody's uid
+_SHOW_NAME, _SHOW_UID = 0x1, 0x40
+_NAME_ATTRIBUTE, _UID_ATTRIBUTE = 0, 7
+
+_log = logging.getLogger(__name__)
+
+
+@contextmanager
+def only_hostd_here() -> Iterator[None]:
+    """Raises AlreadyRunning."""
+    with socket.socket(socket.AF_UNIX) as name:
+        try:
+            name.bind(NAME)
+            name.listen()  # nobody is accepted: who listens is all that there is to know
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            uid = _uid_of_holder()
+            if uid in (None, 0, os.geteuid()):
+                held = f"another instance ({_holder()}) is running in this network namespace"
+                raise AlreadyRunning(held) from None
+            _log.warning("uid %d holds our name in this network namespace; only our lock file keeps others away", uid)
+        yield
+
+
+def _uid_of_holder() -> int | None:
+    """None: it is free by now, or the kernel cannot say."""
+    asked = _REQUEST.pack(socket.AF_UNIX, 0, 0, _BOUND_OR_LISTENING, 0, _SHOW_NAME | _SHOW_UID, 0, 0)
+    try:
+        with Netlink(_NETLINK_SOCK_DIAG) as kernel:
+            answers = kernel.dump(_SOCK_DIAG_BY_FAMILY, asked)
+    except OSError:
+        return None
+    for answer in answers:
+        found, kind = attributes(answer[_ANSWER.size :]), answer[1]
+        if kind == socket.SOCK_STREAM and found.get(_NAME_ATTRIBUTE) == NAME and _UID_ATTRIBUTE in found:
+            return int.from_bytes(found[_UID_ATTRIBUTE], sys.byteorder)
+    return None
+
+
+def _holder() -> str:
+    with socket.socket(socket.AF_UNIX) as asking:
+        asking.setblocking(False)
+        try:
+            asking.connect(NAME)
+        except OSError:
+            return "pid unknown"
+        pid, _, _ = _CREDENTIALS.unpack(asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+        return f"pid {pid}"

@@ -1,0 +1,182 @@
+"""The lease journal: everything we changed in the kernel and how to take it back, on disk before it is changed.
+
+    record(key, undo)     on disk first, then the change; of two records for one key the first holds the original
+    take_back(keys)       perform and forget, newest first
+    release(path)         the same for whoever finds the file: guardian, ExecStopPost, `paceline release --all`
+
+One JSON object per line, appended in one write each: a head that says where it belongs, then entries and the keys of
+entries that are over. A last line that is cut off was written by somebody who died before making the change.
+
+The file exists exactly as long as the lease. If it is gone, somebody released us: `Revoked`, and the books of this
+process are worth nothing any more. It belongs in a runtime directory that does not outlive a boot; a file of another
+boot or another network namespace names other devices, and nothing of it is performed. Neither that nor a broken one
+keeps a new lease from beginning: it is moved aside, for people to look at.
+"""
+
+import errno
+import json
+import os
+import struct
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from hostd.safety.undo import Undo, as_json, from_json
+
+VERSION = 2
+
+# As long as jobs come and go the file grows by a line each; rewritten when most of it is history.
+_LINES_PER_ENTRY = 16
+
+
+class Revoked(Exception):
+    """The lease was taken from us: every limit has been lifted."""
+
+
+class BadJournal(Exception):
+    """The file is not a lease journal of this boot and network namespace; str() says why."""
+
+
+class Journal:
+    """Entries of one lease; opening it takes back what a predecessor left behind.
+
+    What cannot be taken back now stays among the entries, to be tried again at the end: it is still the original.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.leftovers: dict[str, str] = {}  # problems by key; {} when there was nothing or all went well
+        self._entries = self._take_over(path)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._rewrite()
+
+    def record(self, entries: Mapping[str, Undo]) -> None:
+        """On disk when this returns; raises Revoked, or OSError with nothing recorded."""
+        self.check()
+        fresh = {key: undo for key, undo in entries.items() if key not in self._entries}
+        if fresh:
+            self._append({"entries": {key: as_json(undo) for key, undo in fresh.items()}})
+            self._entries |= fresh
+
+    def forget(self, keys: Iterable[str]) -> None:
+        """They have gone by themselves: a closed socket, a vanished device."""
+        over = [key for key in keys if self._entries.pop(key, None) is not None]
+        if over:
+            try:
+                self._append({"over": over})
+            except Revoked:
+                return  # and so is everything else
+            if self._lines > _LINES_PER_ENTRY * (len(self._entries) + 1):
+                self._rewrite()
+
+    def take_back(self, keys: Iterable[str]) -> dict[str, str]:
+        """Undoes these, newest first; returns the problems by key. Works after a revocation too."""
+        wanted = set(keys)
+        problems = _perform({key: undo for key, undo in self._entries.items() if key in wanted})
+        self.forget(wanted - problems.keys())
+        return problems
+
+    def check(self) -> None:
+        """Raises Revoked if somebody else released the lease."""
+        if not self.path.exists():
+            raise Revoked(f"{self.path} is gone")
+
+    def close(self) -> dict[str, str]:
+        """Takes everything back and ends the lease; returns the problems by key."""
+        problems = self.take_back(list(self._entries))
+        if not problems:
+            self.path.unlink(missing_ok=True)
+        return problems
+
+    def _take_over(self, path: Path) -> dict[str, Undo]:
+        """What is left of a predecessor's entries."""
+        try:
+            found = _read(path)
+        except BadJournal as error:
+            aside = path.with_suffix(".bad")
+            path.replace(aside)
+            self.leftovers = {aside.name: str(error)}
+            return {}
+        self.leftovers = _perform(found)
+        return {key: undo for key, undo in found.items() if key in self.leftovers}
+
+    def _append(self, line: Mapping[str, object]) -> None:
+        """Never makes the file: without its head nobody could read it."""
+        try:
+            file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            raise Revoked(f"{self.path} is gone") from None
+        text = (json.dumps(line) + "\n").encode()
+        try:
+            before_bytes = os.fstat(file).st_size
+            try:
+                if os.write(file, text) < len(text):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            except OSError:
+                os.ftruncate(file, before_bytes)  # half a line would spoil the next one, and with it the file
+                raise
+        finally:
+            os.close(file)
+        self._lines += 1
+
+    def _rewrite(self) -> None:
+        entries = {"entries": {key: as_json(undo) for key, undo in self._entries.items()}}
+        temporary = self.path.with_suffix(".new")
+        file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with os.fdopen(file, "w") as out:
+            out.write(json.dumps(_here()) + "\n" + json.dumps(entries) + "\n")
+        temporary.replace(self.path)
+        self._lines = 2
+
+
+def release(path: Path) -> dict[str, str]:
+    """Takes back everything in the journal and removes it; returns what could not be taken back, by key.
+
+    Nothing to do when there is no file. Raises BadJournal, having touched nothing.
+    """
+    problems = _perform(_read(path))
+    if not problems:
+        path.unlink(missing_ok=True)
+    return problems
+
+
+def _read(path: Path) -> dict[str, Undo]:
+    """No entries where there is no file."""
+    try:
+        return _parse(path, path.read_bytes().decode(errors="replace"))
+    except FileNotFoundError:
+        return {}
+
+
+def _perform(entries: Mapping[str, Undo]) -> dict[str, str]:
+    problems = {}
+    for key, undo in reversed(list(entries.items())):
+        try:
+            undo.perform()
+        except OSError as error:
+            problems[key] = error.strerror or str(error)
+        except (ValueError, TypeError, OverflowError, struct.error) as error:  # nothing we would have written
+            problems[key] = repr(error)
+    return problems
+
+
+def _parse(path: Path, text: str) -> dict[str, Undo]:
+    entries: dict[str, Undo] = {}
+    try:
+        head, *lines = text[: text.rindex("\n")].split("\n")
+        found = {key: json.loads(head)[key] for key in _here()}
+        for line in map(json.loads, lines):
+            entries |= {str(key): from_json(fields) for key, fields in line.get("entries", {}).items()}
+            for key in line.get("over", ()):
+                entries.pop(key, None)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BadJournal(f"{path}: not a lease journal ({error!r})") from None
+    for key, expected in _here().items():
+        if found[key] != expected:
+            raise BadJournal(f"{path}: {key} is {found[key]!r}, expected {expected!r}")
+    return entries
+
+
+def _here() -> dict[str, object]:
+    namespace = Path("/proc/thread-self/ns/net").stat().st_ino
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return {"version": VERSION, "boot": boot, "network_namespace": namespace}

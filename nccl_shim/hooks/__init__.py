@@ -1,0 +1,1 @@
+"""What counts inside the job: hooks into torch.distributed and torch RPC."""

@@ -1,0 +1,174 @@
+"""Installs counting into torch.distributed. Law: classes are patched, objects are not (so pickles, state and
+comm hooks stay the user's), and every patch ends in the original call.
+
+DDP's reducer calls its process group from C++, where no Python patch is seen. It is therefore given a group
+of our own that forwards to the user's, which keeps everything else (the user's handle included) as it was. A
+reducer over NCCL keeps the real group: there the NCCL plugin counts, and only the end of an iteration is
+taken from the backward pass.
+"""
+
+import functools
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import distributed as ddp_module
+
+from nccl_shim.hooks.boundary import in_backward
+from nccl_shim.hooks.torch_count import OPERATIONS, TorchCounter, counted, is_nccl
+from nccl_shim.segment.writer import warn_once
+
+_installed: TorchCounter | None = None
+
+
+class ForwardingGroup(dist.ProcessGroup):
+    """The user's group as the reducer sees it; its methods are Python, so they are counted on the way."""
+
+    def __init__(self, inner: dist.ProcessGroup, counter: TorchCounter, allreduce: Callable[..., Any]) -> None:
+        super().__init__(inner.rank(), inner.size())
+        self._inner, self._size = inner, inner.size()
+        self._allreduce, self._count = allreduce, counter.count_bucket
+        self._record = counter.bucket_record(inner)
+        # The same backends underneath: whatever is not forwarded below works as on the original.
+        for device in inner._device_types:
+            backend = inner._get_backend(device)
+            kind = getattr(self.BackendType, backend.name().upper(), self.BackendType.CUSTOM)
+            self._set_default_backend(kind)
+            self._register_backend(device, kind, backend)
+
+    def allreduce(self, tensors: Any, *options: Any) -> Any:
+        work = self._allreduce(self._inner, tensors, *options)
+        self._count(self._record, self._size, tensors)
+        return work
+
+    def allreduce_coalesced(self, *args: Any) -> Any:
+        return self._inner.allreduce_coalesced(*args)
+
+    def broadcast(self, *args: Any) -> Any:
+        return self._inner.broadcast(*args)
+
+    def getBackendName(self) -> str:
+        return self._inner.name()
+
+
+def install() -> None:
+    """Patches torch.distributed once; never raises."""
+    global _installed
+    if _installed is not None:
+        return
+    try:
+        in_backward()  # what we ask torch at every pass: better to learn now that this one does not know
+        counter = _installed = TorchCounter()
+        allreduce = dist.ProcessGroup.allreduce
+        _patch_process_group(counter)
+        _patch_broadcast(counter)
+        _patch_ddp(counter, allreduce)
+    except Exception as error:
+        warn_once(f"this torch cannot be observed: {error!r}; training is not affected")
+
+
+def _patch_process_group(counter: TorchCounter) -> None:
+    for name in OPERATIONS:
+        method = getattr(dist.ProcessGroup, name, None)
+        if method is not None:
+            setattr(dist.ProcessGroup, name, counted(method, name, counter))
+
+
+def _patch_broadcast(counter: TorchCounter) -> None:
+    """DDP sends buffers (batch-norm statistics) by a C++ function that takes the group as an argument."""
+    original = dist._broadcast_coalesced
+
+    @functools.wraps(original)
+    def _broadcast_coalesced(process_group: Any, tensors: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(process_group, tensors, *args, **kwargs)
+        counter.count(process_group, "Broadcast", list(tensors), -1, None)
+        return result
+
+    dist._broadcast_coalesced = _broadcast_coalesced
+
+
+def _patch_ddp(counter: TorchCounter, allreduce: Callable[..., Any]) -> None:
+    ddp = ddp_module.DistributedDataParallel
+    original_init, original_forward = ddp._ddp_init_helper, ddp.forward
+    # The reducer must not outlive the Python side of its group.
+    groups: weakref.WeakKeyDictionary[torch.nn.Module, ForwardingGroup] = weakref.WeakKeyDictionary()
+
+    @functools.wraps(original_init)
+    def _ddp_init_helper(self: Any, *args: Any, **kwargs: Any) -> Any:
+        real = self.process_group
+        forwarding = _forwarding_group(self, real, counter, allreduce)
+        if forwarding is None:
+            return original_init(self, *args, **kwargs)
+        try:
+            self.process_group = forwarding
+            result = original_init(self, *args, **kwargs)
+        except Exception as error:
+            # Ours to blame, or the user's own error: without us it either works or raises again.
+            self.process_group = real
+            result = original_init(self, *args, **kwargs)
+            warn_once(f"DDP does not take our process group ({error!r}); its buckets are not counted")
+        else:
+            groups[self] = forwarding
+        finally:
+            self.process_group = real
+        return result
+
+    @functools.wraps(original_forward)
+    def forward(self: Any, *inputs: Any, **kwargs: Any) -> Any:
+        output = original_forward(self, *inputs, **kwargs)
+        if torch.is_grad_enabled() and self.require_backward_grad_sync:
+            _expect_backward(counter, None if self in groups else output)
+        return output
+
+    ddp._ddp_init_helper, ddp.forward = _ddp_init_helper, forward
+
+
+def _forwarding_group(
+    module: Any, real: dist.ProcessGroup, counter: TorchCounter, allreduce: Callable[..., Any]
+) -> ForwardingGroup | None:
+    try:
+        device = next(p.device for p in module.module.parameters() if p.requires_grad)
+        return None if is_nccl(real, device) else ForwardingGroup(real, counter, allreduce)
+    except Exception as error:
+        warn_once(f"DDP's buckets are not counted: {error!r}")
+        return None
+
+
+def _expect_backward(counter: TorchCounter, output: Any) -> None:
+    """Before a backward pass; with an `output`, it ends an iteration although Python sees none of its collectives."""
+    try:
+        counter.begin()  # not before: forward sends buffers, which are no burst
+        if not in_backward():
+            counter.boundary.between_passes()
+        tensor = _first_with_grad(output)
+        if tensor is not None:
+            tensor.register_hook(lambda _grad: _communicated(counter))
+    except Exception as error:
+        warn_once(f"iterations are not marked: {error!r}; training is not affected")
+
+
+# torch.compile must not trace into us.
+_expect_backward._torchdynamo_disable = True  # type: ignore[attr-defined]
+
+
+def _communicated(counter: TorchCounter) -> None:
+    try:
+        counter.boundary.communicated()
+    except Exception as error:
+        warn_once(f"an iteration is not marked: {error!r}; training is not affected")
+
+
+def _first_with_grad(output: Any, depth: int = 0) -> torch.Tensor | None:
+    if isinstance(output, torch.Tensor):
+        return output if output.requires_grad else None
+    if depth > 8:
+        return None
+    if isinstance(output, dict):
+        inner = list(output.values())
+    elif isinstance(output, list | tuple):
+        inner = list(output)
+    else:
+        inner = list(vars(output).values()) if hasattr(output, "__dict__") else []
+    return next((found for part in inner if (found := _first_with_grad(part, depth + 1)) is not None), None)

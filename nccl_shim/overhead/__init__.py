@@ -1,0 +1,1 @@
+"""What being observed costs a job: `python -m nccl_shim.overhead`."""

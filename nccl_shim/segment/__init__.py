@@ -1,0 +1,1 @@
+"""The counters in shared memory: layout, writers, reader."""

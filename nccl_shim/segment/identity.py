@@ -1,0 +1,67 @@
+"""Who this process is. Law: the launcher's word first, then the framework's, then the cluster's.
+
+The same names in the same order as csrc/identity.c; a test compares the two.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from nccl_shim.segment.layout import DEFAULT_DIRECTORY, JOB_BYTES, Role
+
+RANK_NAMES = (
+    "PACELINE_RANK",
+    "RANK",
+    "OMPI_COMM_WORLD_RANK",
+    "PMI_RANK",
+    "SLURM_PROCID",
+    "JOB_COMPLETION_INDEX",
+)
+WORLD_NAMES = ("PACELINE_WORLD_SIZE", "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS")
+LOCAL_NAMES = ("PACELINE_LOCAL_RANK", "LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID")
+
+
+@dataclass(frozen=True)
+class Identity:
+    job: str
+    directory: Path
+    global_rank: int = -1
+    world_size: int = 0
+    local_rank: int = -1
+    role: Role = Role.WORKER
+
+    @property
+    def job_bytes(self) -> bytes:
+        """The job's name as it fits the header."""
+        return os.fsencode(self.job)[: JOB_BYTES - 1]
+
+
+def identity_from_env(env: Mapping[str, str] | None = None) -> Identity:
+    """The identity that the environment (default: this process's) describes."""
+    env = os.environ if env is None else env
+    elastic = env.get("TORCHELASTIC_RUN_ID", "")
+    if env.get("PACELINE_JOB"):
+        job = env["PACELINE_JOB"]
+    elif env.get("SLURM_JOB_ID"):
+        job = "slurm-" + env["SLURM_JOB_ID"]
+    elif elastic and elastic != "none":
+        job = elastic
+    else:
+        job = f"pid-{os.getpid()}"
+    return Identity(
+        job=job,
+        directory=Path(env.get("PACELINE_SHM_DIR") or DEFAULT_DIRECTORY),
+        global_rank=_integer_of(env, RANK_NAMES, -1),
+        world_size=_integer_of(env, WORLD_NAMES, 0),
+        local_rank=_integer_of(env, LOCAL_NAMES, -1),
+        role=Role.SERVER if env.get("PACELINE_ROLE") == "server" else Role.WORKER,
+    )
+
+
+def _integer_of(env: Mapping[str, str], names: tuple[str, ...], otherwise: int) -> int:
+    for name in names:
+        text = env.get(name, "")
+        if text.isascii() and text.isdigit() and int(text) < 2**31:
+            return int(text)
+    return otherwise

@@ -1,0 +1,203 @@
+"""The daemon's view of every job on its host. Law: `poll` reports what is true now and changes nothing.
+
+with Reader() as reader:
+    for process in reader.poll():
+        process.snapshot.job, process.waiting_bytes, process.learned
+    reader.reap()
+"""
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Container
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from nccl_shim.segment.identity import identity_from_env
+from nccl_shim.segment.layout import FILE_SUFFIX, Kind
+from nccl_shim.segment.learning import IterationLearner, Learned, WaitingEstimate
+from nccl_shim.segment.segment_file import SegmentFile, open_own
+from nccl_shim.segment.snapshot import IterationMark, NotASegment, ProcessSnapshot
+
+# A hundred a second for eleven days. Others multiply it by the bytes of an iteration, up to an exabyte.
+MOST_ITERATIONS = 10**8
+MOST_FILES = 512  # of one user: each holds a descriptor
+MOST_COUNT = 2**63 - 1  # of anything: bytes, nanoseconds
+
+
+class ProcessView(NamedTuple):
+    """A process, what it does now and what it is known to do."""
+
+    snapshot: ProcessSnapshot
+    uid: int  # whose file it is; in a user namespace the process knows itself by another
+    host_pid: int | None  # None: dead, or in a pid namespace we cannot see
+    alive: bool
+    age_ns: int  # since its last event
+    waiting_bytes: int  # enqueued and not yet sent
+    iteration_enqueued_bytes: int  # in the current iteration
+    iteration_sent_bytes: int  # in the current iteration
+    learned: Learned | None
+
+
+class _Tracked:
+    """A file and what was learned from it."""
+
+    def __init__(self, path: Path, open_file: Callable[[Path], int]) -> None:
+        self.file = SegmentFile(path, open_file)
+        if not (self.file.job.strip() and self.file.job.isprintable()):  # the switch takes no other name
+            self.file.close()
+            raise NotASegment(f"names the job {self.file.job!a}, expected a printable name")
+        self._learner = IterationLearner()
+        self._waiting = WaitingEstimate()
+        self._mark: IterationMark | None = None
+        self._heartbeat = self._marks = b""
+        self._alive = True
+
+    def stirred(self, marks_only: bool) -> bool:
+        try:
+            if marks_only:
+                return self.file.marks() != self._marks
+            return self.file.heartbeat() != self._heartbeat
+        except OSError:
+            return True  # reading it will say why
+
+    def view(self, now_ns: int, check_alive: bool) -> ProcessView:
+        if check_alive:
+            self._alive = self.file.is_alive()
+        # Before the counters: what comes between is seen next time.
+        self._heartbeat, self._marks = self.file.heartbeat(), self.file.marks()
+        snapshot = self.file.read()
+        _refuse_nonsense(snapshot, self.file.job)
+        if snapshot.mark is not None:
+            self._mark = snapshot.mark
+            self._learner.observe(snapshot.mark)
+        mark = self._mark  # while a writer is off the CPU inside its tuple, the one before holds
+        learned = self._learner.learned
+        measured = any(flow.kind is Kind.PROXY for flow in snapshot.flows)
+        enqueued_bytes, tx_bytes = snapshot.enqueued_bytes, snapshot.tx_bytes
+        return ProcessView(
+            snapshot=snapshot,
+            uid=self.file.uid,
+            host_pid=self.file.host_pid,
+            alive=self._alive,
+            age_ns=max(0, now_ns - snapshot.heartbeat_ns),
+            waiting_bytes=self._waiting.update(enqueued_bytes, snapshot.expected_tx_bytes, tx_bytes, measured, learned),
+            iteration_enqueued_bytes=enqueued_bytes - (mark.enqueued_at_start if mark else 0),
+            iteration_sent_bytes=tx_bytes - (mark.tx_at_start if mark else 0),
+            learned=learned,
+        )
+
+
+def _refuse_nonsense(snapshot: ProcessSnapshot, job: str) -> None:
+    """What a job writes into its own file must not become somebody else's wrong number, or the end of a daemon."""
+    if snapshot.job != job:
+        raise NotASegment(f"was of the job {job}, and is of another")
+    if max(snapshot.enqueued_bytes, snapshot.expected_tx_bytes, snapshot.tx_bytes, *(snapshot.mark or ())) > MOST_COUNT:
+        raise NotASegment("counts more than there can be")
+    if snapshot.mark is not None and snapshot.mark.iteration > MOST_ITERATIONS:
+        raise NotASegment(f"counts {snapshot.mark.iteration} iterations, expected at most {MOST_ITERATIONS}")
+
+
+class Reader:
+    """Keeps files open and their rhythm learned from poll to poll."""
+
+    def __init__(self, directory: Path | None = None, open_file: Callable[[Path], int] = open_own) -> None:
+        self.directory = directory or identity_from_env().directory
+        self._open_file = open_file
+        self.refused: dict[str, str] = {}  # file name → why it is not believed
+        self._tracked: dict[str, _Tracked] = {}
+        self._changed_ns = 0  # the directory, when it was last read
+
+    def poll_stirred(self, jobs: Container[str], marks_only: Container[str] = ()) -> list[ProcessView]:
+        """Of these jobs, the processes with an event since they were last read, or that have ended an iteration for
+        `marks_only`, which is among them; who came or died, `poll` tells."""
+        stirred = [
+            name
+            for name, one in self._tracked.items()
+            if one.file.job in jobs and one.stirred(one.file.job in marks_only)
+        ]
+        return self._views(stirred, time.monotonic_ns(), False) if stirred else []
+
+    def stale(self) -> bool:
+        """Whether files came or went since the last poll; a coarse clock may hide some."""
+        try:
+            return self.directory.stat().st_mtime_ns != self._changed_ns
+        except OSError:
+            return False
+
+    def poll(self, now_ns: int | None = None) -> list[ProcessView]:
+        """Every process with a believable file, dead ones included until reaped; by job, rank and pid."""
+        now_ns = time.monotonic_ns() if now_ns is None else now_ns
+        self._follow_directory()
+        views = self._views(list(self._tracked), now_ns, True)
+        return sorted(views, key=lambda v: (v.snapshot.job, v.snapshot.global_rank, v.snapshot.pid))
+
+    def _views(self, names: list[str], now_ns: int, check_alive: bool) -> list[ProcessView]:
+        views = []
+        for name in names:
+            try:
+                views.append(self._tracked[name].view(now_ns, check_alive))
+            except (NotASegment, OSError) as error:
+                self._drop(name)
+                self.refused[name] = str(error)
+        return views
+
+    def reap(self) -> list[str]:
+        """Removes the files of dead processes; returns their names. Poll first if the last counts matter."""
+        self._follow_directory()
+        reaped = []
+        for name, tracked in list(self._tracked.items()):
+            if tracked.file.is_alive():
+                continue
+            try:
+                (self.directory / name).unlink(missing_ok=True)
+            except OSError as error:
+                self.refused[name] = f"cannot remove: {error}"
+            else:
+                reaped.append(name)
+            self._drop(name)
+        return reaped
+
+    def request_events(self, pid: int, mask: int) -> bool:
+        """Asks the NCCL plugin of `pid` (as its file names it) for these events; False if it has no file."""
+        found = [t for t in self._tracked.values() if t.file.read().pid == pid]
+        for tracked in found:
+            tracked.file.request_events(mask)
+        return bool(found)
+
+    def close(self) -> None:
+        for name in list(self._tracked):
+            self._drop(name)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def _follow_directory(self) -> None:
+        try:
+            self._changed_ns = self.directory.stat().st_mtime_ns
+            with os.scandir(self.directory) as entries:
+                names = {entry.name for entry in entries if entry.name.endswith(FILE_SUFFIX)}
+        except FileNotFoundError:
+            names = set()
+        except OSError:
+            return  # no descriptor left, say: what is known is better than nothing
+        for gone in self._tracked.keys() - names:
+            self._drop(gone)
+        self.refused = {name: why for name, why in self.refused.items() if name in names}
+        files_of = Counter(one.file.uid for one in self._tracked.values())
+        for name in sorted(names - self._tracked.keys()):
+            try:
+                uid = (self.directory / name).lstat().st_uid
+                if files_of[uid] >= MOST_FILES:
+                    raise NotASegment(f"one of more than {MOST_FILES} files of uid {uid}")
+                self._tracked[name] = _Tracked(self.directory / name, self._open_file)
+                files_of[uid] += 1
+                self.refused.pop(name, None)
+            except (NotASegment, OSError) as error:
+                self.refused[name] = str(error)
+
+    def _drop(self, name: str) -> None:
+        self._tracked.pop(name).file.close()

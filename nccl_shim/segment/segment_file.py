@@ -1,0 +1,101 @@
+"""An open segment file. Law: a hostile or broken file can be refused, never crash the reader.
+
+Files are read with pread, not mapped: the owner of a file may truncate it at any time, and touching a mapped
+page past its end would kill a daemon that serves everyone. The kernel copies aligned words whole.
+"""
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+from nccl_shim.segment import layout
+from nccl_shim.segment.layout import Header
+from nccl_shim.segment.liveness import host_pid, is_alive, owner_of, start_ticks
+from nccl_shim.segment.snapshot import NotASegment, ProcessSnapshot, parse_flows, parse_header, parse_mark, snapshot_of
+
+_MARK_ATTEMPTS = 32
+_HEARTBEAT = Header.heartbeat_ns
+_MARKS = Header.iteration  # begins with a number that changes with every mark
+
+
+def open_own(path: Path) -> int:
+    """For reading; raises OSError."""
+    # NONBLOCK: a fifo by that name must not hang us.
+    return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
+class SegmentFile:
+    """One file; `read()` as often as wanted, `close()` at the end."""
+
+    def __init__(self, path: Path, open_file: Callable[[Path], int] = open_own) -> None:
+        """Opens and checks; raises OSError or NotASegment."""
+        self.path = path
+        self._file = open_file(path)
+        try:
+            self.uid = self._check_file()
+            header = parse_header(os.pread(self._file, layout.HEADER_BYTES, 0))
+            self.job = header.job.decode(errors="replace")
+            self._claimed = 0
+            self._writer = (header.pid, header.pid_start_ticks, header.pid_namespace)
+            self.host_pid = host_pid(*self._writer)
+            owner = self.uid if self.host_pid is None else owner_of(self.host_pid)
+            if owner not in (None, self.uid):
+                raise NotASegment(f"claims pid {header.pid}, which belongs to uid {owner}, not {self.uid}")
+        except BaseException:
+            os.close(self._file)
+            raise
+
+    def heartbeat(self) -> bytes:
+        """The time of the last event as it stands in the file: one system call, to see whether to `read`."""
+        return os.pread(self._file, _HEARTBEAT.size, _HEARTBEAT.offset)
+
+    def marks(self) -> bytes:
+        """The same of the last end of an iteration."""
+        return os.pread(self._file, 8, _MARKS.offset)
+
+    def read(self) -> ProcessSnapshot:
+        """The counters now; raises NotASegment when the file was cut."""
+        claimed = self._claimed  # as many as the last time, or once more
+        while True:
+            raw = os.pread(self._file, layout.HEADER_BYTES + claimed * layout.RECORD_BYTES, 0)
+            header = parse_header(raw)
+            if header.records_claimed <= claimed or claimed == layout.RECORD_COUNT:
+                break
+            claimed = self._claimed = min(header.records_claimed, layout.RECORD_COUNT)
+        mark, attempts = parse_mark(header), 0
+        while mark is None and attempts < _MARK_ATTEMPTS:
+            attempts += 1
+            mark = parse_mark(parse_header(os.pread(self._file, layout.HEADER_BYTES, 0)))
+        return snapshot_of(header, mark, parse_flows(raw, claimed))
+
+    def is_alive(self) -> bool:
+        """Whether the writer still runs. Whoever can name it need not ask for its lock, which a copy of its descriptor
+        would hold as well."""
+        if self.host_pid is not None:
+            return start_ticks(self.host_pid) == self._writer[1]
+        return is_alive(self._file, *self._writer)
+
+    def request_events(self, mask: int) -> None:
+        """Asks the shim for these NCCL event kinds only; 0: its default. Needs write permission."""
+        file = os.open(self.path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            mine, theirs = os.fstat(file), os.fstat(self._file)
+            if (mine.st_dev, mine.st_ino) != (theirs.st_dev, theirs.st_ino):
+                raise NotASegment("replaced since it was opened")
+            os.pwrite(file, mask.to_bytes(4, "little"), Header.event_mask_request.offset)
+        finally:
+            os.close(file)
+
+    def close(self) -> None:
+        os.close(self._file)
+
+    def _check_file(self) -> int:
+        info = os.fstat(self._file)
+        if not stat.S_ISREG(info.st_mode):
+            raise NotASegment("not a regular file")
+        if info.st_mode & (stat.S_IWGRP | stat.S_IRWXO):
+            raise NotASegment(f"mode {stat.S_IMODE(info.st_mode):04o} lets others in")
+        if info.st_size < layout.FILE_BYTES:
+            raise NotASegment(f"{info.st_size} bytes, expected {layout.FILE_BYTES}")
+        return info.st_uid

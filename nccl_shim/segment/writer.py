@@ -1,0 +1,127 @@
+"""The writer of this process. Law: `process_writer()` never raises; it gives a writer that counts or one that
+ignores, and says which in at most one line.
+"""
+
+import atexit
+import ctypes
+import os
+import sys
+import threading
+from contextlib import suppress
+
+from nccl_shim.segment.clibrary import CIdentity, LibraryUnusable, load_library
+from nccl_shim.segment.identity import Identity, identity_from_env
+from nccl_shim.segment.layout import Kind, Source
+from nccl_shim.segment.python_writer import PythonWriter
+
+
+class NativeWriter:
+    """Counts through the C library, into the segment that the NCCL plugin in this process also uses."""
+
+    native = True
+
+    def __init__(self, library: ctypes.CDLL, header: int) -> None:
+        self._library, self.header = library, header
+
+    def find(self, kind: Kind, source: Source, comm_id: int, rank: int, nranks: int, peer: int) -> int | None:
+        return self._library.pls_find(self.header, kind, source, comm_id & 0xFFFF_FFFF_FFFF_FFFF, rank, nranks, peer)
+
+    def enqueue(self, record: int | None, size_bytes: int, expected_tx_bytes: int) -> None:
+        self._library.pls_enqueue(self.header, record, size_bytes, expected_tx_bytes)
+
+    def transmit(self, record: int | None, tx_bytes: int, rx_bytes: int) -> None:
+        self._library.pls_transmit(self.header, record, tx_bytes, rx_bytes)
+
+    def mark_iteration(self) -> int:
+        return self._library.pls_mark_iteration(self.header)
+
+    def begin_iterations(self) -> None:
+        self._library.pls_begin_iterations(self.header)
+
+    def finish(self) -> None:
+        self._library.pls_finish(self.header)
+
+
+class SilentWriter:
+    """What is left when nothing can be written: accepts everything, counts nothing."""
+
+    native = False
+
+    def find(self, *_flow: int) -> None:
+        return None
+
+    def enqueue(self, record: None, size_bytes: int, expected_tx_bytes: int) -> None:
+        pass
+
+    def transmit(self, record: None, tx_bytes: int, rx_bytes: int) -> None:
+        pass
+
+    def mark_iteration(self) -> int:
+        return 0
+
+    def begin_iterations(self) -> None:
+        pass
+
+    def finish(self) -> None:
+        pass
+
+
+Writer = NativeWriter | PythonWriter | SilentWriter
+
+_opening = threading.Lock()
+_writer: Writer | None = None
+_warned = False
+
+
+def warn_once(message: str) -> None:
+    """One line per process on standard error; never raises."""
+    global _warned
+    if not _warned and sys.stderr is not None:
+        _warned = True
+        with suppress(OSError, ValueError):  # nobody reads it any more, or it is closed
+            sys.stderr.write(f"paceline: {message}\n")
+
+
+def process_writer(identity: Identity | None = None) -> Writer:
+    """This process's writer; `identity` matters to the first caller only."""
+    global _writer
+    if _writer is None:
+        with _opening:
+            if _writer is None:
+                _writer = _open(identity or identity_from_env())
+    return _writer
+
+
+def _open(identity: Identity) -> Writer:
+    if os.environ.get("PACELINE_SHIM") == "0":
+        return SilentWriter()
+    try:
+        library = load_library()
+    except LibraryUnusable as error:
+        return _open_python(identity, why=str(error))
+    try:
+        header = library.pls_process_as(CIdentity.of(identity))  # prints its own line on failure
+    except OSError as error:
+        header = None
+        warn_once(f"{error}; training goes on unobserved")
+    return NativeWriter(library, header) if header else SilentWriter()
+
+
+def _open_python(identity: Identity, why: str) -> Writer:
+    try:
+        writer = PythonWriter(identity)
+    except OSError as error:
+        warn_once(f"cannot write counters in {identity.directory}: {error}; training goes on unobserved")
+        return SilentWriter()
+    warn_once(f"no C library ({why}); counting in pure Python, without the NCCL plugin")
+    atexit.register(writer.finish)
+    return writer
+
+
+def _forget_in_child() -> None:
+    # The file belongs to the parent; a child that communicates gets its own.
+    global _writer, _opening
+    _writer, _opening = None, threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget_in_child)

@@ -1,0 +1,20 @@
+"""Placements, by the name people type: `place(job, state)` gives the workers, or None: wait.
+
+A new one is one file here and one line below.
+"""
+
+from collections.abc import Callable
+
+from paceline.cluster.placement import first_fit, least_loaded, lwf, scattered
+from paceline.cluster.state import ClusterState, Request, Workers
+
+Placement = Callable[[Request, ClusterState], Workers | None]
+
+PLACEMENTS: dict[str, Placement] = {
+    "random": scattered.place,
+    "first-fit": first_fit.place,
+    "list": least_loaded.place,
+    "lwf": lwf.place,
+}
+
+__all__ = ["PLACEMENTS", "Placement"]

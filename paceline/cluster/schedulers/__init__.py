@@ -1,0 +1,53 @@
+"""Schedulers, by the name people type: those of a paper, and every plain placement first come, first served.
+
+With +cassini after its name a scheduler chooses among its own candidates the one whose jobs interleave best. The order
+`srsf` replaces its ranks. A new scheduler is one file here and one line below.
+"""
+
+from collections.abc import Callable
+
+from paceline.cluster.nimp import unlimited
+from paceline.cluster.placement import PLACEMENTS
+from paceline.cluster.schedulers import elasticflow, hived
+from paceline.cluster.schedulers.around import Choose, Interleaved, ShortestFirst, first
+from paceline.cluster.schedulers.base import InOrder, Scheduler
+from paceline.cluster.schedulers.dally import VARIANTS, Dally
+from paceline.cluster.schedulers.gandiva import Gandiva
+from paceline.cluster.schedulers.tiresias import Tiresias
+from paceline.cluster.schedulers.titan import Titan
+
+PLAIN = PLACEMENTS | {"elasticflow": elasticflow.place, "hived": hived.place}
+OWN = (*PLAIN, "gandiva", "tiresias", "titan", *VARIANTS)
+INTERLEAVED = "+cassini"
+NAMES = (*OWN, *(f"{name}{INTERLEAVED}" for name in OWN))
+ORDERS = ("arrival", "srsf")
+
+
+def scheduler(
+    name: str,
+    *,
+    order: str = "arrival",
+    backfill: bool = False,
+    collective: str = "halving-doubling",
+    limit_bytes: Callable[[str, str], float] = unlimited,
+    choose: Choose = first,
+) -> Scheduler:
+    """A fresh one: some remember what jobs waited. `backfill` is for plain placements, the next two are for Titan, and
+    `choose` says which of several placements interleaves best."""
+    made = _own(name.removesuffix(INTERLEAVED), backfill, collective, limit_bytes)
+    if name.endswith(INTERLEAVED):
+        made = Interleaved(made, choose)
+    return ShortestFirst(made) if order == "srsf" else made
+
+
+def _own(name: str, backfill: bool, collective: str, limit_bytes: Callable[[str, str], float]) -> Scheduler:
+    if name in PLAIN:
+        return InOrder(PLAIN[name], backfill=backfill)
+    if name in VARIANTS:
+        return Dally(VARIANTS[name])
+    if name == "titan":
+        return Titan(collective, limit_bytes)
+    return {"gandiva": Gandiva, "tiresias": Tiresias}[name]()
+
+
+__all__ = ["NAMES", "ORDERS", "OWN", "Scheduler", "scheduler"]

@@ -1,0 +1,147 @@
+"""`paceline bench jobs` and `paceline bench clean`: real jobs on an emulated cluster, and what a killed run left."""
+
+import argparse
+import sys
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from paceline.commands.arguments import add_json, integer, number, seed
+
+DEFAULT_CONTROLS = "reno,cubic,bbr,paceline"
+WORKLOADS = ("auto", "synthetic", "ddp", "ps")
+
+
+def add_parsers(commands: Any) -> None:
+    _add_jobs(commands)
+    _add_clean(commands)
+
+
+def _add_jobs(commands: Any) -> None:
+    parser = commands.add_parser(
+        "jobs",
+        help="real jobs on an emulated cluster, under several controls",
+        description=(
+            "Run the jobs of a scenario on hosts made of network namespaces, under each control, and each job\n"
+            "alone for comparison. Needs root, or user namespaces. A run whose bytes did not cross the emulated\n"
+            "links is an error.\n\n"
+            "Workloads: ddp (torch DDP over gloo), ps (torch RPC), synthetic (plain sockets, no torch); auto takes\n"
+            "ddp for all-reduce jobs and ps for parameter-server jobs.\n\n"
+            "Controls: reno, cubic, bbr (TCP alone); paceline, mlcc, fair, fair-penalty, fifo, srpt (the daemons\n"
+            "under that policy); observe, advise (the daemons, limiting nothing)."
+        ),
+        epilog="example: paceline bench jobs scenarios/two-jobs.toml --control reno,cubic,bbr --workload synthetic",
+    )
+    parser.add_argument("file", metavar="FILE", type=Path, help="scenario (TOML, version 1)")
+    parser.add_argument(
+        "--control", metavar="A,B", help=f"comma-separated (default: {DEFAULT_CONTROLS}, as far as the kernel has them)"
+    )
+    parser.add_argument(
+        "--repeat", metavar="N", type=integer(1, 1000), default=1, help="runs of each control (default: %(default)s)"
+    )
+    parser.add_argument("--workload", choices=WORKLOADS, default="auto", help="what runs (default: %(default)s)")
+    parser.add_argument("--seed", metavar="N", type=seed, help="instead of the scenario's")
+    parser.add_argument(
+        "--loss", metavar="P", type=number(0.0, 0.5), default=0.0, help="probability that a packet is lost"
+    )
+    parser.add_argument(
+        "--marks", metavar="P", type=number(0.0, 0.5), default=0.0, help="probability of an ECN mark on a packet"
+    )
+    parser.add_argument(
+        "--bundle-bytes", metavar="N", type=integer(1500, 65536), help="longest bundle of packets a host sends"
+    )
+    add_json(parser)
+    parser.set_defaults(run=run_jobs)
+
+
+def _add_clean(commands: Any) -> None:
+    parser = commands.add_parser(
+        "clean",
+        help="remove what a killed testbed left behind",
+        description=(
+            "Kill the processes and remove the directories of testbeds whose owner is gone. Namespaces, devices\n"
+            "and qdiscs have no name of their own and go with the last process in them."
+        ),
+        epilog="example: paceline bench clean",
+    )
+    add_json(parser)
+    parser.set_defaults(run=run_clean)
+
+
+def run_jobs(args: argparse.Namespace) -> int:
+    from bench.jobs.cases import Case, make_runs
+    from bench.jobs.control import ALONE_CONTROL, control_named, require_kernel
+    from bench.jobs.launch import module_for
+    from bench.jobs.report import CONTROL_COLUMNS, JOB_COLUMNS, control_rows, document, job_rows
+    from bench.jobs.run import Conditions
+    from bench.jobs.run_store import Notebook
+    from bench.testbed.impair import Impairment
+    from bench.testbed.rootless import ensure_networks
+    from bench.testbed.routes import detours, flows_in
+    from paceline.commands.console import print_json, print_table, progress_bar
+    from paceline.commands.provenance import provenance
+    from paceline.sim.scenario_file import read_scenario
+
+    scenario = read_scenario(args.file)
+    asked = DEFAULT_CONTROLS if args.control is None else args.control
+    controls = [control_named(name) for name in dict.fromkeys(part.strip() for part in asked.split(","))]
+    for job in scenario.jobs:
+        module_for(job, args.workload)
+    ensure_networks()
+    if args.control is None:  # nobody asked for what only root can load
+        controls = usable(controls)
+    require_kernel([*controls, control_named(ALONE_CONTROL)])
+    conditions = Conditions(
+        workload=args.workload,
+        seed=scenario.seed if args.seed is None else args.seed,
+        impairment=Impairment(args.loss, args.marks),
+        bundle_bytes=args.bundle_bytes,
+    )
+    case, notebook = Case(scenario.name, scenario, tuple(control.name for control in controls), conditions), Notebook()
+    started_s = perf_counter()
+    with progress_bar() as bar:
+        task = bar.add_task("starting", total=1.0)
+
+        def progress(doing: str, part: float) -> None:
+            bar.update(task, description=doing, completed=part)
+
+        measured = make_runs([case], args.repeat, notebook, progress)[case.name].measurement()
+    wall_s = perf_counter() - started_s
+    if args.json:
+        said = {"failed_runs": notebook.failures, "disturbed_runs": notebook.disturbed}
+        print_json(document(measured, wall_s) | said | provenance())
+        return 0
+    print_table(f"{scenario.name}, jobs", JOB_COLUMNS, job_rows(measured))
+    print_table(f"{scenario.name}, capacity bound {measured.bound.mean:.3f}", CONTROL_COLUMNS, control_rows(measured))
+    print("All bytes crossed the emulated network. Slowdown is against each job alone; ± is 95 % over the repeats.")
+    if ways := detours(scenario.topology, flows_in(scenario)):
+        print(f"not on the path that the bound is for: {', '.join(map(str, ways))}")
+    for failure in notebook.failures:
+        print(f"made again: {failure}")
+    for disturbance in notebook.disturbed:
+        print(f"kept although disturbed: {disturbance}")
+    return 0
+
+
+def usable(controls: list[Any]) -> list[Any]:
+    """Those that this kernel has; why the others are left out is said."""
+    from bench.jobs.control import kernel_lacks
+
+    missing = kernel_lacks(controls)
+    for name, why in missing.items():
+        print(f"without {name}: {why}", file=sys.stderr)
+    return [control for control in controls if control.name not in missing]
+
+
+def run_clean(args: argparse.Namespace) -> int:
+    from dataclasses import asdict
+
+    from bench.testbed.leftovers import remove_leftovers
+    from paceline.commands.console import print_json
+
+    removed = remove_leftovers()
+    if args.json:
+        print_json(asdict(removed))
+        return 0
+    print(f"killed {len(removed.pids)} processes, removed {len(removed.directories)} directories")
+    return 0

@@ -1,0 +1,228 @@
+"""`paceline bench paper` and `paceline bench report`: the paper's experiments, and a page of what they found."""
+
+import argparse
+import json
+from difflib import get_close_matches
+from itertools import chain
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from paceline.commands.arguments import CommandError, add_json, integer, seed
+
+RESULTS, QUICK_RESULTS = Path("out/paper"), Path("out/paper-quick")
+REPORT = Path("out/report.html")
+
+
+def add_parsers(commands: Any) -> None:
+    _add_paper(commands)
+    _add_report(commands)
+
+
+def _add_paper(commands: Any) -> None:
+    parser = commands.add_parser(
+        "paper",
+        help="the paper's experiments, and our own promises",
+        description=(
+            "Run experiments by name, or all: those of the paper's section VI and those that decide whether\n"
+            "Paceline keeps its promises. Each writes DIR/NAME.json. What is there is kept; an experiment that was\n"
+            "interrupted goes on with the run it was in. All together take hours, on a quiet machine."
+        ),
+        epilog="examples: paceline bench paper --list\n          paceline bench paper turns loss --quick\n"
+        "          paceline bench paper mixes --repeat 5",
+    )
+    parser.add_argument("names", metavar="NAME", nargs="*", help="experiments (default: all)")
+    parser.add_argument("--list", action="store_true", help="say what there is, and run nothing")
+    parser.add_argument("--quick", action="store_true", help="seconds each, without torch: to see that it works")
+    parser.add_argument("--repeat", metavar="N", type=integer(1, 1000), help="runs of a kind (default: 1 to 5)")
+    parser.add_argument(
+        "--control",
+        metavar="A,B",
+        help="reno, cubic, bbr, paceline, and whom else to compare (default: mlcc); not for slots and overhead",
+    )
+    parser.add_argument("--seed", metavar="N", type=seed, default=1, help="of arrivals, places and computing times")
+    parser.add_argument(
+        "--out", metavar="DIR", type=Path, help=f"for results (default: {RESULTS}, with --quick {QUICK_RESULTS})"
+    )
+    parser.add_argument("--force", action="store_true", help="measure again what has been measured")
+    add_json(parser)
+    parser.set_defaults(run=run_paper)
+
+
+def _add_report(commands: Any) -> None:
+    parser = commands.add_parser(
+        "report",
+        help="one HTML page of all results",
+        description=(
+            "Write one HTML page from the results of `paceline bench paper`: figures, tables, the paper's numbers\n"
+            "beside ours. It needs nothing else, and says what has not been measured."
+        ),
+        epilog="example: paceline bench report --results out/paper --out report.html",
+    )
+    parser.add_argument("--results", metavar="DIR", type=Path, default=RESULTS, help="(default: %(default)s)")
+    parser.add_argument("--out", metavar="FILE", type=Path, default=REPORT, help="(default: %(default)s)")
+    add_json(parser)
+    parser.set_defaults(run=run_report)
+
+
+def run_paper(args: argparse.Namespace) -> int:
+    from bench.experiments.all import EXPERIMENTS
+    from bench.jobs.control import control_named, require_kernel
+    from bench.testbed.rootless import ensure_networks
+    from paceline.commands.console import print_json, print_table
+    from paceline.commands.provenance import provenance
+
+    for name in args.names:
+        if name not in EXPERIMENTS:
+            close = get_close_matches(name, EXPERIMENTS, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(EXPERIMENTS)}"
+            raise CommandError(f"no experiment {name!r}; {hint}")
+    chosen = [EXPERIMENTS[name] for name in dict.fromkeys(args.names or EXPERIMENTS)]
+    if args.list:
+        rows = [(one.name, one.figure or "our promise", str(one.repeats or 1), one.shows) for one in chosen]
+        if args.json:
+            print_json(
+                {"experiments": [dict(zip(("name", "figure", "repeats", "shows"), row, strict=True)) for row in rows]}
+            )
+        else:
+            print_table("Experiments", ("name", "the paper's", "repeats", "shows"), rows)
+        return 0
+    asked = {one.name: _options(one, args) for one in chosen}
+    ensure_networks()
+    require_kernel(control_named(name) for name in dict.fromkeys(chain(*(one.controls for one in asked.values()))))
+    directory = args.out or (QUICK_RESULTS if args.quick else RESULTS)
+    directory.mkdir(parents=True, exist_ok=True)
+    kept = {} if args.force else {name: _kept(directory, name, options) for name, options in asked.items()}
+    documents = []
+    for number, experiment in enumerate(chosen, start=1):
+        options, document = asked[experiment.name], kept.get(experiment.name)
+        if document is None:
+            title = f"{number}/{len(chosen)} {experiment.name}"
+            document = _measure(experiment, directory, options, args.force, title)
+        documents.append(document)
+        if not args.json:
+            _print(experiment, document)
+    if args.json:
+        print_json({"out": str(directory), "experiments": documents} | provenance())
+    else:
+        print(f"results are in {directory}; a page of them: paceline bench report --results {directory}")
+    return 0
+
+
+def _options(experiment: Any, args: argparse.Namespace) -> Any:
+    from bench.experiments.shape import Options
+
+    repeats = args.repeat or (1 if args.quick else experiment.repeats) or 1
+    return experiment.of_what_is_asked(Options(args.quick, repeats, args.seed, _controls(args.control)))
+
+
+def _controls(text: str | None) -> tuple[str, ...]:
+    from bench.experiments.shape import COMPARED, CONTROLS
+    from bench.jobs.control import control_named
+
+    if text is None:
+        return CONTROLS
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
+    for name in names:
+        control_named(name)
+    if missing := [name for name in COMPARED if name not in names]:
+        raise CommandError(f"--control: without {', '.join(missing)} the experiments compare nothing; add it")
+    return names
+
+
+def _kept(directory: Path, name: str, options: Any) -> dict[str, Any] | None:
+    """The result that is there, if it serves."""
+    from bench.report.page import read_result
+
+    path = directory / f"{name}.json"
+    if not path.exists():
+        return None
+    document = read_result(path)
+    as_asked = document["repeats"] >= options.repeats and document["seed"] == options.seed
+    as_asked = as_asked and document["controls"] == [*options.controls]
+    return document if as_asked and (options.quick or not document["quick"]) else None
+
+
+def _measure(experiment: Any, directory: Path, options: Any, force: bool, title: str) -> dict[str, Any]:
+    from dataclasses import replace
+
+    from bench.jobs.run_store import Notebook
+    from paceline.commands.console import progress_bar
+    from paceline.commands.provenance import provenance
+    from paceline.failure import Failure
+
+    origin = provenance()
+    runs = directory / f"{experiment.name}.runs.jsonl"
+    if force:
+        runs.unlink(missing_ok=True)
+    notebook = Notebook(runs, origin["commit"])
+    started_s = perf_counter()
+    with progress_bar() as bar:
+        task = bar.add_task(title, total=1.0)
+
+        def progress(doing: str, part: float) -> None:
+            bar.update(task, description=f"{title}, {doing}", completed=part)
+
+        try:
+            result = experiment.run(replace(options, notebook=notebook, progress=progress))
+        except Failure as error:
+            raise CommandError(f"{experiment.name}: {error}") from None
+    document = {
+        "experiment": experiment.name,
+        "figure": experiment.figure,
+        "shows": experiment.shows,
+        "paper": dict(experiment.paper),
+        "differs": experiment.differs,
+        "quick": options.quick,
+        "repeats": options.repeats,
+        "seed": options.seed,
+        "controls": [*options.controls],
+        "wall_s": notebook.earlier_s + perf_counter() - started_s,
+        "commits": notebook.commits(),
+        "failed_runs": notebook.failures,
+        "disturbed_runs": notebook.disturbed,
+        **origin,
+        "result": result,
+    }
+    unfinished = directory / f"{experiment.name}.json.part"
+    unfinished.write_text(json.dumps(document, indent=1, allow_nan=False), encoding="utf-8")
+    unfinished.replace(directory / f"{experiment.name}.json")
+    return document
+
+
+def _print(experiment: Any, document: dict[str, Any]) -> None:
+    from bench.report.parts import Table
+    from paceline.commands.console import print_table
+
+    for part in experiment.present(document["result"]):
+        if isinstance(part, Table):
+            print_table(f"{experiment.name}: {part.title}", part.columns, part.rows)
+    checks = document["result"].get("checks", ())
+    words = {True: "yes", False: "NO", None: "not all measured"}
+    if checks:
+        rows = [(check["claim"], check["found"], words[check["passed"]]) for check in checks]
+        print_table(f"{experiment.name}: promises", ("claim", "found", "kept"), rows)
+    if len(document["commits"]) > 1:
+        print(f"{experiment.name}: runs of several commits ({', '.join(document['commits'])}); --force makes all anew")
+
+
+def run_report(args: argparse.Namespace) -> int:
+    from bench.experiments.all import EXPERIMENTS
+    from bench.report.page import page, read_results
+    from paceline.commands.console import print_json
+
+    if not args.results.is_dir():
+        raise CommandError(
+            f"{args.results}: no directory; `paceline bench paper` makes it (ours: --results docs/results/paper)"
+        )
+    documents = read_results(args.results)
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    args.out.write_text(page(documents), encoding="utf-8")
+    missing = [name for name in EXPERIMENTS if name not in documents]
+    if args.json:
+        print_json({"out": str(args.out), "experiments": list(documents), "missing": missing})
+        return 0
+    print(f"{args.out}: {len(documents)} experiments")
+    if missing:
+        print(f"not measured yet: paceline bench paper {' '.join(missing)} --out {args.results}")
+    return 0

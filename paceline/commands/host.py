@@ -1,0 +1,197 @@
+"""`paceline probe`, `status`, `top`, `explain`, `release`: what people ask the daemon on a host."""
+
+import argparse
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from paceline.commands.arguments import CommandError, add_json
+
+RUNTIME_DIRECTORY = Path("/run/paceline/hostd")
+
+
+def add_parser(subparsers: Any) -> None:
+    probe = subparsers.add_parser(
+        "probe",
+        help="what works on this host, why not, and what to change",
+        description="Find out which ways of enforcing rates work on this host. Changes nothing.",
+        epilog="example: paceline probe",
+    )
+    add_json(probe)
+    probe.set_defaults(run=run_probe)
+    status = _command(subparsers, "status", "jobs, flows and rates on this host", run_status)
+    add_json(status)
+    top = _command(subparsers, "top", "the same, live", run_top)
+    top.add_argument("--once", action="store_true", help="print once and stop")
+    explain = _command(subparsers, "explain", "why a flow has the rate it has", run_explain)
+    explain.add_argument("flow", help='as `paceline status` names it, such as "bert/ring/h0>h1"')
+    add_json(explain)
+    release = _command(subparsers, "release", "lift every limit now", run_release)
+    release.add_argument("--all", action="store_true", required=True, help="say that you mean it")
+    add_json(release)
+
+
+def _command(subparsers: Any, name: str, what: str, run: Any) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        name,
+        help=what,
+        description=f"{what[0].upper()}{what[1:]}.",
+        epilog=f"example: paceline {name}" + {"explain": " bert/ring/h0>h1", "release": " --all"}.get(name, ""),
+    )
+    where = "hostd's runtime directory (default: %(default)s)"
+    parser.add_argument("--runtime-directory", type=Path, default=RUNTIME_DIRECTORY, metavar="DIR", help=where)
+    parser.set_defaults(run=run)
+    return parser
+
+
+def run_probe(args: argparse.Namespace) -> int:
+    from dataclasses import asdict
+
+    from hostd.enforce.probe import carrying, choose, probe
+    from hostd.kernel.devices import read_devices
+    from hostd.kernel.netlink import Netlink
+    from paceline.commands.console import print_json, print_table
+
+    findings = probe()
+    with Netlink() as netlink:
+        chosen = choose(findings, carrying(read_devices(netlink)))
+    if args.json:
+        backends = [asdict(finding) for finding in findings if finding.name in ("htb", "pacing", "observe")]
+        others = [asdict(finding) for finding in findings if finding.name not in ("htb", "pacing", "observe")]
+        print_json({"chosen": chosen, "backends": backends, "findings": others})
+        return 0
+    rows = [(f.name, "yes" if f.usable else "no", f.reason, f.advice) for f in findings]
+    print_table(f"This host; hostd would use {chosen}", ("", "works", "because", "what to change"), rows)
+    return 0
+
+
+def run_status(args: argparse.Namespace) -> int:
+    from paceline.commands.console import print_json
+
+    found = _ask(args.runtime_directory, "status")
+    if args.json:
+        print_json(found)
+    else:
+        _print(found)
+    return 0
+
+
+def run_top(args: argparse.Namespace) -> int:
+    from rich.live import Live
+
+    from paceline.commands.view.host_view import host_view
+
+    found = _ask(args.runtime_directory, "status")
+    if args.once:
+        _print(found)
+        return 0
+    with Live(screen=True, refresh_per_second=8) as live:
+        while True:
+            live.update(host_view(found, live.console.width))
+            time.sleep(0.25)
+            found = _ask(args.runtime_directory, "status")
+
+
+def run_explain(args: argparse.Namespace) -> int:
+    from paceline.commands.console import print_json, print_table
+
+    found = _ask(args.runtime_directory, "explain", flow=args.flow)
+    if args.json:
+        print_json(found)
+        return 0
+    print(f"{found['flow']}: {rate(found['rate_bps'])} guaranteed, up to {rate(found['ceiling_bps'])}")
+    print(f"because {found['because']}")
+    print(f"path       {' '.join(found['path'])}")
+    print(f"bottleneck {_bottleneck(found['bottleneck'])}")
+    print(f"decided by {found['decided_by']}{' (at the floor)' if found['at_floor'] else ''}")
+    job, bid = found["job"], found["bid"]
+    print(f"job        slowdown {job['slowdown']:.2f}, computes {job['compute_ms']:.0f} ms, then needs "
+          f"{job['exchange_alone_ms']:.0f} ms of network alone; {bid['remaining_ms']:.0f} ms left")  # fmt: skip
+    depends = found["dependency"]
+    if depends["preds"]:
+        waits = "and waits for them" if depends["waits_for_preds"] else "and is not held back by them"
+        print(f"depends on {', '.join(depends['preds'])} {waits}")
+    if found["slots"]:
+        rows = [
+            (str(slot["slot"]), f"{slot['price']:.2f}", rate(slot["available_bps"]), rate(slot["planned_bps"]))
+            for slot in found["slots"]
+        ]
+        print_table("Coming slots", ("slot", "price", "path has left", "planned"), rows)
+    return 0
+
+
+def run_release(args: argparse.Namespace) -> int:
+    """By the daemon if it answers, else from the journal of its lease: both lift everything."""
+    from hostd.introspect.control import ask
+    from hostd.safety.undo_log import BadJournal, release
+    from paceline.commands.console import print_json
+
+    problems: Mapping[str, str] = {}
+    try:
+        by = "hostd"
+        answer = ask(args.runtime_directory / "control.sock", "release")
+        if "error" in answer:
+            raise CommandError(str(answer["error"]))
+        problems = answer["problems"]
+    except OSError:
+        by, journal = "the lease journal", args.runtime_directory / "lease.json"
+        if not journal.exists():
+            by = "nobody"
+        try:
+            problems = release(journal)
+        except BadJournal as error:
+            raise CommandError(str(error)) from None
+    if args.json:
+        print_json({"released_by": by, "problems": dict(problems)})
+    elif problems:
+        for key, problem in problems.items():
+            print(f"could not restore {key}: {problem}")
+    elif by == "nobody":
+        print(f"nothing to lift: no hostd answers in {args.runtime_directory}, and there is no lease journal")
+    else:
+        print(f"every limit is lifted (by {by})")
+    return 1 if problems else 0
+
+
+def _ask(directory: Path, command: str, **arguments: str) -> dict[str, Any]:
+    from hostd.introspect.control import ask
+
+    path = directory / "control.sock"
+    try:
+        answer = ask(path, command, **arguments)
+    except PermissionError:
+        raise CommandError(f"{path}: permission denied; ask as root or as hostd's own user") from None
+    except OSError as error:
+        raise CommandError(f"no hostd answers at {path} ({error.strerror or error}); is it running?") from None
+    if "error" in answer:
+        raise CommandError(str(answer["error"]))
+    return answer
+
+
+# ---- What people see ----
+
+
+def rate(bps: float | None) -> str:
+    if bps is None:
+        return "unlimited"
+    return f"{bps / 1e9:.2f} Gbit/s" if bps >= 1e9 else f"{bps / 1e6:.0f} Mbit/s"
+
+
+def _bottleneck(found: Mapping[str, Any]) -> str:
+    if not found["links"]:
+        return f"not known: {found['why']}"
+    which = found["link"] or f"one of {', '.join(found['links'])}"
+    price = f" at price {found['price']:.2f}" if found["price"] is not None else ""
+    return f"{which}{price}, {rate(found['room_bps'])} left by others ({found['why']})"
+
+
+def _print(found: Mapping[str, Any]) -> None:
+    from rich.console import Console
+
+    from paceline.commands.view.host_view import host_view
+
+    console = Console(markup=False, highlight=False)
+    with console.capture() as text:
+        console.print(host_view(found, console.width))
+    print(text.get(), end="")

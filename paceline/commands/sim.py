@@ -1,0 +1,220 @@
+"""`paceline sim`: scenarios and random mixes in the simulator."""
+
+import argparse
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from paceline.commands import trace as trace_commands
+from paceline.commands.arguments import CommandError, add_json, gated_policy_name, integer, number, policy_names, seed
+
+if TYPE_CHECKING:
+    from paceline.flowcore.model.scenario import Scenario
+    from paceline.sim.reference.engine import JournalSink
+    from paceline.sim.run import RunResult
+
+DEFAULT_POLICIES = "fair,fifo,srpt,mlcc,paceline"
+LARGEST_LATENCY_MS = 10_000.0
+LARGEST_DURATION_S = 1e6
+MOST_MIXES = 1_000_000
+
+# A picture shows this many iterations of the slowest job: enough to see a rhythm, few enough to see a burst.
+FIGURE_ITERATIONS = 5
+
+
+def add_parser(subparsers: Any) -> None:
+    parser = subparsers.add_parser(
+        "sim",
+        help="simulate jobs that share a network",
+        description="Simulate jobs that share a network, with the decision code of hosts and switches.",
+        epilog="example: paceline sim run scenarios/two-jobs.toml --policy paceline",
+    )
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_run(commands)
+    _add_mixes(commands)
+    trace_commands.add_trace(commands)
+    trace_commands.add_sweep(commands)
+    trace_commands.add_compare(commands)
+
+
+def _add_run(commands: Any) -> None:
+    parser = commands.add_parser(
+        "run",
+        help="one scenario under one policy",
+        description=(
+            "Simulate a scenario and compare each job with itself alone on the same network.\n\n"
+            "A job still running when the scenario's duration is over has jct_s null and finished false; in\n"
+            "mean_jct_s and p99_jct_s it counts with the time since its start, a lower bound. The same seed\n"
+            "gives the same JSON but for decision_us and wall_s."
+        ),
+        epilog="example: paceline sim run scenarios/mixed.toml --policy paceline --seed 7 --figure links.png",
+    )
+    parser.add_argument("file", metavar="FILE", type=Path, help="scenario (TOML, version 1)")
+    parser.add_argument(
+        "--policy",
+        metavar="P",
+        type=gated_policy_name,
+        required=True,
+        help=f"such as {DEFAULT_POLICIES}, or what holds jobs back, with one of them or fair: cassini, paceline+srsf1",
+    )
+    parser.add_argument("--seed", metavar="N", type=seed, help="instead of the scenario's")
+    parser.add_argument(
+        "--latency-ms",
+        metavar="MS",
+        type=number(0.0, LARGEST_LATENCY_MS),
+        default=2.0,
+        help="one-way delay of control messages (default: %(default)s)",
+    )
+    parser.add_argument("--local", action="store_true", help="hosts without switches, each knowing only its NIC")
+    parser.add_argument("--figure", metavar="OUT.png", type=Path, help="draw the busiest links over time")
+    parser.add_argument("--journal", metavar="FILE", type=Path, help="write every event and effect, one JSON line each")
+    add_json(parser)
+    parser.set_defaults(run=run_scenario)
+
+
+def _add_mixes(commands: Any) -> None:
+    parser = commands.add_parser(
+        "mixes",
+        help="many random mixes under several policies",
+        description=(
+            "Draw random mixes of 2 to 6 jobs and run every policy on each. fair is always among them: it\n"
+            "is what jobs get without control. A ratio is the mean slowdown divided by the capacity bound."
+        ),
+        epilog="example: paceline sim mixes --count 40 --seed 1 --policies mlcc,paceline",
+    )
+    parser.add_argument("--count", metavar="N", type=integer(1, MOST_MIXES), required=True, help="how many mixes")
+    parser.add_argument("--seed", metavar="S", type=seed, default=1, help="of the series (default: %(default)s)")
+    parser.add_argument("--kind", choices=("star", "tree"), default="star", help="topology (default: %(default)s)")
+    parser.add_argument(
+        "--policies",
+        metavar="A,B",
+        type=policy_names,
+        default=DEFAULT_POLICIES,
+        help="comma-separated (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--duration-s",
+        metavar="S",
+        type=number(1.0, LARGEST_DURATION_S),
+        default=40.0,
+        help="simulated seconds per run (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--processes", metavar="N", type=integer(1, 1024), default=os.cpu_count(), help="default: one per CPU"
+    )
+    add_json(parser)
+    parser.set_defaults(run=run_mixes)
+
+
+def run_scenario(args: argparse.Namespace) -> int:
+    from paceline.commands.console import print_json, print_table, progress_bar
+    from paceline.commands.provenance import provenance
+    from paceline.sim.policy_names import parts
+    from paceline.sim.reference.engine import Recording
+    from paceline.sim.report import scenario_report as report
+    from paceline.sim.report.figure import FigureError, draw_links, require_figures
+    from paceline.sim.run import alone_iterations_s, run
+    from paceline.sim.scenario_file import read_scenario
+
+    if parts(args.policy)[1] is not None and (args.figure or args.journal or args.local):
+        raise CommandError(f"--figure, --journal and --local need a flow policy alone; {args.policy} holds jobs back")
+    scenario = read_scenario(args.file)
+    recording = None
+    if args.figure:
+        try:
+            require_figures(args.figure)
+        except FigureError as error:
+            raise CommandError(str(error)) from None
+        recording = Recording()
+    started_s = perf_counter()
+    with progress_bar() as bar, _journal(args.journal) as journal:
+        task = bar.add_task("each job alone", total=None)
+        alone_s = alone_iterations_s(scenario, scenario.seed if args.seed is None else args.seed)
+        # Without a duration nobody knows how long it will take: the bar only moves.
+        bar.update(task, description=f"under {args.policy}", total=scenario.duration_s)
+        result = run(
+            scenario,
+            args.policy,
+            args.seed,
+            alone_s=alone_s,
+            latency_ms=args.latency_ms,
+            local=args.local,
+            recording=recording,
+            journal=journal,
+            ticker=lambda simulated_s: bar.update(task, completed=simulated_s),
+        )
+    wall_s = perf_counter() - started_s
+    if recording is not None:
+        title = f"{scenario.name} under {args.policy}"
+        draw_links(recording, scenario, args.figure, window_s=figure_window_s(result, scenario), title=title)
+    if args.json:
+        print_json(report.document(result, scenario, wall_s) | provenance())
+        return 0
+    title = f"{scenario.name} under {result.policy}, seed {result.seed}"
+    print_table(title, report.COLUMNS, report.rows(result))
+    print(report.summary(result))
+    for path in filter(None, (args.figure, args.journal)):
+        print(f"wrote {path}")
+    return 0
+
+
+def run_mixes(args: argparse.Namespace) -> int:
+    from dataclasses import asdict
+
+    from paceline.commands.console import print_json, print_table, progress_bar
+    from paceline.commands.provenance import provenance
+    from paceline.sim import compare
+
+    policies = tuple(dict.fromkeys([compare.YARDSTICK, *args.policies]))
+    series = compare.Series(args.seed, args.kind, args.duration_s, policies)
+    started_s = perf_counter()
+    mixes = []
+    with progress_bar() as bar:
+        task = bar.add_task(f"{args.count} mixes", total=args.count)
+        for mix in compare.run_mixes(series, args.count, args.processes):
+            mixes.append(mix)
+            bar.advance(task)
+    wall_s = perf_counter() - started_s
+    summaries = [compare.summarize(policy, mixes) for policy in policies]
+    if args.json:
+        document = {
+            "count": args.count,
+            "seed": args.seed,
+            "kind": args.kind,
+            "duration_s": args.duration_s,
+            "policies": [asdict(summary) for summary in summaries],
+            "mixes": [compare.mix_document(mix) for mix in mixes],
+            "wall_s": wall_s,
+        }
+        print_json(document | provenance())
+        return 0
+    title = f"{args.count} mixes on a {args.kind}, seed {args.seed}, {args.duration_s:g} s each"
+    print_table(title, compare.COLUMNS, [compare.row(summary) for summary in summaries])
+    return 0
+
+
+def figure_window_s(result: "RunResult", scenario: "Scenario") -> tuple[float, float]:
+    """A few iterations once every job has started and warmed up; of a shorter run, its end."""
+    from paceline.sim.run import WARM_UP_ITERATIONS
+
+    slowest_s = max(job.mean_iteration_s for job in result.jobs)
+    length_s = min(FIGURE_ITERATIONS * slowest_s, result.simulated_s)
+    warm_s = max(spec.start_s for spec in scenario.jobs) + WARM_UP_ITERATIONS * slowest_s
+    start_s = max(0.0, min(warm_s, result.simulated_s - length_s))
+    return start_s, start_s + length_s
+
+
+@contextmanager
+def _journal(path: Path | None) -> "Iterator[JournalSink | None]":
+    if path is None:
+        yield None
+        return
+    from paceline.flowcore.messages.journal import Entry, encode
+
+    with path.open("w", encoding="utf-8") as file:
+        yield lambda now_ns, actor, event, effects: print(
+            encode(Entry(now_ns, actor, event, tuple(effects))), file=file
+        )

@@ -1,0 +1,1 @@
+"""How much of a link each flow gets: slots, shares, ceilings. Pure functions."""

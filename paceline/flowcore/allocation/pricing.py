@@ -1,0 +1,36 @@
+"""The packing of packing.py for crowds: link prices first, then an order of jobs by what they pay.
+
+At the optimum a job sends only if its weight pays for its links, w_j ≥ Σ_l λ_l·A_lj, and a link has a price only if
+it is full. Prices rise where more is wanted than fits and fall where less is, in proportion:
+
+    wanted_l = Σ_j A_lj over the jobs that would pay        λ_l ← λ_l · wanted_l^γ
+
+from the price at which every link alone would be full. A few rounds bring them close; then jobs are served in the
+order of w_j / Σ_l λ_l·A_lj, each taking what those before it left. So no link gets more than its capacity and a job
+is held back only by a full link, whatever the prices. On random crowds this reaches 97 % of the optimum
+(tests/flowcore/allocation/test_pricing.py); the exact simplex takes seconds for a few hundred jobs.
+"""
+
+import numpy as np
+
+from paceline.flowcore.allocation.borrowing import Floats, Ints
+
+ROUNDS = 12
+GAIN = 0.5  # γ: at 1 prices swing, below 0.3 they are slow
+
+
+def price_order(weight: Floats, job: Ints, link: Ints, use: Floats) -> Ints:
+    """The jobs, best payer first; entry i says that `job[i]` needs the part `use[i]` of `link[i]` at full rate."""
+    jobs, links = len(weight), int(link.max()) + 1
+    wanted = np.bincount(link, use, links)
+    # A job's weight, spread over its links by how wanted they are.
+    spread = np.bincount(job, use * wanted[link], jobs)
+    price = np.bincount(link, (weight / spread)[job] * use * wanted[link], links) / np.maximum(wanted, 1e-12)
+    price[wanted <= 1.0] = 0.0  # everybody who wants it fits
+    for _ in range(ROUNDS):
+        pays = weight >= np.bincount(job, price[link] * use, jobs)
+        load = np.bincount(link, use * pays[job], links)
+        price *= np.clip(load, 0.25, 4.0) ** GAIN
+    cost = np.bincount(job, price[link] * use, jobs)
+    # Who crosses no crowded link costs nothing; a hair of a price keeps the order defined.
+    return np.argsort(-(weight / (cost + 1e-9 * weight)), kind="stable")

@@ -1,0 +1,1 @@
+"""What can be told from counters alone: bursts, losses, clocks, cross traffic."""

@@ -1,0 +1,79 @@
+"""Links on which somebody who is not ours sends too: ours carry less there than they were promised.
+
+Taking turns pays while a link is ours. Beside k flows TCP leaves a stranger one part in k + 1; beside the one flow
+whose turn it is, a half, while the jobs that wait get nothing. So what the flows of a link were promised is compared
+with what they have sent, both as their hosts count them. Where it is much less, the link is contested and nobody waits
+for a turn there (arena.py): TCP divides it as if we were not there, until what we promise is carried again.
+
+What holds a flow up that is no link (its job computes, its preds are late) is no sign of strangers: promises count
+while it has something to send. What else slows one down, a machine short of CPU, cannot be told from strangers; but
+then a link is not needed for the one whose turn it is either.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from paceline.flowcore.messages.messages import Claim
+from paceline.flowcore.model.patterns import FlowId
+from paceline.flowcore.model.units import transfer_bytes
+
+# A link is judged when so many slots' worth of it has been promised. Half of that was too nervous: real flows on a busy
+# machine fall behind for a slot or two now and then.
+ENOUGH_SLOTS = 4
+FRESH_SLOTS = 8  # promises that take longer to add up say nothing about now
+
+# Beside a stranger one flow gets a half, k flows get k/(k + 1).
+CARRIED = 0.6  # of the promises, by the flows whose turn it is: with less the link is contested ...
+STILL = 0.9  # ... and stays so until all who want it together carry so much
+
+HOLD_SLOTS = 12  # then it is tried again, whatever was promised meanwhile
+
+
+@dataclass(slots=True)
+class _Link:
+    since_ns: int = 0
+    promised_bytes: float = 0.0
+    carried_bytes: float = 0.0
+    contested_until_ns: int = 0
+
+    def begin(self, now_ns: int) -> None:
+        self.since_ns, self.promised_bytes, self.carried_bytes = now_ns, 0.0, 0.0
+
+
+class Strangers:
+    def __init__(self, capacity_bps: Mapping[str, float], slot_ns: int) -> None:
+        self._capacity_bps, self._slot_ns = capacity_bps, slot_ns
+        self._links: dict[str, _Link] = {}
+        self._last: dict[FlowId, tuple[float, float]] = {}  # promised and sent by a flow's last report
+
+    def contested(self, now_ns: int) -> frozenset[str]:
+        return frozenset(name for name, link in self._links.items() if now_ns < link.contested_until_ns)
+
+    def forget(self, flow: FlowId) -> None:
+        self._last.pop(flow, None)
+
+    def heard(self, claim: Claim, now_ns: int) -> bool:
+        """A flow's report. True if a link of its path is contested from now on, or not any more."""
+        report = (claim.promised_bytes, claim.sent_bytes)
+        before = self._last.get(claim.flow, report)
+        self._last[claim.flow] = report
+        promised, carried = (max(0.0, now - then) for now, then in zip(report, before, strict=True))
+        news = False
+        for name in claim.path:
+            if name in self._capacity_bps:
+                link = self._links.setdefault(name, _Link())
+                link.promised_bytes += promised
+                link.carried_bytes += carried
+                news |= self._judge(link, self._capacity_bps[name], now_ns)
+        return news
+
+    def _judge(self, link: _Link, capacity_bps: float, now_ns: int) -> bool:
+        if now_ns - link.since_ns > FRESH_SLOTS * self._slot_ns:
+            link.begin(now_ns)
+        if link.promised_bytes < transfer_bytes(capacity_bps, ENOUGH_SLOTS * self._slot_ns):
+            return False
+        was = now_ns < link.contested_until_ns
+        contested = link.carried_bytes < (STILL if was else CARRIED) * link.promised_bytes
+        link.contested_until_ns = now_ns + HOLD_SLOTS * self._slot_ns if contested else now_ns
+        link.begin(now_ns)
+        return contested != was

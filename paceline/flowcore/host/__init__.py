@@ -1,0 +1,1 @@
+"""The scheduler of one host as a state machine."""

@@ -1,0 +1,313 @@
+"""HostAgent: the scheduler of one host as a state machine.
+
+It knows the jobs on its host, how far each of their flows is, and what the switch last said about each path. What
+to make of that is the policy's: the agent keeps the books, calls the policy when something happens, and turns its
+decisions into messages and rates.
+
+    Progress, FlowReady, FlowDone, IterationEnded   from the monitor        SetRate         to the enforcer
+    Feedback                                        from the switch         Send(Report)    to the switch
+    Tick                                            at next_deadline()
+
+Without a switch (public cloud, §VI-H, or a switch silent for SILENCE_SLOTS) it asks an agent of its own that keeps
+the table of this host's NIC and nothing else: the same code with one link.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from paceline.flowcore.host.bandwidth import BandwidthEstimate
+from paceline.flowcore.host.flow_state import Flow, Job
+from paceline.flowcore.host.progress import JobProgress
+from paceline.flowcore.messages.messages import (
+    Claim,
+    ClockSet,
+    Effect,
+    Feedback,
+    FlowDone,
+    FlowReady,
+    HostEvent,
+    IterationEnded,
+    JobJoined,
+    JobLeft,
+    Progress,
+    Report,
+    Send,
+    SetRate,
+    SwitchLost,
+    Tick,
+    Welcomed,
+    Withdrawal,
+)
+from paceline.flowcore.model.domain import Domain
+from paceline.flowcore.model.patterns import FlowId
+from paceline.flowcore.model.slots import SlotClock
+from paceline.flowcore.model.topology import Topology, link_name
+from paceline.flowcore.model.units import UNLIMITED, transfer_bytes, transfer_ns
+from paceline.flowcore.policy.base import Policy, Standing
+from paceline.flowcore.switch.agent import SwitchAgent
+
+# As long as the switch keeps a lease: by then it has forgotten us as well.
+SILENCE_SLOTS = 3
+
+
+class HostAgent:
+    def __init__(self, name: str, topology: Topology, clock: SlotClock, policy: Policy, switch: str | None) -> None:
+        self.name = name
+        self.clock = clock
+        self.policy = policy
+        self.jobs: dict[str, Job] = {}
+        self.flows: dict[FlowId, Flow] = {}
+        self.nic = topology.links[link_name(name, topology.switch_of[name])]
+        self.nic_bps = self.nic.capacity_bps
+        self.rtt_ns = 0  # from a new claim to its grant, which may have been decided several switches up
+        self._topology = topology
+        self._switch = switch
+        self.local = self._nic_agent()  # what answers when no switch does
+        self.isolated = switch is None
+        self._number = 0
+        self._asked_ns: dict[int, int] = {}  # when the last report with a new claim left, by its number
+        self._heard_ns = 0
+        self._phase_ns = 0  # when in a slot it reports
+        self._boundary_ns = clock.epoch_ns
+        self._tick_ns = clock.epoch_ns
+        self._effects: list[Effect] = []
+        self._now_ns = 0  # of the event in hand
+
+    def _nic_agent(self) -> SwitchAgent:
+        return SwitchAgent(self.name, Domain.of_nic(self.nic), self.clock, self.policy)
+
+    # ---- The two methods of a state machine ----
+
+    def next_deadline(self) -> int | None:
+        """When to be called with Tick; None while there is nothing to send."""
+        if not self.policy.paced or not any(flow.live for flow in self.flows.values()):
+            return None
+        local_ns = self.local.next_deadline() if self.isolated else None
+        return min(
+            deadline
+            for deadline in (self._boundary_ns, self._tick_ns, self.policy.next_deadline(self), local_ns)
+            if deadline is not None
+        )
+
+    def counts(self, now_ns: int) -> bool:
+        """Whether a Tick now should know what flows have sent: not where a slot begins and nothing else is due."""
+        return not self._boundary_ns <= now_ns < self._tick_ns
+
+    def handle(self, event: HostEvent, now_ns: int) -> list[Effect]:
+        self._effects, self._now_ns = [], now_ns
+        match event:
+            case Progress():
+                self._progress(event, now_ns)
+            case FlowReady():
+                self._ready(event, now_ns)
+            case FlowDone():
+                self._done(event.flow, now_ns)
+            case IterationEnded():
+                self._iteration_ended(event.job, now_ns)
+            case Feedback():
+                self._feedback(event, now_ns)
+            case Tick():
+                self._tick(now_ns)
+            case JobJoined():
+                self._join(event, now_ns)
+            case JobLeft():
+                self._leave(event.job, now_ns)
+            case Welcomed():
+                self._phase_ns = max(0, min(event.phase_ns, self.clock.length_ns - 1))
+            case ClockSet():
+                self._clock_set(event.by_ns, now_ns)
+            case SwitchLost():
+                self._isolate()
+                self.policy.on_slot(self, now_ns)
+        return self._effects
+
+    # ---- What the policy may do ----
+
+    def live_flows(self) -> list[Flow]:
+        return [flow for flow in self.flows.values() if flow.live]
+
+    def report(self, flows: Iterable[Flow], now_ns: int, *, plans: bool = False, withdraw: Sequence[Flow] = ()) -> None:
+        """Send one report with these flows' claims, with or without their plans."""
+        flows = tuple(flows)
+        newcomers = {flow.id for flow in flows if flow.grant is None}
+        claims = tuple(self._claim(flow, now_ns, plans) for flow in flows)
+        gone = tuple(Withdrawal(flow.id, flow.final_bytes) for flow in withdraw if flow.claimed)
+        for flow in withdraw:
+            flow.claimed = False
+        if not claims and not gone:
+            return
+        self._number += 1
+        report = Report(self.name, self._number, self.clock.index(now_ns), claims, gone)
+        if self._switch is not None:
+            # Also while isolated: its answer is how we learn that it is back.
+            if any(claim.flow in newcomers for claim in claims):
+                self._asked_ns = {self._number: now_ns}
+            self._effects.append(Send(self._switch, report))
+        if self.isolated:
+            nic_only = tuple(claim._replace(path=(self.nic.name,)) for claim in claims)
+            self._answer(self.local.handle(replace(report, claims=nic_only), now_ns), now_ns)
+
+    def set_rate(self, flow: Flow, rate_bps: float, ceiling_bps: float) -> None:
+        """Enforce, unless it is in force already: a change has a price in the kernel."""
+        if rate_bps != flow.rate_bps or ceiling_bps != flow.ceiling_bps:
+            if flow.live:
+                flow.add_promise(self._now_ns)
+            flow.rate_bps, flow.ceiling_bps = rate_bps, ceiling_bps
+            self._effects.append(SetRate(flow.id, rate_bps, ceiling_bps))
+
+    # ---- Events ----
+
+    def _join(self, event: JobJoined, now_ns: int) -> None:
+        self._leave(event.job, now_ns)  # a job that joins again has been restarted
+        job = self.jobs[event.job] = Job(JobProgress(now_ns))
+        followers = dict(event.followers)
+        for spec in event.flows:
+            path = self._topology.path(spec.flow.source, spec.flow.target, str(spec.flow))
+            estimate = BandwidthEstimate(self.nic_bps)
+            flow = Flow(spec, path, followers.get(spec.flow, ()), estimate)
+            self.flows[spec.flow] = flow
+            job.flows.append(flow)
+        # Until a switch knows better, this host's own NIC is the bottleneck.
+        job.progress.alone_comm_ns = float(transfer_ns(job.size_bytes, self.nic_bps))
+
+    def _leave(self, name: str, now_ns: int) -> None:
+        job = self.jobs.pop(name, None)
+        if job is not None:
+            self.report((), now_ns, withdraw=job.flows)
+            for flow in job.flows:
+                self.set_rate(flow, UNLIMITED, UNLIMITED)
+                del self.flows[flow.id]
+
+    def _ready(self, event: FlowReady, now_ns: int) -> None:
+        flow = self.flows.get(event.flow)
+        if flow is None:
+            return  # its job has left
+        if not any(other.live for other in self.flows.values()):
+            self._arm(now_ns)
+            self._heard_ns = now_ns  # silence counts from here: nobody spoke because nobody asked
+        flow.live, flow.iteration, flow.ready_ns = True, event.iteration, now_ns
+        flow.sent_bytes = flow.counted_bytes = 0.0
+        flow.grant, flow.plan_bps = None, ()
+        flow.start_observing(now_ns)
+        self.jobs[flow.id.job].progress.compute_ended(now_ns)
+        self.policy.on_ready(self, flow, now_ns)
+
+    def _done(self, flow_id: FlowId, now_ns: int) -> None:
+        flow = self.flows.get(flow_id)
+        if flow is None or not flow.live:
+            return
+        flow.observe(flow.spec.size_bytes, now_ns)
+        self._credit(self.jobs[flow_id.job], now_ns)
+        flow.live = False
+        self.policy.on_done(self, flow, now_ns)
+
+    def _iteration_ended(self, name: str, now_ns: int) -> None:
+        job = self.jobs.get(name)
+        if job is not None:
+            job.progress.iteration_ended(now_ns, 0.0)
+
+    def _progress(self, event: Progress, now_ns: int) -> None:
+        jobs, idle = set(), set(event.idle)
+        for flow_id, sent_bytes in event.sent_bytes:
+            flow = self.flows.get(flow_id)
+            if flow is not None and flow.live:
+                flow.observe(sent_bytes, now_ns, idle=flow_id in idle)
+                jobs.add(flow_id.job)
+        for name in sorted(jobs):
+            self._credit(self.jobs[name], now_ns)
+
+    def _feedback(self, feedback: Feedback, now_ns: int) -> None:
+        self._heard_ns = now_ns
+        asked_ns = self._asked_ns.pop(feedback.answers, None)
+        if asked_ns is not None:
+            self.rtt_ns = now_ns - asked_ns
+        if self.isolated and self._switch is not None:
+            self.isolated = False  # the switch is back
+        self._take(feedback, now_ns)
+
+    def _take(self, feedback: Feedback, now_ns: int) -> None:
+        taken = []
+        first_slot = feedback.first_slot
+        for grant in feedback.grants:
+            flow = self.flows.get(grant.flow)
+            if flow is not None and flow.live:
+                flow.grant, flow.grant_slot = grant, first_slot
+                progress = self.jobs[grant.flow.job].progress
+                progress.alone_comm_ns = max(float(grant.alone_ns), 1.0)
+                taken.append(flow)
+        if taken:
+            self.policy.on_feedback(self, taken, now_ns)
+
+    def _tick(self, now_ns: int) -> None:
+        if self.isolated and (due := self.local.next_deadline()) is not None and due <= now_ns:
+            self._answer(self.local.handle(Tick(), now_ns), now_ns)
+        if now_ns >= self._boundary_ns:
+            slot = self.clock.index(now_ns)
+            for flow in self.flows.values():
+                if flow.live:
+                    flow.close_slot(slot - 1)
+            if self._phase_ns:
+                self.policy.on_boundary(self, now_ns)
+        report_due = now_ns >= self._tick_ns
+        self._arm(now_ns)
+        if report_due:
+            if not self.isolated and now_ns - self._heard_ns > SILENCE_SLOTS * self.clock.length_ns:
+                self._isolate()
+            self.policy.on_slot(self, now_ns)
+        self.policy.on_tick(self, now_ns)
+
+    def _arm(self, now_ns: int) -> None:
+        """The next slot's beginning, and the next time to report, which is a phase later than some slot's."""
+        self._boundary_ns = self.clock.next_start_ns(now_ns)
+        self._tick_ns = self.clock.next_start_ns(now_ns - self._phase_ns) + self._phase_ns
+
+    def _clock_set(self, by_ns: int, now_ns: int) -> None:
+        """We follow a switch with another idea of the time: what we wait for would come too early, or too late."""
+        for job in self.jobs.values():
+            job.progress.clock_set(by_ns)
+        for flow in self.flows.values():
+            flow.clock_set(by_ns)
+        self._asked_ns, self._heard_ns = {}, self._heard_ns + by_ns
+        self._arm(now_ns)
+
+    def _isolate(self) -> None:
+        """Go on with the NIC's table alone; the reports to the switch go on as well, so that it can return."""
+        if not self.isolated:
+            self.isolated = True
+            self.local = self._nic_agent()
+            for flow in self.live_flows():
+                flow.grant = None
+
+    def _answer(self, effects: Iterable[Effect], now_ns: int) -> None:
+        """The local table's answers, which need no wire."""
+        for effect in effects:
+            if isinstance(effect, Send) and isinstance(effect.message, Feedback):
+                self._take(effect.message, now_ns)
+
+    # ---- Books ----
+
+    def _claim(self, flow: Flow, now_ns: int, plans: bool) -> Claim:
+        flow.claimed = True
+        job = self.jobs[flow.id.job]
+        slot = self.clock.index(now_ns)
+        planned_bps = flow.planned_bps(slot) if plans else 0.0
+        return Claim(
+            flow=flow.id,
+            path=self.policy.sees(flow.path),
+            size_bytes=flow.spec.size_bytes,
+            bid=self.policy.bid(Standing(job.progress, job.remaining_share, flow.ready_ns)),
+            sent_bytes=flow.volume_bytes,
+            planned_bytes=min(flow.remaining_bytes, transfer_bytes(planned_bps, self.clock.remaining_ns(now_ns))),
+            # Flows within a host are nobody's to claim; they are through as soon as their sender is.
+            preds=tuple(pred for pred in flow.spec.preds if not pred.local),
+            followers=tuple(after for after in flow.followers if not after.local),
+            plan_bps=flow.plan_bps if plans else (),
+            promised_bytes=flow.promised_bytes,
+        )
+
+    def _credit(self, job: Job, now_ns: int) -> None:
+        fresh = 0.0
+        for flow in job.flows:
+            fresh += flow.sent_bytes - flow.counted_bytes
+            flow.counted_bytes = flow.sent_bytes
+        job.progress.advance(now_ns, fresh / job.size_bytes)

@@ -1,0 +1,128 @@
+"""The books of a host's scheduler: its flows and jobs, what they have sent, and what they were promised."""
+
+from dataclasses import dataclass, field
+
+from paceline.flowcore.host.bandwidth import BandwidthEstimate
+from paceline.flowcore.host.progress import JobProgress
+from paceline.flowcore.messages.messages import Grant
+from paceline.flowcore.model.patterns import FlowId, FlowSpec
+from paceline.flowcore.model.units import UNLIMITED, transfer_bytes
+
+
+@dataclass(slots=True)
+class Flow:
+    """One flow this host sends."""
+
+    spec: FlowSpec
+    path: tuple[str, ...]
+    followers: tuple[FlowId, ...]
+    bandwidth: BandwidthEstimate
+    iteration: int = 0
+    sent_bytes: float = 0.0  # in this iteration
+    counted_bytes: float = 0.0  # of those, already credited to the job's progress
+    ready_ns: int = 0
+    live: bool = False  # has bytes waiting
+    claimed: bool = False  # the switch knows it
+    released_ns: int = 0  # when its claim was withdrawn because it was almost through
+    replanned_slot: int = -1  # when it last made a refused plan anew ...
+    tries: int = 0  # ... and how often in that slot
+    grant: Grant | None = None  # the last answer in this iteration ...
+    grant_slot: int = 0  # ... and the slot its numbers begin with
+    plan_bps: tuple[float, ...] = ()
+    plan_slot: int = 0
+    rate_bps: float = UNLIMITED
+    ceiling_bps: float = UNLIMITED
+    promised_bytes: float = 0.0  # at the rates it was guaranteed, over all iterations, while it had something to send
+    # What was promised and sent in the current slot, for the bandwidth estimate.
+    _slot_sent_bytes: float = 0.0
+    _slot_promised_bits_ns: float = 0.0
+    _slot_busy_ns: int = 0
+    _promised_ns: int = 0  # until when promises have been added up ...
+    _promised_unseen_bytes: float = 0.0  # ... and how much since it was observed
+    observed_ns: int = 0
+
+    @property
+    def id(self) -> FlowId:
+        return self.spec.flow
+
+    @property
+    def remaining_bytes(self) -> float:
+        return max(0.0, self.spec.size_bytes - self.sent_bytes)
+
+    @property
+    def volume_bytes(self) -> float:
+        """F_i without the plan."""
+        return self.iteration * self.spec.size_bytes + self.sent_bytes
+
+    @property
+    def final_bytes(self) -> float:
+        """F_i at the end of this iteration."""
+        return (self.iteration + 1) * self.spec.size_bytes
+
+    def planned_bps(self, slot: int) -> float:
+        """0 where the plan does not reach."""
+        return self.plan_bps[slot - self.plan_slot] if 0 <= slot - self.plan_slot < len(self.plan_bps) else 0.0
+
+    def start_observing(self, now_ns: int) -> None:
+        self.observed_ns = self._promised_ns = now_ns
+        self._slot_sent_bytes = self._slot_promised_bits_ns = self._promised_unseen_bytes = 0.0
+        self._slot_busy_ns = 0
+
+    def add_promise(self, now_ns: int) -> None:
+        """At its rate until now. Call before it gets another: a flow that waited was promised nothing meanwhile."""
+        elapsed_ns, self._promised_ns = now_ns - self._promised_ns, now_ns
+        promised_bps = min(self.rate_bps, self.bandwidth.line_rate_bps)
+        self._slot_busy_ns += elapsed_ns
+        self._slot_promised_bits_ns += promised_bps * elapsed_ns
+        self._promised_unseen_bytes += transfer_bytes(promised_bps, elapsed_ns)
+
+    def observe(self, sent_bytes: float, now_ns: int, *, idle: bool = False) -> None:
+        """It has sent so much in this iteration; `idle`: and has nothing more for the network just now."""
+        self.add_promise(now_ns)
+        self.observed_ns = now_ns
+        self._slot_sent_bytes += sent_bytes - self.sent_bytes
+        self.sent_bytes = sent_bytes
+        if not idle and not self._waits_for_preds:
+            self.promised_bytes += self._promised_unseen_bytes
+        self._promised_unseen_bytes = 0.0
+
+    def close_slot(self, slot: int) -> None:
+        """Sample B_i. A flow that had to wait for its preds shows how fast they are, not the network (as BBR leaves
+        out samples during which the application had nothing to send)."""
+        if self._slot_busy_ns > 0 and not self._waits_for_preds:
+            promised_bps = self._slot_promised_bits_ns / self._slot_busy_ns
+            self.bandwidth.observe(slot, self._slot_sent_bytes, self._slot_busy_ns, promised_bps)
+        self._slot_sent_bytes = self._slot_promised_bits_ns = 0.0
+        self._slot_busy_ns = 0
+
+    def clock_set(self, by_ns: int) -> None:
+        """What is dated by slots is of another time, and forgotten."""
+        self.ready_ns += by_ns
+        self.released_ns += by_ns
+        self.observed_ns += by_ns
+        self._promised_ns += by_ns
+        self.bandwidth = BandwidthEstimate(self.bandwidth.line_rate_bps)
+        self.grant, self.plan_bps, self.replanned_slot = None, (), -1
+
+    @property
+    def _waits_for_preds(self) -> bool:
+        if self.grant is None:
+            return False
+        allowed_bytes = self.grant.pred_bytes + self.spec.window_bytes
+        return self.volume_bytes >= allowed_bytes - 1e-6 * self.spec.size_bytes
+
+
+@dataclass(slots=True)
+class Job:
+    progress: JobProgress
+    flows: list[Flow] = field(default_factory=list)
+
+    @property
+    def size_bytes(self) -> float:
+        """What this host sends in one iteration."""
+        return sum(flow.spec.size_bytes for flow in self.flows)
+
+    @property
+    def remaining_share(self) -> float:
+        size = self.size_bytes
+        return sum(flow.remaining_bytes for flow in self.flows) / size if size else 0.0

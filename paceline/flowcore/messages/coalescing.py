@@ -1,0 +1,63 @@
+"""Letters that wait together go together: to each switch one report and one answer, whoever they are about.
+
+A letter costs both ends the same however little it says. While a switch has little to do each leaves alone and at
+once; the more there is, the more of them meet in the queue, and the less each costs.
+
+Law: what is joined leaves the receiver in the state that the letters one after the other would. Of each flow the
+last word counts. A joined letter has the highest number of its parts, and answers the highest: letters between two
+switches stay in order, so whoever has heard of a letter has heard of all before it.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from paceline.flowcore.messages.messages import NO_ANSWER, Feedback, Message, Report
+
+
+def joined(messages: Iterable[Message]) -> list[Message]:
+    """The letters to one switch with as few as will do, in the order of the first of each kind."""
+    bundles: list[list[Message]] = []
+    open_for: dict[object, list[Message]] = {}
+    for message in messages:
+        kind = _kind(message)
+        bundle = open_for.get(kind)
+        if kind is None or bundle is None or _ends_a_claim_of(bundle, message):
+            bundle = open_for[kind] = []
+            bundles.append(bundle)
+        bundle.append(message)
+    return [_joined(bundle) for bundle in bundles]
+
+
+def _kind(message: Message) -> object:
+    """Letters with the same one can be joined. None: shares are news each for themselves."""
+    match message:
+        case Report():
+            return "report", message.first_slot
+        case Feedback():
+            return "feedback", message.first_slot, message.answers == NO_ANSWER, message.silent
+        case _:
+            return None
+
+
+def _ends_a_claim_of(bundle: Sequence[Message], message: Message) -> bool:
+    """A report is read from what it withdraws to what it claims: the other way round it takes two."""
+    if not isinstance(message, Report) or not message.withdrawn:
+        return False
+    claimed = {claim.flow for report in bundle if isinstance(report, Report) for claim in report.claims}
+    return not claimed.isdisjoint(gone.flow for gone in message.withdrawn)
+
+
+def _joined(bundle: Sequence[Message]) -> Message:
+    last = bundle[-1]
+    if len(bundle) == 1:
+        return last
+    if isinstance(last, Feedback):
+        answers = [one for one in bundle if isinstance(one, Feedback)]
+        grants = {grant.flow: grant for answer in answers for grant in answer.grants}
+        return replace(last, answers=max(answer.answers for answer in answers), grants=tuple(grants.values()))
+    assert isinstance(last, Report)
+    reports = [one for one in bundle if isinstance(one, Report)]
+    claims = {claim.flow: claim for report in reports for claim in report.claims}
+    withdrawn = {gone.flow: gone for report in reports for gone in report.withdrawn}
+    number = max(report.number for report in reports)
+    return replace(last, number=number, claims=tuple(claims.values()), withdrawn=tuple(withdrawn.values()))

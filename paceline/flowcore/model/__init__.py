@@ -1,0 +1,1 @@
+"""Units, slots, topologies, jobs: what is given."""

@@ -1,0 +1,71 @@
+"""Who is responsible for which link.
+
+A link's table is kept by the switch that sends into it; a host's uplink by its ToR. A group of jobs is arbitrated by
+the lowest switch with all their links in its scope, the subtree below it (arena.py).
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from paceline.flowcore.model.topology import Link, Topology
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """What a switch is responsible for."""
+
+    table_bps: Mapping[str, float]  # capacity of the links it keeps a table of
+    keeper: Mapping[str, str]  # who keeps each link's table
+    hosts: frozenset[str]  # whose ToR it is
+    scope_bps: Mapping[str, float]  # capacity of every link at or below it: what it may arbitrate
+    parent: str | None  # who arbitrates beyond that
+    sees_arrivals: bool = True  # a flow's preds end where it begins, so its ToR knows them; a NIC does not
+
+    @classmethod
+    def of_nic(cls, nic: Link) -> "Domain":
+        """A host on its own: nothing but its uplink."""
+        capacity = {nic.name: nic.capacity_bps}
+        return cls(capacity, {nic.name: nic.source}, frozenset(), capacity, None, sees_arrivals=False)
+
+
+def domains(topology: Topology) -> dict[str, Domain]:
+    """Every switch's responsibility; one pass over the links."""
+    keeper = keepers(topology)
+    tables: dict[str, dict[str, float]] = {switch: {} for switch in topology.switches}
+    scopes: dict[str, dict[str, float]] = {switch: {} for switch in topology.switches}
+    hosts: dict[str, set[str]] = {switch: set() for switch in topology.switches}
+    tops = [switch for switch in topology.switches if switch not in topology.parents]
+    for link in topology.links.values():
+        tables[keeper[link.name]][link.name] = link.capacity_bps
+        # With several tops (spines) the first one arbitrates, and has the others' links in scope too.
+        over_source = set(above(link.source, topology))
+        both = [node for node in above(link.target, topology) if node in over_source]
+        for switch in dict.fromkeys([*both, *tops]):
+            scopes[switch][link.name] = link.capacity_bps
+    for host, tor in topology.switch_of.items():
+        hosts[tor].add(host)
+    return {
+        switch: Domain(
+            tables[switch],
+            keeper,
+            frozenset(hosts[switch]),
+            scopes[switch],
+            topology.parents.get(switch, (None,))[0],
+        )
+        for switch in topology.switches
+    }
+
+
+def keepers(topology: Topology) -> dict[str, str]:
+    """Who keeps each link's table."""
+    return {link.name: topology.switch_of.get(link.source, link.source) for link in topology.links.values()}
+
+
+def above(node: str, topology: Topology) -> Iterator[str]:
+    """The switches at and above a node, by each one's first parent."""
+    while True:
+        if node not in topology.switch_of:
+            yield node
+        if node not in topology.parents:
+            return
+        node = topology.parents[node][0]

@@ -1,0 +1,17 @@
+"""Flow policies, by the name people type. All of them run in the same two agents."""
+
+from paceline.flowcore.policy.base import Policy
+from paceline.flowcore.policy.ccml import Ccml
+from paceline.flowcore.policy.fair import Fair, FairPenalty
+from paceline.flowcore.policy.mcs import Mcs
+from paceline.flowcore.policy.mlcc import Mlcc
+from paceline.flowcore.policy.order import Fifo, Srpt
+from paceline.flowcore.policy.paceline import Paceline
+
+POLICIES: dict[str, type[Policy]] = {
+    policy.name: policy for policy in (Fair, FairPenalty, Fifo, Srpt, Mcs, Ccml, Mlcc, Paceline)
+}
+
+FOR_DAEMONS = tuple(name for name, policy in POLICIES.items() if not policy.simulated)
+
+__all__ = ["FOR_DAEMONS", "POLICIES", "Policy"]

@@ -1,0 +1,145 @@
+"""Policies whose current slot is divided by the switch: the host bids, the switch arbitrates, the host enforces.
+
+A flow reports the moment it is ready, not at the next slot, and starts at once: guaranteed nothing, allowed the
+line rate, as the paper lets the first packets go (§IV-C). One round trip later its grant arrives:
+
+    rate     = share                     guaranteed; the shares on a link never exceed it
+    ceiling  = max(ceiling, floor)       borrowing: what is left over is never left unused
+
+The plan for the K slots is Algorithm 1 over what the path has left, with the share as the current slot's room; the
+flows of a host plan one after the other. The switch enters or refuses it; a refused plan is made anew from the
+answer, which carries the current loads.
+
+Hand-over. A flow that will be through within one round trip withdraws its claim at once, so that its successor's
+grant arrives as its last byte leaves rather than a round trip later. Should the prediction fail, the flow is still
+live at the next slot and claims again.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from paceline.flowcore.allocation.allocator import allocate
+from paceline.flowcore.model.units import rate_bps, transfer_bytes, transfer_ns
+from paceline.flowcore.policy.base import Policy
+
+if TYPE_CHECKING:
+    from paceline.flowcore.host.agent import HostAgent
+    from paceline.flowcore.host.flow_state import Flow
+
+# Below 1 Mbit/s HTB and pacing build up a debt that outlives the limit: the first byte after it is late.
+FLOOR_BPS = 1e6
+
+# A burst of fewer round trips than this is over before turns can be taken: its ceiling stays open, and inside the
+# network TCP shares it out. Found on trees, where the round trip is longest: held to their ceilings, bursts of five
+# round trips did worse than under TCP alone.
+SHORTEST_BURST_RTTS = 8
+
+
+class Arbitrated(Policy):
+    def on_ready(self, host: "HostAgent", flow: "Flow", now_ns: int) -> None:
+        host.set_rate(flow, FLOOR_BPS, host.nic_bps)
+        host.report([flow], now_ns)
+
+    def on_done(self, host: "HostAgent", flow: "Flow", now_ns: int) -> None:
+        # What it was guaranteed is free again; the first bytes of its next iteration will be out before we know.
+        host.set_rate(flow, FLOOR_BPS, host.nic_bps)
+        host.report((), now_ns, withdraw=[flow])
+
+    def on_slot(self, host: "HostAgent", now_ns: int) -> None:
+        flows = []
+        for flow in host.live_flows():
+            if not flow.claimed:
+                if now_ns - flow.released_ns < host.rtt_ns:
+                    continue  # as predicted, it is about to end
+                flow.grant = None  # it was not: begin anew
+            flows.append(flow)
+        self._plan(host, flows, now_ns)
+        host.report(flows, now_ns, plans=True)
+
+    def on_feedback(self, host: "HostAgent", flows: "list[Flow]", now_ns: int) -> None:
+        refused = []
+        slot = host.clock.index(now_ns)
+        for flow in flows:
+            grant = flow.grant
+            assert grant is not None
+            short = too_short(host.jobs[flow.id.job].progress.alone_comm_ns, host.rtt_ns)
+            firm_bps, ceiling_bps = enforced(grant.share_bps, grant.ceiling_bps, host.nic_bps, short)
+            host.set_rate(flow, float(firm_bps), float(ceiling_bps))
+            # Once per slot: the loads in a refusal are fresh, so a second one means a crowd, not a race.
+            if flow.plan_bps and not grant.accepted and flow.replanned_slot != slot:
+                flow.replanned_slot = slot
+                refused.append(flow)
+        self._plan(host, refused, now_ns)
+        host.report(refused, now_ns, plans=True)
+
+    def _plan(self, host: "HostAgent", flows: "Iterable[Flow]", now_ns: int) -> None:
+        """One by one: what this host plans now is not in the loads it was told, and its flows share its NIC."""
+        free_bps = [host.nic_bps] * host.clock.horizon
+        for flow in flows:
+            self._plan_one(host, flow, free_bps, now_ns)
+            for index, planned_bps in enumerate(flow.plan_bps):
+                free_bps[index] = max(0.0, free_bps[index] - planned_bps)
+
+    def _plan_one(self, host: "HostAgent", flow: "Flow", free_bps: Sequence[float], now_ns: int) -> None:
+        """Algorithm 1 from now on; the first slot is what is left of the current one, at the arbiter's share."""
+        grant = flow.grant
+        flow.plan_bps = ()
+        if grant is None or host.clock.index(now_ns) - flow.grant_slot >= len(grant.load):
+            return  # nothing is known about any slot from now on
+        clock = host.clock
+        flow.plan_slot = clock.index(now_ns)
+        # The grant may be older than this slot: shift it, and know nothing about the slots it did not cover.
+        shift = max(0, flow.plan_slot - flow.grant_slot)
+        available = grant.available_bps[shift:]
+        load = grant.load[shift:]
+        room = [transfer_bytes(grant.share_bps, clock.remaining_ns(now_ns))]
+        room += [transfer_bytes(min(free), clock.length_ns) for free in zip(available[1:], free_bps[1:], strict=False)]
+        schedule = allocate(flow.remaining_bytes, room, load[: len(room)])
+        later_bps = (rate_bps(volume, clock.length_ns) for volume in schedule.volume_bytes[1:])
+        flow.plan_bps = (grant.share_bps, *later_bps)
+
+    # ---- Hand-over ----
+
+    def next_deadline(self, host: "HostAgent") -> int | None:
+        releases = (_release_ns(host, flow) for flow in host.flows.values() if flow.live and flow.claimed)
+        return min((release_ns for release_ns in releases if release_ns is not None), default=None)
+
+    def on_tick(self, host: "HostAgent", now_ns: int) -> None:
+        leaving = [flow for flow in host.live_flows() if flow.claimed and _almost_through(host, flow, now_ns)]
+        for flow in leaving:
+            flow.released_ns = now_ns
+        host.report((), now_ns, withdraw=leaving)
+
+
+# ---- The rules themselves, of one flow or of arrays of flows ----
+
+
+def too_short(alone_comm_ns: Any, rtt_ns: Any) -> Any:
+    """Whether a burst is over before turns could be taken."""
+    return alone_comm_ns < SHORTEST_BURST_RTTS * rtt_ns
+
+
+def enforced(share_bps: Any, ceiling_bps: Any, nic_bps: Any, short: Any) -> tuple[Any, Any]:
+    """Rate and ceiling in force for what arbitration gave."""
+    return np.maximum(share_bps, FLOOR_BPS), np.where(short, nic_bps, np.maximum(ceiling_bps, FLOOR_BPS))
+
+
+def through_within(duration_ns: Any, remaining_bytes: Any, share_bps: Any) -> Any:
+    """Whether the last byte leaves by then at the granted rate."""
+    return (share_bps > 0.0) & (transfer_bytes(share_bps, duration_ns) >= remaining_bytes)
+
+
+def _release_ns(host: "HostAgent", flow: "Flow") -> int | None:
+    """When to withdraw: one round trip before the last byte leaves at the granted rate."""
+    if flow.grant is None or flow.grant.share_bps <= 0.0:
+        return None
+    return flow.observed_ns + transfer_ns(flow.remaining_bytes, flow.grant.share_bps) - host.rtt_ns
+
+
+def _almost_through(host: "HostAgent", flow: "Flow", now_ns: int) -> bool:
+    if flow.grant is None:
+        return False
+    duration_ns = host.rtt_ns + now_ns - flow.observed_ns
+    return bool(through_within(duration_ns, flow.remaining_bytes, flow.grant.share_bps))

@@ -1,0 +1,39 @@
+"""ccml: hosts interleave the jobs they have, from profiles of their iterations; a baseline of MLCC §VII.
+
+With v_j the time a job communicates and c_j the time it computes, jobs on one NIC fit behind each other if
+Σ_j v_j/(c_j+v_j) ≤ 1. Then the one that began first keeps the NIC until it is through: those it delays slide behind
+it, and after a few iterations nobody meets anybody. Jobs that do not fit share equally, since putting one first would
+only take from another.
+
+It runs on the host alone: it knows neither the links beyond the NIC nor what the job's other hosts decide.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from paceline.flowcore.allocation.arbiters import Contender, equally, in_order
+from paceline.flowcore.messages.messages import Bid
+from paceline.flowcore.policy.arbitrated import Arbitrated
+from paceline.flowcore.policy.base import Standing
+
+
+def interleave(contenders: Sequence[Contender], capacity_bps: Mapping[str, float]) -> list[float]:
+    needed = sum(_share_of_time(contender.bid) for contender in contenders)
+    return (in_order if needed <= 1.0 else equally)(contenders, capacity_bps)
+
+
+def _share_of_time(bid: Bid) -> float:
+    """a_j; the bid carries the whole exchange, not what remains of it: this is the profile."""
+    whole_ns = bid.compute_ns + bid.remaining_ns
+    return bid.remaining_ns / whole_ns if whole_ns > 0.0 else 1.0
+
+
+class Ccml(Arbitrated):
+    name = "ccml"
+    arbiter = staticmethod(interleave)
+    simulated: ClassVar[bool] = True
+    host_only: ClassVar[bool] = True
+
+    def bid(self, standing: Standing) -> Bid:
+        progress = standing.progress
+        return Bid(-float(standing.ready_ns), progress.compute_ns, progress.alone_comm_ns)

@@ -1,0 +1,104 @@
+"""mlcc: the paper as written, slot by slot (§IV).
+
+At the start of each slot a host fetches the loads of its flows' paths, plans each flow with Algorithm 1, adjusts the
+current slot's rate to the flows it depends on (Algorithm 2), applies it, and sends the plan to the switch. Inside a
+slot nothing changes: a flow that becomes ready waits for the next slot, and nobody takes what another leaves.
+
+Where the paper is silent we do what favours it. Its update_schedule() answers "a status code indicating success or
+not" (§V); here a refused flow plans again from the loads in the answer, up to TRIES times in a slot, and sends
+nothing until the next slot only when that fails too.
+"""
+
+from typing import TYPE_CHECKING
+
+from paceline.flowcore.allocation.allocator import allocate
+from paceline.flowcore.allocation.dependency import excess_bytes, increased_bps, shortfall_bytes
+from paceline.flowcore.policy.arbitrated import FLOOR_BPS
+from paceline.flowcore.policy.base import Policy
+
+if TYPE_CHECKING:
+    from paceline.flowcore.host.agent import HostAgent
+    from paceline.flowcore.host.flow_state import Flow
+
+
+# Plans of one flow in one slot. At 2 ms each way the third is in force 12 ms into a slot of 60.
+TRIES = 3
+
+
+class Mlcc(Policy):
+    name = "mlcc"
+
+    def on_ready(self, host: "HostAgent", flow: "Flow", now_ns: int) -> None:
+        host.set_rate(flow, FLOOR_BPS, FLOOR_BPS)
+
+    def on_done(self, host: "HostAgent", flow: "Flow", now_ns: int) -> None:
+        host.set_rate(flow, FLOOR_BPS, FLOOR_BPS)
+        host.report((), now_ns, withdraw=[flow])
+
+    def on_slot(self, host: "HostAgent", now_ns: int) -> None:
+        host.report(host.live_flows(), now_ns)
+
+    def on_boundary(self, host: "HostAgent", now_ns: int) -> None:
+        """The plan made in the last slot goes on until this slot's negotiation."""
+        for flow in host.live_flows():
+            offset = host.clock.index(now_ns) - flow.plan_slot
+            if 0 <= offset < len(flow.plan_bps):
+                rate_bps = max(flow.plan_bps[offset], FLOOR_BPS)
+                host.set_rate(flow, rate_bps, rate_bps)
+
+    def on_feedback(self, host: "HostAgent", flows: "list[Flow]", now_ns: int) -> None:
+        slot = host.clock.index(now_ns)
+        planned = []
+        # What this host plans now is not in the loads it was told: flows of one host share at least its NIC.
+        committed_bps = [0.0] * host.clock.horizon
+        for flow in flows:
+            grant = flow.grant
+            assert grant is not None
+            if flow.plan_bps and flow.plan_slot == slot and grant.accepted:
+                continue  # the verdict on this slot's plan, or somebody else's news: nothing to do
+            if flow.replanned_slot != slot:
+                flow.replanned_slot, flow.tries = slot, 0
+            flow.tries += 1
+            if flow.tries <= TRIES:
+                self._plan(host, flow, committed_bps, now_ns)
+                planned.append(flow)
+            else:
+                host.set_rate(flow, FLOOR_BPS, FLOOR_BPS)
+        host.report(planned, now_ns, plans=True)
+
+    def _plan(self, host: "HostAgent", flow: "Flow", committed_bps: list[float], now_ns: int) -> None:
+        grant, clock = flow.grant, host.clock
+        assert grant is not None
+        slot = clock.index(now_ns)
+        before = [
+            flow.plan_bps[offset] if 0 <= offset < len(flow.plan_bps) else 0.0
+            for offset in range(slot - flow.plan_slot, slot - flow.plan_slot + clock.horizon)
+        ]
+        bandwidth_bps = flow.bandwidth.value(slot)
+        available = [
+            max(0.0, min(free, bandwidth_bps) - taken)
+            for free, taken in zip(grant.available_bps, committed_bps, strict=True)
+        ]
+        durations_ns = [clock.remaining_ns(now_ns)] + [clock.length_ns] * (clock.horizon - 1)
+        room = [rate * ns / 8e9 for rate, ns in zip(available, durations_ns, strict=True)]
+        volumes = allocate(flow.remaining_bytes, room, grant.load).volume_bytes  # Algorithm 1
+        rate_bps = volumes[0] * 8e9 / durations_ns[0]
+
+        # Algorithm 2: F_i with this slot's plan against the flows it depends on.
+        per_slot = 8e9 / durations_ns[0]
+        volume = flow.volume_bytes + volumes[0]
+        shortfall = shortfall_bytes(flow.id.role, volume, grant.pred_bytes, grant.follower_bytes)
+        most_bps = min(available[0], bandwidth_bps, flow.remaining_bytes * per_slot)
+        rate_bps = min(increased_bps(rate_bps, shortfall * per_slot, bandwidth_bps), most_bps)
+        volume = flow.volume_bytes + rate_bps / per_slot
+        excess = excess_bytes(volume, grant.pred_bytes, flow.spec.window_bytes)
+        rate_bps = max(0.0, rate_bps - excess * per_slot)
+
+        # What the adjustment left over or took away is planned greedily over the later slots.
+        rest = flow.remaining_bytes - rate_bps / per_slot
+        later = allocate(rest, room[1:], grant.load[1:]).volume_bytes if len(room) > 1 else ()
+        flow.plan_slot = slot
+        flow.plan_bps = (rate_bps, *(v * 8e9 / clock.length_ns for v in later))
+        for index, (new, old) in enumerate(zip(flow.plan_bps, before, strict=True)):
+            committed_bps[index] += new - old
+        host.set_rate(flow, max(rate_bps, FLOOR_BPS), max(rate_bps, FLOOR_BPS))

@@ -1,0 +1,1 @@
+"""One emulated switch as a state machine."""

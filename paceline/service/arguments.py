@@ -1,0 +1,11 @@
+"""A daemon's command line: what is wrong with it is said in one line, and the exit status is 2."""
+
+import argparse
+from typing import NoReturn
+
+from paceline.service.lifecycle import BAD_INPUT
+
+
+class DaemonParser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.exit(BAD_INPUT, f"{self.prog}: {message} (see: {self.prog} --help)\n")

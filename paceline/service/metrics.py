@@ -1,0 +1,114 @@
+"""Prometheus reads http://ADDRESS/metrics. One registry per daemon, so that several can live in one process.
+
+One thread serves one scrape at a time: what a scraper can cost the daemon is bounded, and a stuck one delays other
+scrapers for REQUEST_TIMEOUT_S and nobody else.
+
+Whoever restarts daemons that hang asks http://ADDRESS/healthz instead. That this thread answers says nothing about the
+daemon: the question is handed to its event loop, and without an answer within ANSWER_S the status is 503.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from socketserver import TCPServer
+from threading import Thread
+from typing import TYPE_CHECKING, Self
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+
+from prometheus_client import CollectorRegistry, ProcessCollector, make_wsgi_app
+
+from paceline.service.address import HostPort, host_port
+
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIEnvironment
+
+REQUEST_TIMEOUT_S = 5.0
+ANSWER_S = 1.0
+POLL_S = 0.2  # how long `close` may take; waking five times a second costs nothing one can measure
+_log = logging.getLogger(__name__)
+
+
+def new_registry() -> CollectorRegistry:
+    """Empty but for the process's own CPU, memory and file descriptors."""
+    registry = CollectorRegistry(auto_describe=True)
+    ProcessCollector(registry=registry)
+    return registry
+
+
+class MetricsServer:
+    """Serves a registry from construction to `close`. Port 0 takes a free one; `address` has the real one.
+
+    With `alive`, which is asked on the event loop that runs now, it also says whether the daemon is.
+    """
+
+    def __init__(self, registry: CollectorRegistry, address: str, alive: Callable[[], bool] | None = None) -> None:
+        wanted = host_port(address)
+        try:
+            self._server = _Server(wanted)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise OSError(error.errno, f"cannot serve metrics on {wanted}: {reason}") from None
+        self._metrics = make_wsgi_app(registry)
+        self._alive, self._loop = alive, asyncio.get_running_loop() if alive else None
+        self._server.set_app(self._app)
+        self.address = HostPort(*self._server.server_address[:2])
+        self._thread = Thread(target=self._server.serve_forever, args=(POLL_S,), name="metrics", daemon=True)
+        self._thread.start()
+
+    @property
+    def port(self) -> int:
+        return self.address.port
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def _app(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+        if environ["PATH_INFO"] != "/healthz":
+            return self._metrics(environ, start_response)
+        healthy = self._is_healthy()
+        status = "200 OK" if healthy else "503 Service Unavailable"
+        start_response(status, [("Content-Type", "text/plain; charset=utf-8")])
+        return [b"alive\n" if healthy else b"the main loop makes no progress\n"]
+
+    def _is_healthy(self) -> bool:
+        alive, loop = self._alive, self._loop
+        if alive is None or loop is None:
+            return True
+        answer: Future[bool] = Future()
+        try:
+            loop.call_soon_threadsafe(lambda: answer.set_result(alive()))
+            return answer.result(ANSWER_S)
+        except (TimeoutError, RuntimeError):  # RuntimeError: the loop is closed
+            return False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _Handler(WSGIRequestHandler):
+    timeout = REQUEST_TIMEOUT_S
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Scrapes are no events."""
+
+
+class _Server(WSGIServer):
+    def __init__(self, wanted: HostPort) -> None:
+        family, _, _, _, address = socket.getaddrinfo(*wanted, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        self.address_family = family
+        super().__init__(address, _Handler)
+
+    def server_bind(self) -> None:
+        TCPServer.server_bind(self)  # not HTTPServer's, which asks DNS for our name and may wait for it
+        self.server_name, self.server_port = self.server_address[:2]
+        self.setup_environ()
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        _log.debug("a scrape ended early", exc_info=True)  # not a traceback on stderr

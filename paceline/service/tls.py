@@ -1,0 +1,86 @@
+"""Mutual TLS: both ends show a certificate of one CA, and the name in it is the host or switch that speaks.
+
+Law: what crosses a network is encrypted and both ends are known, unless an operator said otherwise in so many
+words. On loopback and unix sockets plaintext is fine: who listens there can do worse.
+"""
+
+import ssl
+import stat
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+
+from paceline.flowcore.model.fields import Field, InputError, Value, read_table
+from paceline.service.address import stays_on_this_machine
+
+
+def plaintext_allowed(address: str, flag: bool) -> bool:
+    """Whether `address` may be spoken to, or listened on, without TLS; `flag`: the operator insists."""
+    return flag or stays_on_this_machine(address)
+
+
+@dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """PEM files: the CA whose certificates count, and our own certificate and private key."""
+
+    ca: Path
+    certificate: Path
+    key: Path
+
+    def server_credentials(self) -> grpc.ServerCredentials:
+        """Refuses clients without a certificate of our CA."""
+        ca, certificate, key = self._read()
+        return grpc.ssl_server_credentials([(key, certificate)], ca, require_client_auth=True)
+
+    def channel_credentials(self) -> grpc.ChannelCredentials:
+        ca, certificate, key = self._read()
+        return grpc.ssl_channel_credentials(ca, key, certificate)
+
+    def _read(self) -> tuple[bytes, bytes, bytes]:
+        """The three files. gRPC would take anything and fail at the first handshake without a reason."""
+        content = self.ca.read_bytes(), self.certificate.read_bytes(), self.key.read_bytes()
+        mode = stat.S_IMODE(self.key.stat().st_mode)
+        if mode & stat.S_IRWXO:
+            expected = f"a private key that others cannot read: chmod 600 {self.key}"
+            raise InputError(str(self.key), "permissions", f"{mode:04o}", expected)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        try:
+            context.load_verify_locations(self.ca)
+        except ssl.SSLError as error:
+            raise InputError(str(self.ca), "content", _what(error), "CA certificates in PEM") from None
+        try:
+            # An encrypted key must fail here and not ask the terminal for a password.
+            context.load_cert_chain(self.certificate, self.key, password=lambda: "")
+        except ssl.SSLError as error:
+            expected = f"a certificate in PEM and, in {self.key}, its private key without a password"
+            raise InputError(str(self.certificate), "content", _what(error), expected) from None
+        return content
+
+
+def _what(error: ssl.SSLError) -> str:
+    return (error.reason or "no PEM").lower().replace("_", " ")
+
+
+def tls_files(value: Value) -> TlsFiles:
+    """Reads a [tls] table."""
+    return TlsFiles(**read_table(value, dict.fromkeys(("ca", "certificate", "key"), Field(_path))))
+
+
+def _path(value: Value) -> Path:
+    if isinstance(value.found, str) and value.found and "\0" not in value.found:
+        return Path(value.found)
+    raise value.wrong("the path of a PEM file")
+
+
+def expecting(server_name: str) -> list[tuple[str, str]]:
+    """Channel options: the server's certificate must be for this name, whatever address it is reached at."""
+    return [("grpc.ssl_target_name_override", server_name)]
+
+
+def peer_names(auth_context: Mapping[str, Iterable[bytes]]) -> set[str]:
+    """The names in the peer's verified certificate (CN and SANs); none on a connection without one."""
+    raw = [*auth_context.get("x509_common_name", ()), *auth_context.get("x509_subject_alternative_name", ())]
+    names = {name.decode("utf-8", "replace") for name in raw}
+    return {name for name in names if name.isprintable()} - {""}

@@ -1,0 +1,140 @@
+"""Any other policy: the host and switch agents of flowcore themselves, driven as the reference engine drives them.
+
+Exact, and as slow as the agents are: per flow and slot, not per step. Messages and timers of the same time come in the
+order in which they were sent and armed: all hosts report at the start of a slot, and who comes first gets the slots.
+"""
+
+import heapq
+from array import array
+from itertools import count
+from time import perf_counter_ns
+
+from paceline.flowcore.host.agent import HostAgent
+from paceline.flowcore.messages.messages import (
+    Effect,
+    Feedback,
+    FlowDone,
+    FlowReady,
+    HostEvent,
+    IterationEnded,
+    JobJoined,
+    JobLeft,
+    Message,
+    Progress,
+    Send,
+    SetRate,
+    SwitchEvent,
+    Tick,
+)
+from paceline.flowcore.model.domain import domains
+from paceline.flowcore.switch.agent import SwitchAgent
+from paceline.sim.array.control import NEVER_NS, Member, Surroundings
+
+
+class AgentControl:
+    def __init__(self, around: Surroundings) -> None:
+        self._around, self._network = around, around.network
+        self._due: list[tuple[int, int, str, Message | Tick]] = []  # when, sequence, to whom
+        self._sequence = count()
+        self.decisions_ns = array("q")
+        self._switches = {
+            name: SwitchAgent(name, domain, around.clock, around.policy)
+            for name, domain in domains(around.network.topology).items()
+        }
+        self._hosts: dict[str, HostAgent] = {}
+        self._live_on: dict[str, dict[int, None]] = {}
+        self._armed: dict[str, int] = {}
+
+    # ---- What happens ----
+
+    def joined(self, member: Member, now_ns: int) -> None:
+        job = member.job
+        for host in job.hosts:
+            if host not in self._hosts:
+                around = self._around
+                switch = None if around.policy.host_only else self._network.topology.switch_of[host]
+                self._hosts[host] = HostAgent(host, self._network.topology, around.clock, around.policy, switch)
+                self._live_on[host] = {}
+            flows = tuple(f for f in job.flows if f.flow.source == host and not f.flow.local)
+            feeds = tuple((f.flow, job.followers[f.flow]) for f in flows)
+            self._tell(host, JobJoined(job.spec.name, flows, feeds), now_ns)
+
+    def left(self, member: Member, now_ns: int) -> None:
+        for number in member.numbers.tolist():  # of a job that is stopped, some may be under way
+            self._live_on[self._network.flow(number).source].pop(number, None)
+        for host in member.job.hosts:
+            self._tell(host, JobLeft(member.job.spec.name), now_ns)
+
+    def ready(self, member: Member, numbers: list[int], iteration: int, now_ns: int) -> None:
+        for number in numbers:
+            flow = self._network.flow(number)
+            self._live_on[flow.source][number] = None
+            self._tell(flow.source, FlowReady(flow, iteration), now_ns)
+
+    def done(self, member: Member, number: int, now_ns: int) -> None:
+        flow = self._network.flow(number)
+        del self._live_on[flow.source][number]
+        self._tell(flow.source, FlowDone(flow), now_ns)
+
+    def iteration_ended(self, member: Member, host: str, now_ns: int) -> None:
+        self._tell(host, IterationEnded(member.job.spec.name), now_ns)
+
+    def next_ns(self) -> int:
+        """Rates change when a message arrives, so a step ends there: plans are made to end with their slot."""
+        return self._due[0][0] if self._due else NEVER_NS
+
+    def run(self, now_ns: int) -> None:
+        while self._due and self._due[0][0] <= now_ns:
+            due_ns, _, to, event = heapq.heappop(self._due)
+            if isinstance(event, Tick):
+                if self._armed.get(to) != due_ns:
+                    continue  # re-armed since
+                del self._armed[to]
+            if to in self._switches:
+                self._tell_switch(to, event, now_ns)
+            elif isinstance(event, Feedback | Tick):  # nothing else is addressed to a host
+                self._tell(to, event, now_ns)
+
+    # ---- Agents ----
+
+    def _tell(self, host: str, event: HostEvent, now_ns: int) -> None:
+        agent, network = self._hosts[host], self._network
+        live = self._live_on[host]
+        if live:
+            counters = tuple(
+                (network.flow(n), float(network.sent[n] - network.goal[n] + network.size[n])) for n in live
+            )
+            self._perform(agent.handle(Progress(counters), now_ns), now_ns)
+        started_ns = perf_counter_ns()
+        effects = agent.handle(event, now_ns)
+        if isinstance(event, Tick | Feedback):
+            self.decisions_ns.append(perf_counter_ns() - started_ns)
+        self._perform(effects, now_ns)
+        self._arm(host, agent, now_ns)
+
+    def _tell_switch(self, name: str, event: SwitchEvent, now_ns: int) -> None:
+        agent = self._switches[name]
+        self._perform(agent.handle(event, now_ns), now_ns)
+        self._arm(name, agent, now_ns)
+
+    def _perform(self, effects: list[Effect], now_ns: int) -> None:
+        for effect in effects:
+            match effect:
+                case SetRate(flow, rate_bps, ceiling_bps):
+                    if flow in self._network.numbers:
+                        self._network.limit(self._network.numbers[flow], rate_bps, ceiling_bps)
+                case Send(to, message):
+                    self._at(now_ns + self._around.latency_ns, to, message)
+
+    def _arm(self, name: str, agent: HostAgent | SwitchAgent, now_ns: int) -> None:
+        due_ns = agent.next_deadline()
+        if due_ns is None:
+            self._armed.pop(name, None)
+            return
+        due_ns = max(due_ns, now_ns)
+        if self._armed.get(name) != due_ns:
+            self._armed[name] = due_ns
+            self._at(due_ns, name, Tick())
+
+    def _at(self, due_ns: int, to: str, event: Message | Tick) -> None:
+        heapq.heappush(self._due, (due_ns, next(self._sequence), to, event))

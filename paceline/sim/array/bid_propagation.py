@@ -1,0 +1,72 @@
+"""How far renewed bids have come, without sending any: what each switch has heard from the hosts below it, and when.
+
+A host renews its bids at the start of a slot. To a switch that is no reason to settle; it passes them on when it does,
+
+    at every half slot,
+    when somebody below it claims or withdraws,
+    when a flow from elsewhere begins or ends to cross its links: that may change its groups (arena.py),
+
+and then all it has heard. With d the latency, and heard_S(t) the time up to which the renewals below a ToR are known at
+the switch S above it:  heard_ToR(t) = t − d, and S settling at t makes heard_parent(t + d) = heard_S(t).
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from itertools import pairwise
+
+from paceline.flowcore.model.domain import above
+from paceline.flowcore.model.topology import Topology
+
+At = Callable[[int, Callable[[], None]], None]
+
+
+class Renewals:
+    """A delay of h·d says that a group is settled at the h-th switch above its hosts; 0, by the hosts themselves."""
+
+    def __init__(self, topology: Topology, latency_ns: int, at: At) -> None:
+        self._latency_ns, self._at = latency_ns, at
+        self._above = {tor: tuple(above(tor, topology)) for tor in dict.fromkeys(topology.switch_of.values())}
+        self._parent = dict(pair for switches in self._above.values() for pair in pairwise(switches))
+        self._heard_ns: dict[str, dict[str, int]] = {switch: {} for switch in topology.switches}
+
+    def heard_ns(self, tor: str, delay_ns: int, now_ns: int) -> int:
+        """Where such a group is settled, the renewals below this ToR up to then are known."""
+        if delay_ns <= self._latency_ns:
+            return now_ns - delay_ns
+        return self._heard_ns[self._settles(tor, delay_ns)[-1]].get(tor, 0)
+
+    def _settles(self, tor: str, delay_ns: int) -> tuple[str, ...]:
+        return self._above[tor][: delay_ns // self._latency_ns]
+
+    def changed(self, tor: str, delay_ns: int, passes: Iterable[str], now_ns: int) -> None:
+        """A host below the ToR claims or withdraws; `passes`: the other switches that are told."""
+        if delay_ns:
+            self._pass_on_at(now_ns + self._latency_ns, *self._settles(tor, delay_ns))
+            for switch in passes:
+                self._pass_on_at(now_ns + 2 * self._latency_ns, switch)
+
+    def half_slot(self, now_ns: int) -> None:
+        if self._latency_ns:
+            self._pass_on(self._parent, now_ns)
+
+    def _pass_on_at(self, when_ns: int, switch: str, *higher: str) -> None:
+        """The first of these settles then, and each of the others when it hears of it."""
+
+        def settle() -> None:
+            self._pass_on([switch], when_ns)
+            if higher:
+                self._pass_on_at(when_ns + self._latency_ns, *higher)
+
+        if switch in self._parent:
+            self._at(when_ns, settle)
+
+    def _pass_on(self, switches: Iterable[str], now_ns: int) -> None:
+        news = [(self._parent[switch], self._all_heard_ns(switch, now_ns)) for switch in switches]
+
+        def arrive() -> None:
+            for parent, heard_ns in news:
+                self._heard_ns[parent].update(heard_ns)
+
+        self._at(now_ns + self._latency_ns, arrive)
+
+    def _all_heard_ns(self, switch: str, now_ns: int) -> Mapping[str, int]:
+        return {switch: now_ns - self._latency_ns} if switch in self._above else dict(self._heard_ns[switch])

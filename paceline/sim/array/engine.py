@@ -1,0 +1,228 @@
+"""The fast engine: jobs over the array network, in steps.
+
+A step ends when something happens, but is never shorter than `step_ns` while bytes move; while none do, time is
+skipped. What happens inside a step keeps its exact time: a flow's end, and so the compute phase it starts, are not
+rounded to steps. What is rounded is when rates change. A test holds this engine and the reference together.
+
+Jobs may come at any time (`start`); `finished` is called when one is through. A policy such as fair+adadual holds
+exchanges back (gating.py); jobs may share GPUs (gpus.py).
+"""
+
+import heapq
+import random
+from collections.abc import Callable, Mapping
+from itertools import count
+
+from paceline.cluster.shared import Gpu
+from paceline.flowcore.model.patterns import FlowId, FlowSpec, Role
+from paceline.flowcore.model.scenario import CrossTraffic, Scenario
+from paceline.flowcore.model.slots import SlotClock
+from paceline.flowcore.model.topology import Topology
+from paceline.flowcore.model.units import bps_from_gbps, ns_from_ms, ns_from_s
+from paceline.flowcore.policy import POLICIES
+from paceline.flowcore.policy.arbitrated import Arbitrated
+from paceline.sim.array.control import Control, Member, Surroundings, control_for
+from paceline.sim.array.gating import Flows, Shifted, gating_for, service_s
+from paceline.sim.array.gpus import SharedGpus
+from paceline.sim.array.network import COARSE_STEP_NS, ArrayNetwork
+from paceline.sim.cassini import Cassini
+from paceline.sim.jobs import TrainingJob, Worker
+from paceline.sim.policy_names import parts
+from paceline.sim.reference.engine import DEFAULT_LATENCY_MS
+
+# Plans are made to end with their slot: a flow that is a fraction of a millisecond late loses the next slot as well.
+EXACT_STEP_MS = 0.01
+
+
+class FastSimulation:
+    def __init__(
+        self,
+        topology: Topology,
+        clock: SlotClock,
+        policy: str,
+        *,
+        latency_ms: float = DEFAULT_LATENCY_MS,
+        step_ms: float | None = None,  # None: longer with more flows
+        finished: Callable[[TrainingJob], None] | None = None,
+    ) -> None:
+        flow_policy, communication = parts(policy)
+        chosen = POLICIES[flow_policy]()
+        if step_ms is None and chosen.paced and not isinstance(chosen, Arbitrated):
+            step_ms = EXACT_STEP_MS
+        self.now_ns = 0
+        self.members: dict[str, Member] = {}
+        self.network = ArrayNetwork(
+            topology,
+            None if step_ms is None else ns_from_ms(step_ms),
+            start_after=chosen.start_after,
+            contention=chosen.contention,
+        )
+        around = Surroundings(chosen, clock, self.network, ns_from_ms(latency_ms), self.at)
+        self.control: Control = control_for(around)
+        self.gating = gating_for(communication, self.network, self.at, self._send)
+        self._gpus = SharedGpus(self.at)
+        self.steps = 0
+        self.flow_steps = 0  # Σ over steps of the flows that were sending
+        self.interrupted = False  # set it to make `run` return after the present step
+        self._finished = finished or (lambda job: None)
+        self._heap: list[tuple[int, int, Callable[[], None]]] = []
+        self._sequence = count()
+        self._indices = count()
+
+    def at(self, time_ns: int, action: Callable[[], None]) -> None:
+        heapq.heappush(self._heap, (time_ns, next(self._sequence), action))
+
+    def run(self, until_ns: int) -> None:
+        """Go on until then, or until interrupted."""
+        network = self.network
+        self.interrupted = False
+        while self.now_ns < until_ns and not self.interrupted:
+            next_ns = self._heap[0][0] if self._heap else until_ns
+            control_ns = self.control.next_ns()
+            if sending := network.sending:
+                step_ns = network.step_ns
+                next_ns = max(min(next_ns, network.next_change_ns()), self.now_ns + step_ns)
+                if step_ns >= COARSE_STEP_NS:
+                    control_ns = max(control_ns, self.now_ns + step_ns)
+                self.steps += 1
+                self.flow_steps += sending
+            next_ns = min(next_ns, control_ns, until_ns)
+            next_ns = max(next_ns, self.now_ns)
+            for end_ns, number in network.advance(next_ns):
+                self.now_ns = end_ns
+                self._flow_done(number)
+            while self._heap and self._heap[0][0] <= next_ns:
+                self.now_ns, _, action = heapq.heappop(self._heap)
+                action()
+            self.now_ns = next_ns
+            self.control.run(next_ns)
+
+    # ---- Jobs ----
+
+    def start(self, job: TrainingJob, gpus: int = 1, shared_gpus: Mapping[str, tuple[Gpu, ...]] | None = None) -> None:
+        name = job.spec.name
+        index = next(self._indices)
+        numbers = self.network.add(job.flows, index)
+        member = self.members[name] = Member(job, index, numbers, gpus, shared_gpus or {})
+        self.control.joined(member, self.now_ns)
+        for worker in job.workers.values():
+            self._compute(member, worker)
+
+    def stop(self, name: str) -> int:
+        """Take a job out, in the middle of whatever it does; the iterations it finished."""
+        finished = self.iterations_done(name)
+        self._leave(self.members[name])
+        return finished
+
+    def iterations_done(self, name: str) -> int:
+        """Those a driver skipped count too."""
+        job = self.members[name].job
+        return len(job.iteration_ends_ns) + (job.spec.iterations or 0) - (job.goal or 0)
+
+    def _leave(self, member: Member) -> None:
+        name = member.job.spec.name
+        del self.members[name]
+        self.control.left(member, self.now_ns)
+        self.network.remove(name, member.numbers)
+        if self.gating is not None:
+            self.gating.left(member)
+
+    def _compute(self, member: Member, worker: Worker) -> None:
+        if member.job.goal is None or worker.iteration < member.job.goal:
+            lasts_ns = member.job.compute_ns(worker)
+
+            def computed() -> None:
+                self._computed(member, worker)
+
+            if member.shared_gpus:
+                gpus = member.shared_gpus[worker.host]
+                self._gpus.compute(gpus, lasts_ns, service_s(member), self.now_ns, computed)
+            else:
+                self.at(self.now_ns + lasts_ns, computed)
+
+    def _computed(self, member: Member, worker: Worker) -> None:
+        if self.members.get(member.job.spec.name) is not member:
+            return  # it was stopped while it computed
+        flows = list(member.job.computed(worker))
+        if self.gating is None or len(member.job.hosts) == 1:
+            self._send(member, flows)
+        else:
+            self.gating.computed(member, flows, self.now_ns)
+
+    def _send(self, member: Member, flows: Flows) -> None:
+        started: dict[int, list[int]] = {}
+        for flow, iteration in flows:
+            number = self.network.numbers[flow]
+            if not self.network.size[number]:
+                self._flow_done(number)  # a job on one server has nothing to say to itself
+                continue
+            self.network.start(number)
+            if not flow.local:
+                started.setdefault(iteration, []).append(number)
+        for iteration, numbers in started.items():
+            self.control.ready(member, numbers, iteration, self.now_ns)
+
+    def _flow_done(self, number: int) -> None:
+        flow = self.network.flow(number)
+        member = self.members[flow.job]
+        if not flow.local:
+            self.control.done(member, number, self.now_ns)
+        if self.gating is not None and self.network.size[number]:
+            self.gating.flow_done(member, self.now_ns)
+        for through in list(member.job.flow_done(flow, self.now_ns)):
+            host = through.host if isinstance(through, Worker) else through
+            self.control.iteration_ended(member, host, self.now_ns)
+            if isinstance(through, Worker):
+                self._compute(member, through)
+        if member.job.finished:
+            self._leave(member)
+            self._finished(member.job)
+
+    # ---- Cross traffic ----
+
+    def cross(self, bursts: CrossTraffic, number: int, draws: random.Random) -> None:
+        flow = FlowId(f"cross traffic {number}", bursts.source, bursts.target, Role.OTHER)
+        (index,) = self.network.add([FlowSpec(flow, float("inf"), (), float("inf"))], next(self._indices)).tolist()
+        self.network.cap(index, bps_from_gbps(bursts.gbps))
+
+        def burst() -> None:
+            self.network.start(index)
+            lasts_ns = min(ns_from_s(draws.uniform(*bursts.lasts_s)), ns_from_s(bursts.every_s))
+            self.at(self.now_ns + lasts_ns, lambda: self.network.stop(index))
+            self.at(self.now_ns + ns_from_s(bursts.every_s), burst)
+
+        self.at(0, burst)
+
+
+def run_scenario(
+    scenario: Scenario, policy: str, seed: int, latency_ms: float = DEFAULT_LATENCY_MS
+) -> tuple[FastSimulation, list[TrainingJob]]:
+    """A scenario in the fast engine: for policies that hold jobs back, and to compare with the reference engine."""
+    cassini = Cassini(scenario.topology)
+
+    def retime() -> None:
+        if isinstance(simulation.gating, Shifted):
+            simulation.gating.due = cassini.due(simulation.gating.due, simulation.now_ns)
+
+    def start(job: TrainingJob) -> None:
+        cassini.joined(job.spec)
+        retime()
+        simulation.start(job)
+
+    def finished(job: TrainingJob) -> None:
+        cassini.left(job.spec.name)
+        retime()
+
+    clock = scenario.slots.clock()
+    simulation = FastSimulation(scenario.topology, clock, policy, latency_ms=latency_ms, finished=finished)
+    jobs = [TrainingJob(spec, seed) for spec in scenario.jobs]
+    for job in jobs:
+        simulation.at(ns_from_s(job.spec.start_s), lambda job=job: start(job))
+    for number, bursts in enumerate(scenario.cross_traffic):
+        simulation.cross(bursts, number, random.Random(f"{seed}/cross/{number}"))
+    if scenario.duration_s is not None:
+        simulation.run(ns_from_s(scenario.duration_s))
+        return simulation, jobs
+    while not all(job.finished for job in jobs):
+        simulation.run(simulation.now_ns + 10 * 10**9)
+    return simulation, jobs

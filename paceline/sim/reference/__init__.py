@@ -1,0 +1,1 @@
+"""The reference engine: the daemons' agents, message by message, over a fluid network."""

@@ -1,0 +1,310 @@
+"""A fluid network: flows have rates, links have capacities, and bytes move continuously.
+
+What binds a flow, in this order:
+
+    its host    HTB on the NIC: a guaranteed rate first, then borrowing up to a ceiling (SetRate)
+    the links   TCP: max-min fair among all flows, whatever their hosts promised them
+    its preds   a flow cannot forward what has not arrived: F_i ≤ min_j F_j + W_i (patterns.py)
+
+Hosts protect their guarantees only on their own NIC; inside the network a flow that borrows too much takes from
+others as a TCP flow would. Rates hold until something changes: a flow starts or ends, a limit moves, or a flow
+catches up with a pred. F counts over all iterations, so that it never goes back.
+
+Two options for baselines: start-after jobs forward whole grains of what has arrived, and contention takes from a link
+on which jobs collide (paceline.flowcore.policy.base).
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from paceline.flowcore.allocation.fairshare import contended_bps, max_min
+from paceline.flowcore.model.patterns import FlowId, FlowSpec, grain_bytes
+from paceline.flowcore.model.topology import Topology
+from paceline.flowcore.model.units import transfer_bytes, transfer_ns
+
+# Flows inside one host run at memory speed.
+LOCAL_BPS = 1e13
+
+# At 100 Gbit/s a nanosecond is 12 bytes; closer than a few packets, a flow counts as having caught up.
+CAUGHT_UP_BYTES = 64.0
+
+# Rounds of passing a slower pred's rate on, and of giving back what the network did not let a flow use.
+DEPENDENCY_ROUNDS = 12
+HTB_ROUNDS = 3
+
+
+@dataclass(slots=True, eq=False)
+class Channel:
+    """The state of one flow."""
+
+    flow: FlowId
+    size_bytes: float
+    window_bytes: float
+    path: tuple[int, ...]
+    grain_bytes: float = 0.0  # forwards in pieces of this size; 0: as it comes
+    preds: "tuple[Channel, ...]" = ()
+    sent_bytes: float = 0.0  # F, over all iterations
+    goal_bytes: float = 0.0  # F at which the current iteration is through
+    rate_bps: float = 0.0
+    guaranteed_bps: float = 0.0
+    ceiling_bps: float = math.inf
+    paced: bool = False  # has a SetRate in force
+
+    @property
+    def active(self) -> bool:
+        return self.sent_bytes < self.goal_bytes
+
+    def waits_for(self, pred: "Channel") -> bool:
+        """It has caught up with what this pred delivered, and needs more than that."""
+        gap = self.gap_bytes(pred)
+        return gap <= CAUGHT_UP_BYTES and gap < self.goal_bytes - self.sent_bytes
+
+    def gap_bytes(self, pred: "Channel") -> float:
+        """How much more it may send of what this pred delivered."""
+        return self.delivered_bytes(pred) + self.window_bytes - self.sent_bytes
+
+    def delivered_bytes(self, pred: "Channel") -> float:
+        if not self.grain_bytes:
+            return pred.sent_bytes
+        return math.floor((pred.sent_bytes + CAUGHT_UP_BYTES) / self.grain_bytes) * self.grain_bytes
+
+
+class FluidNetwork:
+    def __init__(self, topology: Topology, *, start_after: bool = False, contention: float = 0.0) -> None:
+        self._topology = topology
+        self._start_after, self._contention = start_after, contention
+        self.links = tuple(topology.links)
+        self._index = {name: index for index, name in enumerate(self.links)}
+        self.capacity_bps = [topology.links[name].capacity_bps for name in self.links]
+        self.channels: dict[FlowId, Channel] = {}
+        self._active: dict[FlowId, Channel] = {}
+        self._now_ns = 0
+        self._change_ns: int | None = None
+        self._stale = True
+
+    def add(self, specs: Iterable[FlowSpec]) -> None:
+        specs = tuple(specs)
+        for spec in specs:
+            flow = spec.flow
+            path = self._topology.path(flow.source, flow.target, str(flow))
+            links = tuple(self._index[name] for name in path)
+            grain = grain_bytes(spec) if self._start_after else 0.0
+            self.channels[flow] = Channel(flow, spec.size_bytes, spec.window_bytes, links, grain)
+        for spec in specs:
+            self.channels[spec.flow].preds = tuple(self.channels[pred] for pred in spec.preds)
+
+    def remove(self, flows: Iterable[FlowId]) -> None:
+        for flow in flows:
+            del self.channels[flow]
+            self._active.pop(flow, None)
+        self._stale = True
+
+    def start(self, flow: FlowId) -> None:
+        """The flow has one more iteration's bytes waiting."""
+        channel = self.channels[flow]
+        channel.goal_bytes += channel.size_bytes
+        self._active[flow] = channel
+        self._stale = True
+
+    def stop(self, flow: FlowId) -> None:
+        """Drop what is left; cross traffic ends by the clock."""
+        self._active.pop(flow, None)
+        self._stale = True
+
+    def limit(self, flow: FlowId, rate_bps: float, ceiling_bps: float) -> None:
+        channel = self.channels[flow]
+        channel.paced = ceiling_bps != math.inf
+        channel.guaranteed_bps = rate_bps if channel.paced else 0.0
+        channel.ceiling_bps = ceiling_bps
+        self._stale |= flow in self._active
+
+    def cap(self, flow: FlowId, rate_bps: float) -> None:
+        """The flow offers no more than this, and nobody paces it.
+
+        Where a NIC is divided by HTB it goes first: traffic that is not ours is not ours to hold back.
+        """
+        channel = self.channels[flow]
+        channel.ceiling_bps = channel.guaranteed_bps = rate_bps
+
+    def advance(self, now_ns: int) -> None:
+        elapsed_ns = now_ns - self._now_ns
+        self._now_ns = now_ns
+        if elapsed_ns:
+            for channel in self._active.values():
+                moved = transfer_bytes(channel.rate_bps, elapsed_ns)
+                channel.sent_bytes = min(channel.sent_bytes + moved, channel.goal_bytes)
+
+    def finished(self) -> list[FlowId]:
+        """Flows that have sent all they had; they stop here."""
+        done = [flow for flow, channel in self._active.items() if not channel.active]
+        for flow in done:
+            self._active.pop(flow).rate_bps = 0.0
+            self._stale = True
+        return done
+
+    def next_change_ns(self) -> int | None:
+        """When a flow ends or catches up with a pred, at the present rates."""
+        if self._stale:
+            self._solve()
+            self._change_ns = self._soonest_ns()
+        return self._change_ns
+
+    def _soonest_ns(self) -> int | None:
+        soonest_ns: int | None = None
+        for channel in self._active.values():
+            rate = channel.rate_bps
+            if channel.goal_bytes == math.inf:
+                continue  # ends by the clock
+            if rate <= 0.0:
+                wait_ns = self._next_grain_ns(channel)
+                if wait_ns is None:
+                    continue
+            else:
+                wait_ns = transfer_ns(channel.goal_bytes - channel.sent_bytes, rate)
+                for pred in channel.preds:
+                    gap = channel.gap_bytes(pred)
+                    gains_bps = rate if channel.grain_bytes else rate - pred.rate_bps
+                    if gap > CAUGHT_UP_BYTES and gains_bps > 0.0:
+                        wait_ns = min(wait_ns, transfer_ns(gap, gains_bps))
+            if soonest_ns is None or wait_ns < soonest_ns:
+                soonest_ns = wait_ns
+        return None if soonest_ns is None else self._now_ns + max(soonest_ns, 1)
+
+    def _next_grain_ns(self, channel: Channel) -> int | None:
+        """Until a pred completes the grain that this flow waits for."""
+        waits = [
+            transfer_ns(channel.delivered_bytes(pred) + channel.grain_bytes - pred.sent_bytes, pred.rate_bps)
+            for pred in channel.preds
+            if channel.grain_bytes and pred.rate_bps > 0.0 and channel.waits_for(pred)
+        ]
+        return min(waits, default=None)
+
+    def touch(self) -> None:
+        """Something caught up: rates must be solved anew."""
+        self._stale = True
+
+    def sent_in_iteration(self, flow: FlowId) -> float:
+        channel = self.channels[flow]
+        return channel.sent_bytes - (channel.goal_bytes - channel.size_bytes)
+
+    def rates(self) -> Mapping[FlowId, float]:
+        self.next_change_ns()
+        return {flow: channel.rate_bps for flow, channel in self._active.items()}
+
+    # ---- Rates ----
+
+    def _solve(self) -> None:
+        self._stale = False
+        channels = list(self._active.values())
+        for channel in self.channels.values():
+            channel.rate_bps = 0.0
+        ceilings = [min(channel.ceiling_bps, LOCAL_BPS) if channel.path else LOCAL_BPS for channel in channels]
+        waiting = [
+            index for index, channel in enumerate(channels) if any(channel.waits_for(pred) for pred in channel.preds)
+        ]
+        rates = self._share(channels, ceilings)
+        self._apply(channels, rates)
+        for _ in range(DEPENDENCY_ROUNDS):
+            held = False
+            for index in waiting:
+                channel = channels[index]
+                pace = self._pace(channel)
+                if pace < channel.rate_bps * (1 - 1e-9):
+                    ceilings[index] = min(ceilings[index], pace)
+                    channel.rate_bps = pace
+                    held = True
+            if not held:
+                return
+            rates = self._share(channels, ceilings)
+            self._apply(channels, rates)
+        # A ring of waiting flows can pass small differences round for ever; the last round's rates respect every
+        # link, and what a flow may be ahead by now is caught by the next change.
+        for index in waiting:
+            channel = channels[index]
+            channel.rate_bps = min(channel.rate_bps, self._pace(channel))
+
+    @staticmethod
+    def _pace(channel: Channel) -> float:
+        """Of a flow that has caught up: as fast as the slowest pred, or not at all before the next grain."""
+        if channel.grain_bytes:
+            return 0.0
+        return min(pred.rate_bps for pred in channel.preds if channel.waits_for(pred))
+
+    def _apply(self, channels: Sequence[Channel], rates: Sequence[float]) -> None:
+        for channel, rate in zip(channels, rates, strict=True):
+            channel.rate_bps = rate
+
+    def _share(self, channels: Sequence[Channel], ceilings: Sequence[float]) -> list[float]:
+        """TCP's division of the links, with NICs divided by HTB where flows are paced."""
+        paths = [channel.path for channel in channels]
+        capacity_bps = self._carried_bps(channels, ceilings)
+        nics: dict[int, list[int]] = {}
+        for index, channel in enumerate(channels):
+            if channel.path:
+                nics.setdefault(channel.path[0], []).append(index)
+        crowded = [
+            (nic, members)
+            for nic, members in nics.items()
+            if len(members) > 1
+            and any(channels[index].paced for index in members)
+            and sum(ceilings[index] for index in members) > self.capacity_bps[nic]
+        ]
+        if not crowded:
+            return max_min(paths, ceilings, capacity_bps)
+        wanted = list(ceilings)
+        rates: list[float] = []
+        for _ in range(HTB_ROUNDS):
+            allowed = list(wanted)
+            for nic, members in crowded:
+                guaranteed = [channels[index].guaranteed_bps for index in members]
+                shares = htb([wanted[index] for index in members], guaranteed, self.capacity_bps[nic])
+                for index, share in zip(members, shares, strict=True):
+                    allowed[index] = share
+            rates = max_min(paths, allowed, capacity_bps)
+            # A flow the network holds below its share of the NIC leaves the rest to its neighbours there.
+            held = [
+                index
+                for _, members in crowded
+                for index in members
+                if rates[index] < allowed[index] * (1 - 1e-9) and rates[index] < wanted[index] * (1 - 1e-9)
+            ]
+            if not held:
+                break
+            for index in held:
+                wanted[index] = rates[index]
+        return rates
+
+    def _carried_bps(self, channels: Sequence[Channel], ceilings: Sequence[float]) -> list[float]:
+        """What each link carries, less what the jobs that send over it now lose by colliding."""
+        if not self._contention:
+            return self.capacity_bps
+        jobs_on: dict[int, set[str]] = {}
+        for channel, ceiling in zip(channels, ceilings, strict=True):
+            if ceiling > 0.0:
+                for link in channel.path:
+                    jobs_on.setdefault(link, set()).add(channel.flow.job)
+        carried_bps = list(self.capacity_bps)
+        for link, jobs in jobs_on.items():
+            carried_bps[link] = contended_bps(carried_bps[link], len(jobs), self._contention)
+        return carried_bps
+
+
+def htb(wanted_bps: Sequence[float], guaranteed_bps: Sequence[float], capacity_bps: float) -> list[float]:
+    """What an HTB class tree gives to its leaves: guarantees first, then equal borrowing up to what is wanted."""
+    firm = [min(want, guarantee) for want, guarantee in zip(wanted_bps, guaranteed_bps, strict=True)]
+    base = _equally(firm, capacity_bps)
+    more = [want - got for want, got in zip(wanted_bps, base, strict=True)]
+    extra = _equally(more, max(0.0, capacity_bps - sum(base)))
+    return [got + plus for got, plus in zip(base, extra, strict=True)]
+
+
+def _equally(wanted_bps: Sequence[float], capacity_bps: float) -> list[float]:
+    """Max-min on one link."""
+    left_bps, left = capacity_bps, len(wanted_bps)
+    shares = [0.0] * left
+    for index in sorted(range(left), key=wanted_bps.__getitem__):
+        shares[index] = min(wanted_bps[index], left_bps / left)
+        left_bps -= shares[index]
+        left -= 1
+    return shares

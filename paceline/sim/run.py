@@ -1,0 +1,179 @@
+"""One scenario under one policy, and the numbers people compare."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from statistics import fmean
+
+from paceline.flowcore.model.patterns import flows_of
+from paceline.flowcore.model.scenario import JobSpec, Scenario
+from paceline.flowcore.model.units import transfer_ns
+from paceline.sim.array.engine import run_scenario
+from paceline.sim.capacity_bound import CapacityBound, capacity_bound
+from paceline.sim.jobs import TrainingJob
+from paceline.sim.policy_names import parts
+from paceline.sim.reference.engine import DEFAULT_LATENCY_MS, JournalSink, Recording, Simulation
+
+WARM_UP_ITERATIONS = 3
+FEWEST_ITERATIONS = 5
+
+Ticker = Callable[[float], None]
+
+
+@dataclass(frozen=True, slots=True)
+class JobResult:
+    name: str
+    iterations: int
+    alone_iteration_s: float
+    mean_iteration_s: float
+    p99_iteration_s: float
+    slowdown: float
+    jct_s: float | None  # None: it was still running at the end
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    policy: str
+    seed: int
+    jobs: tuple[JobResult, ...]
+    bound: CapacityBound
+    max_link_overload: float
+    decisions_us: tuple[float, ...]
+    simulated_s: float
+
+    @property
+    def mean_slowdown(self) -> float:
+        return fmean(job.slowdown for job in self.jobs)
+
+    @property
+    def ratio_to_bound(self) -> float:
+        return self.mean_slowdown / self.bound.mean
+
+
+def run(
+    scenario: Scenario,
+    policy: str,
+    seed: int | None = None,
+    *,
+    alone_s: Mapping[str, float] | None = None,
+    latency_ms: float = DEFAULT_LATENCY_MS,
+    local: bool = False,
+    recording: Recording | None = None,
+    journal: JournalSink | None = None,
+    ticker: Ticker | None = None,
+) -> RunResult:
+    """Simulate, and compare with each job alone; `alone_s` saves measuring that again for the same seed."""
+    seed = scenario.seed if seed is None else seed
+    alone_s = alone_s or alone_iterations_s(scenario, seed)
+    bound = capacity_bound([link_shares(job, scenario, alone_s[job.name]) for job in scenario.jobs])
+    if parts(policy)[1] is not None:  # it holds jobs back, which the fast engine knows; it plans nothing
+        fast, trained = run_scenario(scenario, policy, seed, latency_ms)
+        jobs = tuple(job_result(job, alone_s[job.spec.name], fast.now_ns) for job in trained)
+        decisions_us = tuple(ns / 1e3 for ns in fast.control.decisions_ns)
+        return RunResult(policy, seed, jobs, bound, 0.0, decisions_us, fast.now_ns / 1e9)
+    simulation = Simulation(
+        scenario, policy, seed, latency_ms=latency_ms, local=local, recording=recording, journal=journal
+    )
+    simulation.run(ticker)
+    jobs = tuple(job_result(job, alone_s[name], simulation.now_ns) for name, job in simulation.jobs.items())
+    planned = [
+        max(switch.table.peak_ratio, switch.arena.peak_ratio if switch.arena is not None else 0.0)
+        for switch in (*simulation.switches.values(), *(host.local for host in simulation.hosts.values()))
+    ]
+    return RunResult(
+        policy=policy,
+        seed=seed,
+        jobs=jobs,
+        bound=bound,
+        # Tables allow for rounding (table.SLACK); seven digits say whether anybody planned too much.
+        max_link_overload=round(max(planned), 7),
+        decisions_us=tuple(ns / 1e3 for ns in simulation.decisions_ns),
+        simulated_s=simulation.now_ns / 1e9,
+    )
+
+
+def alone_iterations_s(scenario: Scenario, seed: int) -> dict[str, float]:
+    """Mean iteration time of each job on the same topology with nobody else and no control."""
+    alone_s = {}
+    for job in scenario.jobs:
+        # The same draws as in the shared run, where the job does no more iterations than alone.
+        solo = replace(scenario, jobs=(replace(job, start_s=0.0),), cross_traffic=())
+        simulation = Simulation(solo, "fair", seed)
+        simulation.run()
+        alone = simulation.jobs[job.name]
+        if len(alone.iteration_ends_ns) < FEWEST_ITERATIONS and not alone.finished:
+            # The scenario is too short for it even alone.
+            enough = replace(job, start_s=0.0, iterations=FEWEST_ITERATIONS)
+            simulation = Simulation(replace(solo, jobs=(enough,), duration_s=None), "fair", seed)
+            simulation.run()
+        alone_s[job.name] = mean_iteration_s(simulation.jobs[job.name], simulation.now_ns)
+    return alone_s
+
+
+def link_shares(job: JobSpec, scenario: Scenario, alone_s: float) -> dict[str, float]:
+    """a_il: the part of each link's time the job needs at full speed."""
+    topology = scenario.topology
+    shares: dict[str, float] = {}
+    for spec in flows_of(job):
+        flow = spec.flow
+        for link in topology.path(flow.source, flow.target, str(flow)):
+            busy_s = transfer_ns(spec.size_bytes, topology.links[link].capacity_bps) / 1e9
+            shares[link] = shares.get(link, 0.0) + busy_s / alone_s
+    return shares
+
+
+def iteration_times_s(job: TrainingJob) -> list[float]:
+    ends_ns = [round(job.spec.start_s * 1e9), *job.iteration_ends_ns]
+    return [(end - start) / 1e9 for start, end in pairwise(ends_ns)]
+
+
+def mean_iteration_s(job: TrainingJob, now_ns: int) -> float:
+    """Over the iterations after the warm-up; for a job that did too few, elapsed ÷ (iterations + 1)."""
+    return _mean_s(job, now_ns, steady_times_s(job, now_ns))
+
+
+def whole_iteration_s(job: TrainingJob, now_ns: int) -> float:
+    """The same with the warm-up."""
+    return _mean_s(job, now_ns, _and_stuck(job, now_ns, iteration_times_s(job)))
+
+
+def steady_times_s(job: TrainingJob, now_ns: int) -> list[float]:
+    """After the warm-up."""
+    times = iteration_times_s(job)
+    return _and_stuck(job, now_ns, times[WARM_UP_ITERATIONS:] or times)
+
+
+def _mean_s(job: TrainingJob, now_ns: int, times: list[float]) -> float:
+    ended = iteration_times_s(job)
+    if len(ended) < FEWEST_ITERATIONS:
+        elapsed_s = now_ns / 1e9 - job.spec.start_s
+        return (sum(ended) if job.finished else elapsed_s) / (len(ended) + (not job.finished))
+    return fmean(times)
+
+
+def _and_stuck(job: TrainingJob, now_ns: int, times: list[float]) -> list[float]:
+    """An iteration that has not ended counts once it is longer than all that did: the job may be stuck."""
+    running_s = 0.0 if job.finished or not times else (now_ns - job.iteration_ends_ns[-1]) / 1e9
+    return [*times, running_s] if running_s > max(times, default=0.0) else times
+
+
+def percentile(values: list[float], percent: float) -> float:
+    """Nearest rank; 0 of nothing."""
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)] if ordered else 0.0
+
+
+def job_result(job: TrainingJob, alone_s: float, now_ns: int) -> JobResult:
+    times = iteration_times_s(job)
+    mean_s = mean_iteration_s(job, now_ns)
+    steady = steady_times_s(job, now_ns)
+    return JobResult(
+        name=job.spec.name,
+        iterations=len(times),
+        alone_iteration_s=alone_s,
+        mean_iteration_s=mean_s,
+        p99_iteration_s=percentile(steady, 99) if steady else mean_s,
+        slowdown=mean_s / alone_s,
+        jct_s=sum(times) if job.finished else None,
+    )

@@ -1,0 +1,1 @@
+"""Traces of whole clusters: jobs arrive, wait for GPUs, train, and leave."""

@@ -1,0 +1,43 @@
+"""One job of a trace: when it comes, what it asks for, and what one of its iterations is."""
+
+from dataclasses import dataclass
+
+from paceline.flowcore.model.scenario import Pattern
+from paceline.flowcore.model.units import bps_from_gbps, bytes_from_mb
+from paceline.sim.trace.profiles import ModelProfile
+
+# What traces were taken on: how much of an iteration was communication is estimated at this speed.
+REFERENCE_GBPS = 10.0
+
+# Of an iteration at least this much is computing, whatever the estimate of its communication says.
+LEAST_COMPUTE = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class TraceJob:
+    name: str
+    arrival_s: float
+    gpus: int
+    model: str
+    model_mb: float
+    compute_s: float  # per iteration
+    iterations: int
+    pattern: Pattern = Pattern.ALLREDUCE
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A job that can never run, and why."""
+
+    job: str
+    reason: str
+
+
+def exchange_s(model_mb: float, gpus: int) -> float:
+    """How long a ring all-reduce takes at the reference speed with nobody else."""
+    return 2 * (gpus - 1) / gpus * bytes_from_mb(model_mb) * 8 / bps_from_gbps(REFERENCE_GBPS)
+
+
+def compute_of(iteration_s: float, profile: ModelProfile, gpus: int) -> float:
+    """What remains of an iteration without its exchange."""
+    return max(iteration_s - exchange_s(profile.size_mb, gpus), LEAST_COMPUTE * iteration_s)

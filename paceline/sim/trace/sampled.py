@@ -1,0 +1,192 @@
+"""The fast engine over weeks of trace: changes in detail, the stretches in between at the pace they showed.
+
+A job whose GPUs are all on one server needs no network and simply takes its time, unless others share its GPUs. A job
+on n servers is a ring over them (GPUs of one server reduce among themselves), or a parameter server with shards on up
+to four of its own servers.
+
+Skipping ahead. Between two changes of the set of jobs the network repeats itself, so a stretch longer than `sample_s`
+is simulated for that long and then continued at the pace each job had. Traces last weeks; their changes are few.
+"""
+
+import heapq
+from collections.abc import Callable
+from itertools import pairwise
+from math import inf
+
+from paceline.cluster.shared import SharedState
+from paceline.cluster.state import Workers
+from paceline.flowcore.model.scenario import JobSpec, Pattern, SlotsSpec
+from paceline.flowcore.model.topology import Topology
+from paceline.flowcore.model.units import ns_from_s
+from paceline.sim.array.engine import FastSimulation
+from paceline.sim.array.gating import Shifted
+from paceline.sim.cassini import Cassini
+from paceline.sim.jobs import Series, TrainingJob
+from paceline.sim.trace.formats.job import TraceJob
+
+# A job that did fewer iterations than this in the sample has no pace yet: the sample goes on.
+FEWEST_ITERATIONS = 3
+LONGEST_SAMPLES = 8  # times sample_s
+
+A_NANOSECOND_S = 1e-9  # the engine's clock counts these; closer is the same time
+
+MOST_SHARDS = 4  # servers that a parameter server is spread over
+
+
+def spec_of(job: TraceJob, workers: Workers, jitter: float, iterations: int | None = None) -> JobSpec:
+    """A job where it is placed, for all its iterations or so many."""
+    hosts = tuple(workers)
+    pattern = job.pattern if len(hosts) > 1 else Pattern.ALLREDUCE
+    return JobSpec(
+        name=job.name,
+        pattern=pattern,
+        workers=hosts,
+        servers=hosts[: max(1, min(MOST_SHARDS, len(hosts) // 2))] if pattern is Pattern.PS else (),
+        model_mb=job.model_mb,
+        compute_s=job.compute_s,
+        iterations=job.iterations if iterations is None else iterations,
+        start_s=0.0,
+        jitter=jitter,
+    )
+
+
+class SampledEngine:
+    def __init__(
+        self,
+        topology: Topology,
+        finished: Callable[[str], None],
+        *,
+        policy: str,
+        seed: int,
+        jitter: float,
+        stragglers: Series,
+        sample_s: float,
+        step_ms: float,
+        latency_ms: float,
+        shared: SharedState | None = None,  # GPUs that jobs share in turn
+    ) -> None:
+        self.fast = FastSimulation(
+            topology,
+            SlotsSpec().clock(),
+            policy,
+            latency_ms=latency_ms,
+            step_ms=step_ms,
+            finished=self._network_job_done,
+        )
+        self.skipped_s = 0.0
+        self.iterations_s: dict[str, list[float]] = {}  # of jobs on several servers, those in detail
+        self._finished = finished
+        self._cassini = Cassini(topology)
+        self._shared = shared
+        self._seed, self._jitter, self._stragglers = seed, jitter, stragglers
+        self._sample_ns = ns_from_s(min(sample_s, 1e9))
+        self._sampled_ns = 0  # engine time at which the set of jobs last changed
+        self._local: dict[str, tuple[TraceJob, float, float]] = {}  # when it began, and will end
+        self._iterations: dict[str, int] = {}
+
+    @property
+    def now_s(self) -> float:
+        return self.fast.now_ns / 1e9 + self.skipped_s
+
+    @property
+    def iterations(self) -> dict[str, int]:
+        """How many each job on several servers did in detail, so far."""
+        present = {name: len(member.job.iteration_ends_ns) for name, member in self.fast.members.items()}
+        return {name: self._iterations.get(name, 0) + present.get(name, 0) for name in self._iterations | present}
+
+    # ---- Jobs ----
+
+    def start(self, job: TraceJob, iterations: int, workers: Workers) -> None:
+        if len(workers) == 1 and self._shared is None:
+            self._local[job.name] = (job, self.now_s, self.now_s + iterations * job.compute_s)
+            return
+        spec = spec_of(job, workers, self._jitter, iterations)
+        self._cassini.joined(spec)
+        self._retime()
+        gpus = self._shared.gpus_by_server(job.name) if self._shared else None
+        self.fast.start(TrainingJob(spec, self._seed, self._stragglers), job.gpus, gpus)
+        self._sampled_ns = self.fast.now_ns
+
+    def stop(self, name: str) -> int:
+        """Iterations it finished; what it had of the next one is lost."""
+        finished = self.iterations_done(name)
+        if self._local.pop(name, None) is None:
+            job = self.fast.members[name].job
+            self.fast.stop(name)
+            self._left(job)
+        return finished
+
+    def iterations_done(self, name: str) -> int:
+        if name in self._local:
+            job, began_s, _ = self._local[name]
+            return int((self.now_s - began_s) / job.compute_s)
+        return self.fast.iterations_done(name)
+
+    def _network_job_done(self, job: TrainingJob) -> None:
+        self.fast.interrupted = True
+        self._left(job)
+        self._finished(job.spec.name)
+
+    def _left(self, job: TrainingJob) -> None:
+        name, ends_ns = job.spec.name, job.iteration_ends_ns
+        self._sampled_ns = self.fast.now_ns
+        self._iterations[name] = self._iterations.get(name, 0) + len(ends_ns)
+        if len(job.hosts) > 1:
+            times_s = [(end - begin) / 1e9 for begin, end in pairwise(ends_ns)]
+            self.iterations_s.setdefault(name, []).extend(times_s)
+        self._cassini.left(name)
+        self._retime()
+
+    def _retime(self) -> None:
+        """Jobs came or went: when those that are left are due."""
+        gating = self.fast.gating
+        if isinstance(gating, Shifted):
+            gating.due = self._cassini.due(gating.due, self.fast.now_ns)
+
+    # ---- Time ----
+
+    def advance(self, until_s: float) -> None:
+        """To then, or to the first job's end."""
+        ends = heapq.nsmallest(1, ((end_s, name) for name, (_, _, end_s) in self._local.items()))
+        self._advance(min(until_s, ends[0][0] if ends else inf))
+        for name in [name for name, (_, _, end_s) in self._local.items() if end_s <= self.now_s + A_NANOSECOND_S]:
+            del self._local[name]
+            self._finished(name)
+
+    def _advance(self, next_s: float) -> None:
+        fast, sample_ns = self.fast, self._sample_ns
+        if not fast.members:
+            if next_s < inf:
+                self.skipped_s += max(0.0, next_s - self.now_s)
+            return
+        ends_ns = self._sampled_ns + sample_ns
+        until_ns = fast.now_ns + ns_from_s(min(next_s - self.now_s, 1e9))
+        fast.run(min(max(ends_ns, fast.now_ns + 1), until_ns))
+        while not fast.interrupted and fast.now_ns < until_ns:
+            if self._skip(next_s, last=fast.now_ns - self._sampled_ns >= LONGEST_SAMPLES * sample_ns):
+                until_ns = fast.now_ns + ns_from_s(min(next_s - self.now_s, 1e9))
+                fast.run(until_ns)
+            else:
+                fast.run(min(fast.now_ns + sample_ns, until_ns))
+
+    def _skip(self, next_s: float, *, last: bool) -> bool:
+        """Continue every job at the pace of the sample, to shortly before something changes; False: no pace yet."""
+        begin_ns = self._sampled_ns + (self.fast.now_ns - self._sampled_ns) // 4
+        elapsed_s = (self.fast.now_ns - begin_ns) / 1e9
+        paces = {}
+        for name, member in self.fast.members.items():
+            ends_ns = [end for end in member.job.iteration_ends_ns if end > begin_ns]
+            if len(ends_ns) < FEWEST_ITERATIONS and not last:
+                return False
+            if len(ends_ns) >= FEWEST_ITERATIONS:
+                paces[name] = (len(ends_ns) - 1) * 1e9 / (ends_ns[-1] - ends_ns[0])
+            else:
+                paces[name] = len(ends_ns) / elapsed_s
+        jobs = {name: member.job for name, member in self.fast.members.items()}
+        left = {name: (job.goal or 0) - len(job.iteration_ends_ns) for name, job in jobs.items()}
+        ahead_s = min([next_s - self.now_s, *((left[n] - 2) / p for n, p in paces.items() if p > 0.0)])
+        if ahead_s > 0.0 and ahead_s < inf:
+            for name, job in jobs.items():
+                job.goal = (job.goal or 0) - min(int(paces[name] * ahead_s), left[name] - 1)
+            self.skipped_s += ahead_s
+        return True

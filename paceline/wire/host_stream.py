@@ -1,0 +1,153 @@
+"""A host's stream to its switch, kept open: what hostd and the load generator speak through.
+
+The stream follows the switch's clock (`clock.now_ns()` is the switch's time) and opens itself again after a
+break, about once a slot. Nothing is queued while it is closed: a report is about now, and the next one says more.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import grpc
+from google.protobuf.message import DecodeError
+
+from paceline.flowcore.detect.clocks import ClockEstimate
+from paceline.flowcore.messages.messages import Feedback, Report
+from paceline.wire import control_pb2 as pb
+from paceline.wire.calls import PROTOCOL, path
+from paceline.wire.codec import BadMessage, feedback_from_wire, report_to_wire
+from paceline.wire.duplex import both
+
+_log = logging.getLogger(__name__)
+
+RETRY_S = 0.05
+
+# Reports waiting for a switch that does not read; older ones say nothing that the next will not.
+MOST_WAITING = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a switch says when it takes a host in."""
+
+    switch: str
+    epoch_ns: int
+    slot_length_ns: int
+    horizon: int
+    phase_ns: int
+    policy: str
+
+
+class HostStream:
+    """`own_ns` reads this machine's clock; `estimate` learns how far the switch's is from it.
+
+    A switch with another horizon, slot length or policy than is given here does not take us in. `on_lost` hears of the
+    end of every stream, and if not even the first one comes about.
+    """
+
+    def __init__(
+        self,
+        channel: grpc.aio.Channel,
+        host: str,
+        topology: str,
+        own_ns: Callable[[], int],
+        estimate: ClockEstimate,
+        *,
+        horizon: int = 0,
+        slot_length_ns: int = 0,
+        policy: str = "",
+        on_welcome: Callable[[Terms], None],
+        on_feedback: Callable[[Feedback], None],
+        on_lost: Callable[[], None],
+    ) -> None:
+        self.connected = False
+        self.off_by_ns = 0  # what the switch thinks of our clock
+        self.refused = ""  # why it does not take us in
+        self._channel = channel
+        self._hello = pb.Hello(
+            name=host,
+            protocol=PROTOCOL,
+            topology=topology,
+            horizon=horizon,
+            slot_length_ns=slot_length_ns,
+            policy=policy,
+        )
+        self._own_ns, self._estimate = own_ns, estimate
+        self._on_welcome, self._on_feedback, self._on_lost = on_welcome, on_feedback, on_lost
+        self._waiting: asyncio.Queue[Report] = asyncio.Queue(MOST_WAITING)
+
+    def send(self, report: Report) -> bool:
+        """False: the stream is closed or stuck, and the report is lost."""
+        if self.connected and not self._waiting.full():
+            self._waiting.put_nowait(report)
+            return True
+        return False
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        told = False
+        while True:
+            try:
+                await self._converse()
+                self.refused = "the switch hung up"
+            except (grpc.aio.AioRpcError, DecodeError, BadMessage) as error:
+                reason = error.details() if isinstance(error, grpc.aio.AioRpcError) else str(error)
+                if reason != self.refused:
+                    _log.warning("no stream to the switch: %s", reason)
+                self.refused = reason or "no reason given"
+            finally:
+                if self.connected or not told:
+                    self.connected, told = False, True
+                    self._on_lost()
+            await asyncio.sleep(RETRY_S)
+
+    async def _converse(self) -> None:
+        call = self._channel.stream_stream(path("Negotiate"))()
+        while not self._waiting.empty():  # about a time that has passed
+            self._waiting.get_nowait()
+        try:
+            await call.write(pb.HostMessage(sent_ns=self._own_ns(), hello=self._hello).SerializeToString())
+            await both(self._read(call), self._write(call))
+        finally:
+            call.cancel()
+
+    async def _read(self, call: grpc.aio.StreamStreamCall) -> None:
+        while (data := await call.read()) is not grpc.aio.EOF:
+            message = pb.SwitchMessage.FromString(data)
+            self._note_time(message.clock)
+            match message.WhichOneof("body"):
+                case "feedback":
+                    self._on_feedback(feedback_from_wire(message.feedback))
+                case "welcome" if not self.connected:
+                    terms = _terms(message.welcome)
+                    self.connected, self.refused = True, ""
+                    self._on_welcome(terms)
+
+    async def _write(self, call: grpc.aio.StreamStreamCall) -> None:
+        while True:
+            report = await self._waiting.get()
+            try:
+                message = pb.HostMessage(sent_ns=self._own_ns(), report=report_to_wire(report))
+                await call.write(message.SerializeToString())
+            except grpc.aio.AioRpcError:
+                raise
+            except Exception as error:  # whatever the report brought about: the stream ends with it, not the daemon
+                raise BadMessage("report", f"it could not be sent: {error!r}") from error
+
+    def _note_time(self, clock: pb.ClockEcho) -> None:
+        self._estimate.observe(clock.echo_ns, clock.received_ns, clock.sent_ns, self._own_ns())
+        self.off_by_ns = clock.off_by_ns
+
+
+def _terms(welcome: pb.Welcome) -> Terms:
+    if welcome.slot_length_ns <= 0 or welcome.horizon < 1:
+        raise BadMessage("shape", "a welcome without slots")
+    return Terms(
+        welcome.name,
+        welcome.epoch_ns,
+        welcome.slot_length_ns,
+        welcome.horizon,
+        welcome.phase_ns,
+        welcome.policy,
+    )

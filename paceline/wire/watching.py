@@ -1,0 +1,64 @@
+"""The watcher's end of a Watch stream: a switch's table, now and then."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import grpc
+from google.protobuf.message import DecodeError
+
+from paceline.wire import control_pb2 as pb
+from paceline.wire.calls import path
+from paceline.wire.codec import BadMessage
+
+
+@dataclass(frozen=True, slots=True)
+class LinkLoad:
+    link: str
+    capacity_bps: float
+    load_bps: tuple[float, ...]  # promised, from the snapshot's slot on
+    flows: int  # with a lease on it
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    switch: str
+    slot: int
+    slot_length_ns: int
+    links: tuple[LinkLoad, ...]
+    hosts: tuple[str, ...]  # with a stream open
+    silent: tuple[str, ...]  # switches that cannot be reached
+    refused: dict[str, int]  # messages since the start, by reason
+    messages: int
+    plans_refused: int
+
+
+async def watch(channel: grpc.aio.Channel, every_slots: int = 1) -> AsyncIterator[Snapshot]:
+    """Until the switch ends the stream; raises AioRpcError or BadMessage."""
+    call = channel.unary_stream(path("Watch"))(pb.WatchRequest(every_slots=every_slots).SerializeToString())
+    try:
+        while (data := await call.read()) is not grpc.aio.EOF:
+            yield snapshot_of(data)
+    finally:
+        call.cancel()
+
+
+def snapshot_of(data: bytes) -> Snapshot:
+    try:
+        wire = pb.TableSnapshot.FromString(data)
+    except DecodeError:
+        raise BadMessage("shape", f"no TableSnapshot in {len(data)} bytes") from None
+    links, horizon = len(wire.link), wire.horizon
+    if len(wire.capacity_bps) != links or len(wire.flows) != links or len(wire.load_bps) != links * horizon:
+        raise BadMessage("shape", f"columns that are not those of {links} links and {horizon} slots")
+    rows = (tuple(wire.load_bps[at : at + horizon]) for at in range(0, links * horizon, horizon or 1))
+    return Snapshot(
+        wire.name,
+        wire.slot,
+        wire.slot_length_ns,
+        tuple(map(LinkLoad, wire.link, wire.capacity_bps, rows, wire.flows)),
+        tuple(wire.host),
+        tuple(wire.silent),
+        dict(wire.refused),
+        wire.messages,
+        wire.plans_refused,
+    )

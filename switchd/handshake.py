@@ -1,0 +1,149 @@
+"""Who gets in: a peer says who it is and by which terms it works, and one that breaks a rule is turned away.
+
+It gets a status and a reason, and is counted; its stream ends, and with it only its own leases.
+
+    INVALID_ARGUMENT     no message of ours, or one that breaks a rule
+    PERMISSION_DENIED    speaks for somebody else
+    FAILED_PRECONDITION  another protocol, topology, horizon, slot length or policy
+    RESOURCE_EXHAUSTED   too many streams, messages or flows, too large a message, too slow a reader
+    DEADLINE_EXCEEDED    connected and said nothing
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import NoReturn, TypeVar
+from urllib.parse import unquote
+
+import grpc
+from google.protobuf.message import DecodeError, Message
+
+from paceline.service.log_rate_limit import RepeatLimit
+from paceline.service.tls import peer_names
+from paceline.wire import control_pb2 as pb
+from paceline.wire.calls import MAX_MESSAGE_BYTES, PROTOCOL
+from paceline.wire.codec import BadMessage
+from switchd.switch import Switch
+
+_log = logging.getLogger(__name__)
+
+HELLO_TIMEOUT_S = 2.0
+
+# Several hosts may come from one address (containers, tests), a thousand streams of one host may not.
+SPARE_STREAMS = 16
+
+STATUS = {
+    "identity": grpc.StatusCode.PERMISSION_DENIED,
+    "protocol": grpc.StatusCode.FAILED_PRECONDITION,
+    "topology": grpc.StatusCode.FAILED_PRECONDITION,
+    "horizon": grpc.StatusCode.FAILED_PRECONDITION,
+    "slot_length": grpc.StatusCode.FAILED_PRECONDITION,
+    "policy": grpc.StatusCode.FAILED_PRECONDITION,
+    "busy": grpc.StatusCode.FAILED_PRECONDITION,
+    "streams": grpc.StatusCode.RESOURCE_EXHAUSTED,
+    "flood": grpc.StatusCode.RESOURCE_EXHAUSTED,
+    "size": grpc.StatusCode.RESOURCE_EXHAUSTED,
+    "slow": grpc.StatusCode.RESOURCE_EXHAUSTED,
+    "flows": grpc.StatusCode.RESOURCE_EXHAUSTED,
+    "silence": grpc.StatusCode.DEADLINE_EXCEEDED,
+}
+
+Context = grpc.aio.ServicerContext
+M = TypeVar("M", bound=Message)
+
+
+class Entrance:
+    def __init__(self, switch: Switch) -> None:
+        self._switch = switch
+        self._repeats = RepeatLimit()
+        self._open: Counter[tuple[str, str]] = Counter()  # what is open, by its kind and address
+        self._most_streams = SPARE_STREAMS + 2 * (len(switch.own_hosts) + len(switch.routes.others))
+
+    def admit(self, hello: pb.Hello, context: Context, known: frozenset[str], what: str) -> str:
+        """The peer's name, if it works by our terms; what it does not name it leaves to us."""
+        name = self.identify(hello.name, context, known, what)
+        topology, horizon, policy = self._switch.config.topology, self._switch.slots.horizon, self._switch.config.policy
+        if hello.protocol != PROTOCOL:
+            raise BadMessage("protocol", f"{name} speaks version {hello.protocol}, this switch {PROTOCOL}")
+        if hello.topology and hello.topology != topology.fingerprint:
+            raise BadMessage("topology", f"{name} was configured with another topology than {self._switch.name}")
+        if hello.horizon not in (0, horizon):
+            raise _other_terms("horizon", f"{name} plans {hello.horizon} slots ahead, this switch {horizon}")
+        if hello.slot_length_ns not in (0, self._switch.slots.length_ns):
+            its_ms, own_ms = hello.slot_length_ns / 1e6, self._switch.slots.length_ns / 1e6
+            raise _other_terms("slot_length", f"{name} has slots of {its_ms:g} ms, this switch of {own_ms:g} ms")
+        if hello.policy not in ("", policy):
+            raise _other_terms("policy", f"{name} runs {hello.policy[:60]!r}, this switch {policy!r}")
+        return name
+
+    def identify(self, name: str, context: Context, known: frozenset[str], what: str) -> str:
+        if name not in known:
+            raise BadMessage("identity", f"{name[:60]!r} is not {what} of {self._switch.name}")
+        if self._switch.config.tls is not None and name not in peer_names(context.auth_context()):
+            raise BadMessage("identity", f"the certificate is not for {name}")
+        return name
+
+    @asynccontextmanager
+    async def turning_away(
+        self, context: Context, what: str = "streams", most: int | None = None
+    ) -> AsyncIterator[None]:
+        """A peer that breaks a rule is answered with a status, counted and logged now and then.
+
+        Its stream counts until it has taken the answer: one that does not read keeps us waiting with it.
+        """
+        most = self._most_streams if most is None else most
+        address = _address(context)
+        kind = what, address
+        self._open[kind] += 1
+        try:
+            if self._open[kind] > most:
+                raise BadMessage("streams", f"more than {most} {what} from one address")
+            yield
+        except BadMessage as error:
+            self.count(error, address)
+            await _abort(context, STATUS.get(error.reason, grpc.StatusCode.INVALID_ARGUMENT), str(error))
+        finally:
+            self._open[kind] -= 1
+            if not self._open[kind]:
+                del self._open[kind]
+
+    def count(self, error: BadMessage, peer: str) -> None:
+        self._switch.count_bad(error.reason)
+        self._repeats.log(_log, logging.WARNING, (peer, error.reason), "refused: %s", error, extra={"peer": peer})
+
+
+async def first_word(context: Context, kind: type[M]) -> M:
+    """What a peer begins with; it has a moment for it."""
+    try:
+        data = await asyncio.wait_for(context.read(), HELLO_TIMEOUT_S)
+    except TimeoutError:
+        raise BadMessage("silence", "no Hello") from None
+    if data is grpc.aio.EOF:
+        raise BadMessage("silence", "no Hello")
+    return parse(data, kind)
+
+
+def parse(data: bytes, kind: type[M]) -> M:
+    if len(data) > MAX_MESSAGE_BYTES:
+        raise BadMessage("size", f"a message of {len(data)} bytes, expected at most {MAX_MESSAGE_BYTES}")
+    try:
+        return kind.FromString(data)
+    except DecodeError:
+        raise BadMessage("shape", f"no {kind.__name__} in {len(data)} bytes") from None
+
+
+def _other_terms(reason: str, found: str) -> BadMessage:
+    return BadMessage(reason, f"{found}; configure the same in both")
+
+
+async def _abort(context: Context, status: grpc.StatusCode, reason: str) -> NoReturn:
+    await context.abort(status, reason)
+    raise AssertionError("abort does not return")
+
+
+def _address(context: Context) -> str:
+    """Who is at the other end, without the port: ipv4:10.0.0.1, ipv6:[::1], unix:."""
+    peer = unquote(context.peer())
+    return peer if peer.startswith("unix") else peer.rpartition(":")[0]

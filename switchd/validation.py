@@ -1,0 +1,146 @@
+"""Who may say what: the checks between a message that is well formed and one the agent may believe.
+
+    a host      speaks for its own flows only, about the coming slots, at most `max_flows` of them
+    a switch    speaks for flows that begin below it, and only where one of our links is on their path;
+                answers for flows that begin below us and cross one of its links
+
+A peer that fails is refused with a BadMessage, and nothing it said has been believed. Memory per host is bounded:
+the agent remembers a flow for as long as it remembers its job, so every flow that a host has named of a job that is
+still remembered counts against it, and so do the flows it named as its preds and followers.
+"""
+
+from collections.abc import Callable, Iterable
+
+from paceline.flowcore.messages.messages import Claim, Contest, Feedback, Message, Report, Verdict, Withdrawal
+from paceline.flowcore.model.domain import Domain, above
+from paceline.flowcore.model.patterns import FlowId
+from paceline.flowcore.model.topology import Topology
+from paceline.wire.codec import BadMessage
+
+# A ring has one of each, a parameter server one per worker for each flow to a worker: 256 workers on one server.
+MAX_DEPENDENCIES = 65_536
+
+
+class Admission:
+    def __init__(
+        self,
+        name: str,
+        topology: Topology,
+        domain: Domain,
+        horizon: int,
+        max_flows: int,
+        remembered: Callable[[str], bool],
+        path_of: Callable[[FlowId], tuple[str, ...]],
+        arbitrates: bool,
+    ) -> None:
+        """`remembered`: whether the agent still knows a job. `path_of` raises BadMessage where there is none."""
+        self._name = name
+        self._domain = domain
+        self._own_links = domain.table_bps.keys()
+        self._horizon = horizon
+        self._max_flows = max_flows
+        self._parents = topology.parents.get(name, ())
+        self._topology = topology
+        self._remembered = remembered
+        self._path_of = path_of
+        self._arbitrates = arbitrates
+        children = [switch for switch in topology.switches if name in topology.parents.get(switch, ())]
+        self._hosts_below: dict[str, set[str]] = {child: set() for child in children}
+        for host in topology.hosts:
+            for switch in above(host, topology):
+                if switch in self._hosts_below:
+                    self._hosts_below[switch].add(host)
+        self._rosters: dict[str, dict[FlowId, int]] = {}  # host: its flows and how many others each depends on
+
+    def check_report(self, host: str, report: Report, slot: int) -> None:
+        """A report on a host's own stream."""
+        if report.sender != host:
+            raise BadMessage("identity", f"{host} reports as {report.sender[:60]!r}")
+        self._check_slots(report, slot)
+        if len(report.withdrawn) > self._max_flows:
+            raise BadMessage("flows", f"{len(report.withdrawn)} flows withdrawn, expected at most {self._max_flows}")
+        self._check_claims(report.claims)
+        for flow in self._named(report):
+            if flow.source != host:
+                raise BadMessage("identity", f"{host} speaks for {flow}, which {flow.source} sends")
+        self._enrol(host, report.claims, report.withdrawn)
+
+    def check_letter(self, sender: str, message: Message, slot: int) -> None:
+        """A message from another switch, whose stream or whose relay vouches for its name."""
+        if message.sender != sender:
+            raise BadMessage("identity", f"{sender} writes as {message.sender[:60]!r}")
+        if isinstance(message, Contest | Verdict) and not self._arbitrates:
+            raise BadMessage("policy", f"{sender} wants links divided, which the policy of {self._name} does not do")
+        match message:
+            case Report():
+                self._check_slots(message, slot)
+                self._check_claims(message.claims)
+                for flow in self._named(message):
+                    if self._topology.switch_of.get(flow.source) != sender:
+                        raise BadMessage("identity", f"{sender} speaks for {flow}, which begins elsewhere")
+                for claim in message.claims:
+                    if self._own_links.isdisjoint(claim.path):
+                        raise BadMessage("flow", f"{claim.flow} crosses no link of {self._name}")
+                self._enrol_all(message.claims, message.withdrawn)
+            case Contest():
+                self._check_claims(message.claims)
+                if sender not in self._hosts_below:
+                    raise BadMessage("identity", f"{sender} is no child of {self._name}")
+                for flow in (*(claim.flow for claim in message.claims), *message.withdrawn):
+                    if flow.source not in self._hosts_below[sender]:
+                        raise BadMessage("identity", f"{sender} speaks for {flow}, which begins elsewhere")
+                self._enrol_all(message.claims, ())
+            case Verdict():
+                if sender not in self._parents:
+                    raise BadMessage("identity", f"{sender} is no parent of {self._name}")
+            case Feedback():
+                if any(len(grant.load) != self._horizon for grant in message.grants):
+                    raise BadMessage("horizon", f"grants of another horizon than {self._horizon} slots")
+                for flow in (grant.flow for grant in message.grants):
+                    if flow.source not in self._domain.hosts or not self._keeps_a_link_of(flow, sender):
+                        raise BadMessage("identity", f"{sender} answers for {flow}, which it was not asked about")
+
+    def _keeps_a_link_of(self, flow: FlowId, switch: str) -> bool:
+        return any(self._domain.keeper[link] == switch for link in self._path_of(flow))
+
+    def _named(self, report: Report) -> list[FlowId]:
+        return [claim.flow for claim in report.claims] + [gone.flow for gone in report.withdrawn]
+
+    def _check_slots(self, report: Report, slot: int) -> None:
+        if abs(report.first_slot - slot) > self._horizon:
+            raise BadMessage("slot", f"a report about slot {report.first_slot}, and it is slot {slot}")
+
+    def _check_claims(self, claims: tuple[Claim, ...]) -> None:
+        for claim in claims:
+            if len(claim.plan_bps) > self._horizon:
+                raise BadMessage("horizon", f"a plan of {len(claim.plan_bps)} slots, expected {self._horizon}")
+            if claim.preds or claim.followers:
+                job = claim.flow.job
+                if any(other.job != job for other in (*claim.preds, *claim.followers)):
+                    raise BadMessage("flow", f"{claim.flow} depends on a flow of another job")
+
+    def _enrol_all(self, claims: tuple[Claim, ...], withdrawn: tuple[Withdrawal, ...]) -> None:
+        by_host: dict[str, tuple[list[Claim], list[Withdrawal]]] = {}
+        for claim in claims:
+            by_host.setdefault(claim.flow.source, ([], []))[0].append(claim)
+        for gone in withdrawn:
+            by_host.setdefault(gone.flow.source, ([], []))[1].append(gone)
+        for host, (claimed, through) in by_host.items():
+            self._enrol(host, claimed, through)
+
+    def _enrol(self, host: str, claims: Iterable[Claim], withdrawn: Iterable[Withdrawal]) -> None:
+        old = self._rosters.get(host, {})
+        named = dict.fromkeys([gone.flow for gone in withdrawn], 0)
+        named.update({claim.flow: len(claim.preds) + len(claim.followers) for claim in claims})
+        if named.items() <= old.items():  # as in the slot before
+            return
+        roster = old | named
+        if self._too_many(roster):
+            roster = {flow: n for flow, n in roster.items() if flow not in old or self._remembered(flow.job)}
+        if self._too_many(roster):
+            limits = f"{self._max_flows} flows and {MAX_DEPENDENCIES} that they depend on"
+            raise BadMessage("flows", f"{host} named more than {limits}")
+        self._rosters[host] = roster
+
+    def _too_many(self, roster: dict[FlowId, int]) -> bool:
+        return len(roster) > self._max_flows or sum(roster.values()) > MAX_DEPENDENCIES

@@ -1,0 +1,43 @@
+"""`paceline bench hostd`: what it measures, and that nothing grows while jobs come and go."""
+
+import json
+
+import pytest
+
+from bench.jobs.control import WATCHING, control_named
+from bench.micro.hostd_soak import soak
+from paceline import cli
+
+
+def test_the_command_measures_hostd(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--flows", "2", "--slot-ms", "60", "--slots", "30", "--json"]
+    assert cli.main(["bench", "hostd", *arguments]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["flows"], found["mode"], found["backend"]) == (2, "enforce", "htb")
+    assert found["slots"] >= 30
+    assert 0 < found["hostd_cpu_percent"] < 100
+    assert found["decisions"] >= 30, "at least one a slot while flows have bytes to send"
+    assert 0 <= found["decision_ms"]["p50"] <= found["decision_ms"]["p90"] <= found["decision_ms"]["p99"]
+    assert found["missed_slots"] <= 3 and found["fail_opens"] == 0
+    assert 10 < found["resident_mb"] < 300
+    assert found["machine"]["cpus"] > 0
+
+
+def test_nothing_grows_while_jobs_come_and_go() -> None:
+    found = soak(12.0)
+    assert found["rounds"] >= 4 and found["jobs"] == 3 * found["rounds"]
+    assert found["descriptors_last"] <= found["descriptors_first"] + 1, "one may be a status being answered"
+    assert found["resident_mb_second_half"] - found["resident_mb_first_half"] < 1.0
+    assert found["fail_opens"] == 0
+
+
+@pytest.mark.parametrize("minutes", ["0", "-1", "nan", "99999"])
+def test_a_soak_has_an_end(minutes: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["bench", "hostd", "--soak", minutes]) == 2
+    assert "--soak" in capsys.readouterr().err
+
+
+def test_the_modes_that_set_nothing_are_controls() -> None:
+    for name in WATCHING:
+        control = control_named(name)
+        assert (control.name, control.congestion_control) == (name, "cubic")

@@ -1,0 +1,63 @@
+"""Ceilings: what is left over may be used, what others were given may not."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paceline.flowcore.allocation.borrowing import ceilings
+
+NOWHERE = 4
+CAPACITY = np.array([10.0, 10.0, 10.0, 10.0, np.inf])  # NICs of hosts 0 and 1, then the links to 2 and 3
+
+
+def ceilings_of(*flows: tuple[float, int, int, int]) -> list[float]:
+    """Of flows of (share, host, link after its NIC, job)."""
+    share, host, beyond, job = map(np.array, zip(*flows, strict=True))
+    paths = np.stack([host, beyond], axis=1)
+    ceiling, _ = ceilings(share.astype(float), paths, host, job, CAPACITY)
+    return ceiling.tolist()
+
+
+def test_what_is_left_over_is_everybodys() -> None:
+    assert ceilings_of((3.0, 0, 2, 0), (5.0, 1, 2, 1)) == [5.0, 7.0]
+
+
+def test_on_a_full_nic_flows_take_what_their_neighbours_leave() -> None:
+    assert ceilings_of((6.0, 0, 2, 0), (4.0, 0, 3, 1)) == [10.0, 10.0]
+
+
+def test_a_job_with_a_link_to_itself_is_not_held_to_its_shares() -> None:
+    """A server's two pushes: what one worker leaves the other takes."""
+    assert ceilings_of((5.0, 0, 2, 0), (5.0, 1, 2, 0)) == [10.0, 10.0]
+
+
+def test_neither_is_one_that_others_only_wait_for() -> None:
+    assert ceilings_of((5.0, 0, 2, 0), (5.0, 1, 2, 0), (0.0, 1, 2, 1)) == [10.0, 10.0, 0.0]
+
+
+def test_but_where_another_job_was_given_something_it_is() -> None:
+    assert ceilings_of((4.0, 0, 2, 0), (4.0, 1, 2, 0), (2.0, 1, 2, 1)) == [4.0, 4.0, 2.0]
+
+
+@given(
+    st.lists(
+        st.tuples(st.floats(0.0, 3.0), st.integers(0, 1), st.integers(2, 3), st.integers(0, 2)), min_size=1, max_size=6
+    )
+)
+def test_nobody_borrows_what_another_job_was_given(flows: list[tuple[float, int, int, int]]) -> None:
+    """Unless the two share a host whose NIC is full: there the kernel serves guarantees first."""
+    found = ceilings_of(*flows)
+    taken = np.zeros(5)
+    for share, host, link, _ in flows:
+        taken[[host, link]] += share
+    for (share, host, link, job), ceiling in zip(flows, found, strict=True):
+        assert ceiling >= share
+        if taken[host] < 9.0 and ceiling > share:
+            others = sum(other for other, _, there, of_job in flows if there == link and of_job != job)
+            assert ceiling <= 10.0 - others + 1e-9 or others < 0.01
+
+
+def test_the_sum_on_each_link_comes_with_it() -> None:
+    _, taken = ceilings(np.array([3.0, 4.0]), np.array([[0, 2], [1, 2]]), np.array([0, 1]), np.array([0, 1]), CAPACITY)
+    assert taken.tolist() == pytest.approx([3.0, 4.0, 7.0, 0.0, 0.0])

@@ -1,0 +1,23 @@
+"""hostd with a fault: once FILE exists, the next decision raises.
+
+faulty_hostd.py FILE --config CONFIG …
+"""
+
+import sys
+from pathlib import Path
+
+import hostd.daemon
+from hostd.__main__ import main
+from hostd.driver import Decider
+
+
+class FaultyDecider(Decider):
+    def take(self, *what_happened) -> None:
+        super().take(*what_happened)
+        if Path(sys.argv[1]).exists():
+            raise RuntimeError("a fault in the loop")
+
+
+if __name__ == "__main__":
+    hostd.daemon.Decider = FaultyDecider  # what a daemon makes
+    sys.exit(main(sys.argv[2:]))

@@ -1,0 +1,32 @@
+"""hostd on a path that loses packets."""
+
+from contextlib import ExitStack
+
+from bench.jobs.fork_server import Nursery
+from bench.testbed.impair import Impairment
+from hostd.enforce.transport import LOSSY_CONGESTION_CONTROL, TCP_CONGESTION
+from hostd.kernel.pidfd import borrowed
+from hostd.kernel.sockets import DataSocket
+from tests.hostd.cluster import Cluster, nursery
+
+__all__ = ["nursery"]  # a fixture
+
+SOON_S = 10.0  # it takes half a second of sending, of which these jobs do little
+
+
+def test_losses_are_noticed_while_the_job_runs_and_all_is_given_back(nursery: Nursery) -> None:
+    with ExitStack() as stack:
+        cluster = Cluster(nursery, stack, Impairment(loss=0.02))
+        crew = cluster.jobs("a")
+        sockets = cluster.sockets(crew)
+        before = cluster.state(sockets)
+        daemon = cluster.hostd()
+        cluster.run(crew, lambda: any(map(_prepared, sockets)), SOON_S)
+        assert daemon.status()["troubles"] == {}
+        assert daemon.stop() == 0
+        assert cluster.state(sockets) == before
+
+
+def _prepared(one: DataSocket) -> bool:
+    with borrowed(one.pid, one.fd, one.cookie) as theirs:
+        return theirs.getsockopt(*TCP_CONGESTION, 16).rstrip(b"\0") == LOSSY_CONGESTION_CONTROL

@@ -1,0 +1,126 @@
+"""What Prometheus is told of jobs that are paced and of those that are only watched; of those that left, nothing."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from hostd.config import HostConfig
+from hostd.enforce.enforcer import Enforcer
+from hostd.introspect.answer_latency import Negotiation
+from hostd.introspect.metrics import Publisher
+from hostd.monitor.iteration_tracker import JobFacts, JobWatch
+from hostd.monitor.job_tracker import WatchedJob
+from hostd.monitor.throughput import AchievedRates
+from paceline.flowcore.host.agent import HostAgent
+from paceline.flowcore.messages.messages import FlowReady, JobJoined
+from paceline.flowcore.model.patterns import FlowId, FlowSpec, Role
+from paceline.flowcore.model.slots import SlotClock
+from paceline.flowcore.model.topology import star_of
+from paceline.flowcore.policy import POLICIES
+from paceline.service.instruments import HostInstruments
+
+ENDS = (Role.RING, "h1")
+SLOT_NS = 60_000_000
+
+
+def watched(name: str) -> WatchedJob:
+    job = WatchedJob(JobWatch(name, "h0", {ENDS: 8e6}, {ENDS}))
+    job.facts = JobFacts(4, True, False, 2, {ENDS: 3e6}, {})
+    return job
+
+
+class Published:
+    """A publisher and the parts of a daemon that it reads; `at` is what a scrape would find."""
+
+    def __init__(self, directory: Path) -> None:
+        topology = star_of(("h0", "h1"), 1.0)
+        self.registry = CollectorRegistry()
+        self.now_ns = 0
+        self.enforcer = Enforcer(HostConfig("h0", topology, {}, mode="advise", runtime_directory=directory), SLOT_NS)
+        self.agent = HostAgent("h0", topology, SlotClock(SLOT_NS, 10), POLICIES["paceline"](), None)
+        self.jobs = {name: watched(name) for name in ("mine", "theirs")}
+        self.achieved = AchievedRates()
+        self.daemon: Any = SimpleNamespace(
+            agent=self.agent,
+            enforcer=self.enforcer,
+            monitor=SimpleNamespace(jobs=self.jobs),
+            achieved=self.achieved,
+            instruments=HostInstruments(self.registry),
+            config=SimpleNamespace(switch="127.0.0.1:7470"),
+            decider=SimpleNamespace(negotiation=Negotiation()),
+            clock=SimpleNamespace(now_ns=lambda: self.now_ns),
+        )
+        self.publisher = Publisher(self.daemon)
+
+    def at(self, name: str, **labels: str) -> float | None:
+        return self.registry.get_sample_value(f"paceline_host_{name}", labels)
+
+    def of_flow(self, name: str, job: str) -> float | None:
+        return self.at(name, job=job, flow=f"{job}/ring/h0>h1")
+
+
+@pytest.fixture
+def published(tmp_path: Path) -> Iterator[Published]:
+    made = Published(tmp_path)
+    yield made
+    made.enforcer.close()
+
+
+def test_a_job_that_is_only_watched_has_its_size_and_its_rate(published: Published) -> None:
+    flow = FlowId("mine", "h0", "h1", Role.RING)
+    published.agent.handle(JobJoined("mine", (FlowSpec(flow, 8e6, (), 0.0),)), 0)
+    published.achieved.sample([(flow._replace(job="theirs"), 0, 0.0)])
+    published.achieved.sample([(flow._replace(job="theirs"), 1_000_000, 1000.0)])
+    published.publisher.publish()
+    assert published.of_flow("requested_rate_bps", "mine") is not None
+    assert published.of_flow("requested_rate_bps", "theirs") is None
+    assert published.of_flow("achieved_rate_bps", "theirs") == pytest.approx(8e6)
+    assert [published.of_flow("flow_size_bytes", job) for job in ("mine", "theirs")] == [8e6, 8e6]
+    assert [published.at("jobs", phase=phase) for phase in ("learning", "computing", "sending")] == [0, 0, 2]
+
+
+def test_what_has_left_leaves_no_series(published: Published) -> None:
+    published.daemon.instruments.iteration.labels("theirs").set(1.0)
+    published.publisher.publish()
+    del published.jobs["theirs"]
+    published.publisher.publish()
+    assert published.of_flow("achieved_rate_bps", "theirs") is None
+    assert published.at("iteration_seconds", job="theirs") is None
+    assert published.of_flow("achieved_rate_bps", "mine") == 0.0
+
+
+def test_troubles_are_counted_by_kind_and_only_once(published: Published) -> None:
+    assert published.at("troubles_total", reason="gone") == 0.0, "from the start, so that the first one is an increase"
+    published.enforcer.trouble_kinds.update({"gone": 2, "other": 1})
+    published.publisher.publish()
+    published.enforcer.trouble_kinds.update({"gone": 1})
+    published.publisher.publish()
+    assert [published.at("troubles_total", reason=kind) for kind in ("gone", "other")] == [3.0, 1.0]
+
+
+def test_the_switchs_word_grows_old_while_a_flow_has_bytes_to_send(published: Published) -> None:
+    flow = FlowId("mine", "h0", "h1", Role.RING)
+    published.agent.handle(JobJoined("mine", (FlowSpec(flow, 8e6, (), 0.0),)), 0)
+    published.now_ns = 5_000_000_000
+    published.publisher.publish()
+    assert published.at("switch_word_age_seconds") == 0.0, "nobody asked"
+    published.agent.handle(FlowReady(flow, 0), published.now_ns)
+    published.now_ns += 2_000_000_000
+    published.publisher.publish()
+    assert published.at("switch_word_age_seconds") == 2.0
+
+
+def test_what_the_kernel_has_no_rate_for_has_no_series(published: Published) -> None:
+    flow = FlowId("mine", "h0", "h1", Role.RING)
+    published.agent.handle(JobJoined("mine", (FlowSpec(flow, 8e6, (), 0.0),)), 0)
+    published.enforcer.attach(flow, ())
+    published.publisher.publish()
+    assert published.of_flow("kernel_disagrees", "mine") == 0.0, "in advise mode nobody sets anything"
+    assert published.of_flow("kernel_rate_bps", "mine") is not None
+    published.enforcer.detach(flow)
+    published.publisher.publish()
+    assert published.of_flow("kernel_rate_bps", "mine") is None

@@ -1,0 +1,35 @@
+"""Netlink as bytes: attributes, and many messages in one send."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.testbed.namespace import Namespace
+from hostd.enforce.htb_device import MAJOR
+from hostd.kernel.netlink import Netlink, attribute, attributes, means_absent
+from hostd.kernel.qdisc_tree import RTM_NEWQDISC, TC_H_ROOT, Node, delete_root, read_tree
+
+
+@given(st.dictionaries(st.integers(1, 0x3FFF), st.binary(max_size=40)))
+def test_attributes_come_back(values: dict[int, bytes]) -> None:
+    assert attributes(b"".join(attribute(kind, value) for kind, value in values.items())) == values
+
+
+@given(st.binary(max_size=60))
+def test_garbage_is_no_attribute_and_no_crash(raw: bytes) -> None:
+    attributes(raw)
+
+
+def test_one_of_many_messages_fails_and_the_others_are_performed() -> None:
+    with Namespace("one") as one, one.enter(), Netlink() as netlink:
+        good = Node("pfifo", MAJOR, TC_H_ROOT, 0, b"").message(RTM_NEWQDISC, 1)
+        # 300: more than one batch; each but the last deletes what is not there.
+        failed = netlink.send([delete_root(1, 0x0BAD_0000)] * 300 + [good])
+        assert sorted(failed) == list(range(300))
+        assert all(means_absent(error) or error.errno for error in failed.values())
+        assert [node.kind for node in read_tree(netlink, 1).qdiscs] == ["pfifo"]
+
+
+def test_a_missing_device_is_absent() -> None:
+    with Namespace("one") as one, one.enter(), Netlink() as netlink:
+        [error] = netlink.send([delete_root(99, MAJOR)]).values()
+        assert means_absent(error)

@@ -1,0 +1,71 @@
+"""Borrowed sockets: the right one or none, and never kept."""
+
+import errno
+import os
+import resource
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from hostd.kernel.pidfd import Gone, borrowed, cookie_of
+
+
+@pytest.fixture
+def pair() -> "tuple[socket.socket, socket.socket]":
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        ours = socket.create_connection(listener.getsockname())
+        theirs, _ = listener.accept()
+        with ours, theirs:
+            yield ours, theirs
+
+
+def test_the_copy_is_the_same_socket_and_is_closed(pair: tuple[socket.socket, socket.socket]) -> None:
+    ours, _ = pair
+    descriptors = os.listdir("/proc/self/fd")  # noqa: PTH208
+    with borrowed(os.getpid(), ours.fileno(), cookie_of(ours)) as copy:
+        assert copy.fileno() != ours.fileno()
+        assert cookie_of(copy) == cookie_of(ours)
+    assert os.listdir("/proc/self/fd") == descriptors  # noqa: PTH208
+
+
+def test_another_socket_under_the_same_number_is_gone(pair: tuple[socket.socket, socket.socket]) -> None:
+    ours, theirs = pair
+    with pytest.raises(Gone, match="another socket"), borrowed(os.getpid(), ours.fileno(), cookie_of(theirs)):
+        pass
+
+
+def test_without_room_for_the_copy_it_is_not_gone(pair: tuple[socket.socket, socket.socket]) -> None:
+    """Or its options would count as taken back."""
+    ours, _ = pair
+    free = os.dup(0)
+    os.close(free)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free + 1, limits[1]))  # the process's handle takes the last one
+    try:
+        with pytest.raises(OSError) as refused, borrowed(os.getpid(), ours.fileno(), cookie_of(ours)):
+            pass
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert refused.value.errno == errno.EMFILE
+
+
+def test_a_closed_descriptor_a_file_and_an_ended_process_are_gone() -> None:
+    with pytest.raises(Gone, match="closed"), borrowed(os.getpid(), 9999, 1):
+        pass
+    with open(os.devnull) as file, pytest.raises(Gone, match="no socket"), borrowed(os.getpid(), file.fileno()):  # noqa: PTH123
+        pass
+    ended = subprocess.Popen([sys.executable, "-S", "-c", ""])
+    ended.wait()
+    with pytest.raises(Gone, match="ended"), borrowed(ended.pid, 0, 1):
+        pass
+
+
+def test_nothing_leaks_when_borrowing_fails(pair: tuple[socket.socket, socket.socket]) -> None:
+    ours, theirs = pair
+    descriptors = os.listdir("/proc/self/fd")  # noqa: PTH208
+    for number, cookie in ((ours.fileno(), cookie_of(theirs)), (9999, 1), (2, 1)):
+        with pytest.raises(Gone), borrowed(os.getpid(), number, cookie):
+            pass
+    assert os.listdir("/proc/self/fd") == descriptors  # noqa: PTH208

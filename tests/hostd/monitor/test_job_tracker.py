@@ -1,0 +1,103 @@
+"""A job's sockets, each counted once: forked processes inherit them, and descriptors are copied."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from socket import create_connection, create_server
+
+import pytest
+
+from hostd.kernel.sockets import LEAST_DATA_BYTES, DataSocket
+from hostd.kernel.tcp_info import TcpCounters
+from hostd.monitor.iteration_tracker import JobWatch
+from hostd.monitor.job_tracker import WIRE_PER_PAYLOAD, WatchedJob
+from paceline.flowcore.model.patterns import Role
+from tests.hostd.conftest import next_line, wait_until
+
+HOST_OF = {"127.0.0.1": "h0", "127.0.0.2": "h1"}
+ENDS = (Role.RING, "h1")
+CLOSE_ON_DEMAND = "import os, sys\nfor line in sys.stdin: os.close(int(line)); print('closed', flush=True)"
+
+
+class Shared:
+    """A socket to another host that several processes of a job have inherited."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self._stack = stack
+        listener = stack.enter_context(create_server(("127.0.0.2", 0)))
+        self._socket = stack.enter_context(create_connection(listener.getsockname()))
+        self._peer = stack.enter_context(listener.accept()[0])
+        self.descriptors = (self._socket.fileno(), os.dup(self._socket.fileno()))
+        stack.callback(os.close, self.descriptors[1])
+        self.watch = WatchedJob(JobWatch("a", "h0"))
+        self.send()
+
+    def holder(self) -> "subprocess.Popen[str]":
+        """A process with two descriptors of it."""
+        process = subprocess.Popen(
+            [sys.executable, "-S", "-c", CLOSE_ON_DEMAND],
+            pass_fds=self.descriptors,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self._stack.enter_context(process)
+        self._stack.callback(process.kill)
+        return process
+
+    def send(self) -> None:
+        before = TcpCounters.of(self._socket).acked_bytes
+        self._socket.sendall(bytes(LEAST_DATA_BYTES))
+        left_bytes = LEAST_DATA_BYTES
+        while left_bytes:
+            left_bytes -= len(self._peer.recv(left_bytes))
+        wait_until(lambda: TcpCounters.of(self._socket).acked_bytes >= before + LEAST_DATA_BYTES)
+
+    def seen(self, *processes: "subprocess.Popen[str]") -> DataSocket:
+        """The only socket of the job, when it consists of these."""
+        self.watch.consists_of({process.pid: None for process in processes})
+        self.watch.look(0, HOST_OF, "h0")
+        [one] = self.watch.sockets[ENDS]
+        return one
+
+    def sent_bytes(self) -> int:
+        self.watch.read(0)
+        assert self.watch.facts is not None
+        return round(self.watch.facts.sent_bytes[ENDS] / WIRE_PER_PAYLOAD)
+
+
+@pytest.fixture
+def shared() -> Iterator[Shared]:
+    with ExitStack() as stack:
+        yield Shared(stack)
+
+
+def test_an_inherited_socket_counts_once_and_as_long_as_somebody_has_it(shared: Shared) -> None:
+    parent, child = shared.holder(), shared.holder()
+    first = shared.seen(parent, child)
+    assert shared.sent_bytes() == 0
+    shared.send()
+    assert shared.sent_bytes() == LEAST_DATA_BYTES
+    assert shared.seen(child, parent) == first, "it stays with whom it was found"
+    leaving, staying = (parent, child) if first.pid == parent.pid else (child, parent)
+    leaving.kill()
+    leaving.wait()
+    shared.send()
+    assert shared.sent_bytes() == LEAST_DATA_BYTES, "out of reach until the next look"
+    second = shared.seen(staying)
+    assert (second.pid, second.cookie) == (staying.pid, first.cookie)
+    assert shared.sent_bytes() == 2 * LEAST_DATA_BYTES
+
+
+def test_a_copied_descriptor_is_the_same_socket(shared: Shared) -> None:
+    process = shared.holder()
+    first = shared.seen(process)
+    assert shared.seen(process) == first
+    assert process.stdin is not None
+    process.stdin.write(f"{first.fd}\n")
+    process.stdin.flush()
+    assert next_line(process) == "closed"
+    second = shared.seen(process)
+    assert {first.fd, second.fd} == set(shared.descriptors) and second.cookie == first.cookie

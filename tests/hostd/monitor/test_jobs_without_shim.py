@@ -1,0 +1,71 @@
+"""Whose processes the jobs without the shim are; and such a job from end to end: seen, paced, and whole."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hostd.monitor.jobs_without_shim import PlainJob, is_there, processes_of
+from tests.hostd.cluster import Cluster, cluster, flows, joined, nursery
+
+__all__ = ["cluster", "nursery"]  # fixtures
+
+MARK = "a-mark-of-this-test"
+
+
+@pytest.fixture
+def sleeper() -> Iterator[int]:
+    process = subprocess.Popen([sys.executable, "-S", "-c", "input()", MARK, str(os.getpid())], stdin=subprocess.PIPE)
+    with process:
+        yield process.pid
+        process.kill()
+
+
+def test_by_command_cgroup_or_pid(sleeper: int) -> None:
+    own = f"*input()* {MARK} {os.getpid()}"
+    assert processes_of([PlainJob("a", command=own)]) == {"a": {sleeper}}
+    assert processes_of([PlainJob("a", command=own[1:])]) == {}, "it is about the whole command line"
+    assert processes_of([PlainJob("a", pid=sleeper)]) == {"a": {sleeper}}
+    group = Path(f"/proc/{sleeper}/cgroup").read_text().splitlines()[-1].split(":", 2)[-1]
+    assert sleeper in processes_of([PlainJob("a", cgroup=group)])["a"]
+    assert processes_of([PlainJob("a", cgroup=group + "/not-there")]) == {}
+
+
+def test_the_first_entry_counts_and_whoever_has_the_shim_is_left_out(sleeper: int) -> None:
+    jobs = [PlainJob("a", pid=sleeper), PlainJob("b", command=f"*{MARK} {os.getpid()}")]
+    assert processes_of(jobs) == {"a": {sleeper}}
+    assert processes_of(jobs, besides=[sleeper]) == {}
+    assert processes_of(jobs, besides=[os.getpid()]) == {}, "nor are those whom it started"
+    assert processes_of([PlainJob("me", pid=os.getpid())]) == {}
+
+
+def test_a_process_is_there_until_it_ends() -> None:
+    process = subprocess.Popen([sys.executable, "-S", "-c", ""])
+    process.wait()
+    assert is_there(os.getpid()) and not is_there(process.pid)
+
+
+def test_a_job_without_the_shim_is_seen_paced_and_whole(cluster: Cluster) -> None:
+    crew = cluster.jobs("old")
+    pids = {member.part.host: member.pid for member in crew.members}
+    for host in pids:
+        for counters in (cluster.directory / host).iterdir():
+            counters.unlink()  # it goes on writing, and nobody can read it: the same as no shim
+    sockets = cluster.sockets(crew)
+    before = cluster.state(sockets)
+    daemon = cluster.hostd(more=f'[[without_shim]]\njob = "legacy"\npid = {pids["h0"]}')
+    cluster.run(crew, lambda: joined(daemon) == {"legacy"})
+    assert cluster.state(sockets) != before
+    cluster.run(crew, lambda: any(flow["live"] and flow["sent_bytes"] for flow in flows(daemon.status())))
+    [flow] = flows(daemon.status())
+    assert flow["flow"] == "legacy/ring/h0>h1" and flow["kernel_bps"]
+    assert abs(flow["size_bytes"] / 1.25e6 - 1514 / 1448) < 0.05, "a ring of two sends its model"
+    ended = [len(member.numbers) for member in crew.members]
+    # An iteration ends when all its bytes have arrived at both ends.
+    cluster.run(crew, lambda: all(len(m.numbers) >= n + 10 for m, n in zip(crew.members, ended, strict=True)))
+    assert joined(daemon) == {"legacy"}
+    assert daemon.status()["troubles"] == {} and daemon.stop() == 0
+    assert cluster.state(sockets) == before

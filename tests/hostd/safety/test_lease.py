@@ -1,0 +1,182 @@
+"""Rates are leases: however the holder falls silent, its flows run free within ten slots and nothing is left."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hostd.safety.lease import Lease
+from hostd.safety.undo import SysctlUndo
+from hostd.safety.undo_log import Journal, Revoked, release
+from tests.hostd.conftest import Job, Wire, next_line, wait_until
+
+HOLDER = str(Path(__file__).with_name("holder.py"))
+LINK_BPS = 1e9
+HELD_BPS = 0.05 * LINK_BPS
+SLOT_MS = 100
+TEN_SLOTS_S = 10 * SLOT_MS / 1e3
+
+
+class Held:
+    """A job at 5 % of the link, its holder, and how everything was before."""
+
+    def __init__(self, wire: Wire, path: Path, backend: str, *options: str) -> None:
+        wire.sink()
+        self.wire, self.path, self.job = wire, path, wire.send(2)
+        self.sockets = self.job.sockets(2)
+        self.before = wire.state(self.sockets)
+        arguments = [backend, str(path), str(self.job.pid), str(HELD_BPS), str(SLOT_MS), *options]
+        environment = os.environ | {"PYTHONPATH": str(Path(HOLDER).parents[3])}
+        self.holder = wire.here.popen(
+            [sys.executable, HOLDER, *arguments],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        wire.stack.callback(Job(self.holder).end)
+        self.guardian = int(self.line("holding"))
+        assert self.state() != self.before
+
+    def line(self, word: str) -> str:
+        line = next_line(self.holder)
+        assert line.startswith(word), line
+        return line.removeprefix(word)
+
+    def state(self) -> object:
+        return self.wire.state(self.sockets)
+
+    def is_free(self) -> bool:
+        return self.job.rate_bps(self.sockets, 0.3) > 4 * HELD_BPS
+
+
+@pytest.fixture(params=["htb", "pacing"])
+def hold(request: pytest.FixtureRequest, wire: Wire, tmp_path: Path) -> Callable[..., Held]:
+    return lambda *options: Held(wire, tmp_path / "run" / "lease.json", request.param, *options)
+
+
+def test_killed(hold: Callable[..., Held]) -> None:
+    held = hold()
+    held.job.comes_to(held.sockets, 0, 2 * HELD_BPS)
+    held.holder.kill()
+    assert wait_until(lambda: held.state() == held.before) < TEN_SLOTS_S
+    wait_until(held.is_free)
+    assert not held.path.exists()
+
+
+def test_stopped_and_continued(hold: Callable[..., Held]) -> None:
+    held = hold()
+    held.holder.send_signal(signal.SIGSTOP)
+    assert wait_until(lambda: held.state() == held.before) < TEN_SLOTS_S
+    wait_until(held.is_free)
+    # Awake again it finds the lease revoked, throws its books away and begins anew.
+    held.holder.send_signal(signal.SIGCONT)
+    held.line("revoked")
+    assert int(held.line("holding")) != held.guardian
+    assert held.state() != held.before
+    held.holder.kill()
+    wait_until(lambda: held.state() == held.before)
+
+
+def test_exception_in_the_loop(hold: Callable[..., Held]) -> None:
+    held = hold("fail")
+    held.holder.wait(timeout=30)
+    assert wait_until(lambda: held.state() == held.before) < TEN_SLOTS_S
+    wait_until(held.is_free)
+
+
+def test_guardian_killed_first(hold: Callable[..., Held]) -> None:
+    held = hold()
+    os.kill(held.guardian, signal.SIGKILL)
+    successor = int(held.line("replaced"))
+    assert successor != held.guardian
+    assert held.state() != held.before  # nobody noticed: the limits stay
+    held.holder.kill()
+    assert wait_until(lambda: held.state() == held.before) < TEN_SLOTS_S
+
+
+def test_both_killed_and_released_by_hand(hold: Callable[..., Held]) -> None:
+    held = hold()
+    held.holder.send_signal(signal.SIGSTOP)  # or it would replace the guardian
+    os.kill(held.guardian, signal.SIGKILL)
+    held.holder.kill()
+    held.holder.wait()
+    assert held.state() != held.before
+    # As ExecStopPost and `paceline release --all` do it.
+    program = "import sys, pathlib; from hostd.safety.undo_log import release"
+    program += "; print(release(pathlib.Path(sys.argv[1])))"
+    environment = {"PYTHONPATH": str(Path(HOLDER).parents[3])}
+    command = [sys.executable, "-S", "-c", program, str(held.path)]
+    released = held.wire.here.popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+    assert released.communicate()[0] == "{}\n"
+    assert held.state() == held.before
+    assert not held.path.exists()
+
+
+def test_released_under_a_living_holder(hold: Callable[..., Held]) -> None:
+    """An operator's breakglass wins: the holder notices at its next beat."""
+    held = hold()
+    with held.wire.here.enter():
+        assert release(held.path) == {}
+    held.line("revoked")
+    held.line("holding")
+
+
+def test_a_service_stop_does_not_end_the_guardian_before_the_daemon(hold: Callable[..., Held]) -> None:
+    held = hold()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        os.kill(held.guardian, number)
+    held.holder.kill()
+    assert wait_until(lambda: held.state() == held.before) < TEN_SLOTS_S
+
+
+def test_an_orderly_end_takes_the_guardian_along(tmp_path: Path) -> None:
+    lease = Lease(Journal(tmp_path / "lease.json"), SLOT_MS * 1_000_000)
+    guardian = lease.guardian_pid
+    lease.beat()
+    assert lease.close() == {}
+    assert not Path(f"/proc/{guardian}").exists()
+    with pytest.raises(Revoked):
+        lease.journal.check()
+
+
+def test_a_guardian_that_could_not_restore_everything_has_revoked_all_the_same(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "lease.json")
+    journal.record({"not ours": SysctlUndo("/proc/sys/kernel/hostname", "x")})
+    lease = Lease(journal, 10_000_000)
+    os.waitid(os.P_PIDFD, lease.fileno(), os.WEXITED | os.WNOWAIT)  # it heard nothing
+    assert journal.path.exists()
+    with pytest.raises(Revoked, match="heard nothing"):
+        lease.beat()
+    descriptors = os.listdir("/proc/self/fd")  # noqa: PTH208
+    assert lease.close().keys() == {"not ours"}
+    assert os.listdir("/proc/self/fd") == descriptors, "the guardian's were closed already"  # noqa: PTH208
+
+
+def test_a_guardian_that_ends_at_once_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where its interpreter does not find its libraries."""
+    lease = Lease(Journal(tmp_path / "lease.json"), SLOT_MS * 1_000_000)
+    monkeypatch.setattr("hostd.safety.lease.sys.executable", "/bin/false")
+    descriptors = os.listdir("/proc/self/fd")  # noqa: PTH208
+    with pytest.raises(OSError, match="guardian does not start"):
+        Lease(lease.journal, SLOT_MS * 1_000_000)
+    assert os.listdir("/proc/self/fd") == descriptors  # noqa: PTH208
+    os.kill(lease.guardian_pid, signal.SIGKILL)
+    os.waitid(os.P_PIDFD, lease.fileno(), os.WEXITED | os.WNOWAIT)
+    with pytest.raises(Revoked, match="no other can be started"):
+        lease.beat()
+    assert lease.close() == {} and not lease.journal.path.exists()
+
+
+def test_without_a_guardian_there_is_no_lease(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lease = Lease(Journal(tmp_path / "lease.json"), SLOT_MS * 1_000_000)
+    os.kill(lease.guardian_pid, signal.SIGKILL)
+    os.waitid(os.P_PIDFD, lease.fileno(), os.WEXITED | os.WNOWAIT)
+    monkeypatch.setattr("hostd.safety.lease.sys.executable", "/nonexistent/python")
+    with pytest.raises(Revoked, match="no other can be started"):
+        lease.beat()
+    assert lease.close() == {} and not lease.journal.path.exists()

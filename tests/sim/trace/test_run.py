@@ -1,0 +1,107 @@
+"""Traces through a cluster: what is kept, what skipping costs, and that numbers of flows can be used again."""
+
+from math import inf
+
+import pytest
+
+from paceline.cluster.schedulers import NAMES
+from paceline.flowcore.model.fields import InputError
+from paceline.flowcore.model.scenario import Pattern
+from paceline.flowcore.policy import POLICIES
+from paceline.sim.policy_names import POLICY_NAMES, parts
+from paceline.sim.trace.formats.job import Refused, TraceJob
+from paceline.sim.trace.results import row
+from paceline.sim.trace.run import TraceOptions, TraceRun
+from paceline.sim.trace.workload import build_topology
+
+
+def job(
+    name: str, gpus: int, iterations: int, arrival_s: float = 0.0, pattern: Pattern = Pattern.ALLREDUCE
+) -> TraceJob:
+    return TraceJob(name, arrival_s, gpus, "vgg16", 100.0, 0.2, iterations, pattern)
+
+
+def simulated(jobs: list[TraceJob], **options: object) -> TraceRun:
+    chosen = TraceOptions(servers=6, gpus_per_server=2, **options)  # type: ignore[arg-type]
+    run = TraceRun(build_topology("section-vii", 6), chosen)
+    run.run(jobs)
+    return run
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+def test_jobs_come_and_go_and_flows_are_numbered_anew(policy: str) -> None:
+    """Rings leave and parameter servers, some of whose flows stay within a host, take over their numbers."""
+    jobs = [job(f"r{n}", 4, 4 + n, arrival_s=0.3 * n) for n in range(4)]
+    jobs += [job(f"p{n}", 4, 6, arrival_s=2.0 + 0.5 * n, pattern=Pattern.PS) for n in range(4)]
+    run = simulated(jobs, policy=policy, sample_s=inf)
+    assert all(one.end_s < inf for one in run.runs.values())
+    assert run.cluster.used_gpus == run.cluster.used_servers == 0
+
+
+def test_a_job_on_one_server_takes_its_time_and_one_that_does_not_fit_waits() -> None:
+    run = simulated([job("one", 1, 10), job("all", 12, 3, 0.1), job("next", 12, 3, 0.2)], placement="first-fit")
+    assert run.runs["one"].end_s == pytest.approx(2.0)
+    assert run.runs["all"].start_s == pytest.approx(2.0)
+    assert run.runs["next"].start_s == pytest.approx(run.runs["all"].end_s, abs=0.01)  # within a step or two
+
+
+def test_skipping_ahead_changes_little_and_saves_much() -> None:
+    jobs = [job("a", 6, 600), job("b", 6, 500, 1.0)]
+    exact, skipped = simulated(jobs, sample_s=inf), simulated(jobs, sample_s=10.0)
+    for name in ("a", "b"):
+        assert skipped.runs[name].end_s == pytest.approx(exact.runs[name].end_s, rel=0.05)
+    assert skipped.engine.fast.steps < exact.engine.fast.steps / 3
+
+
+def test_the_row_has_what_was_promised() -> None:
+    found = row(simulated([job("a", 4, 5), job("b", 1, 5)]), 1.0)
+    assert found["jobs_finished"] == 2
+    assert 0.0 < found["gpu_utilization"] <= 1.0
+    for key in ("mean_jct_s", "median_jct_s", "p95_jct_s", "p99_jct_s", "makespan_s", "machines_used_mean"):
+        assert found[key] > 0.0
+    assert {"fragmentation_mean", "wall_s", "simulated_s"} <= found.keys()
+
+
+def test_an_impossible_job_is_refused_with_a_reason_and_the_others_run() -> None:
+    run = simulated([job("a", 4, 5), job("huge", 13, 5), job("idle", 1, 0), job("b", 1, 5)])
+    assert run.refused == [Refused("huge", "it asks for 13 GPUs of 12"), Refused("idle", "it has 0 iterations")]
+    assert row(run, 1.0)["jobs_finished"] == 2
+    assert row(simulated([job("huge", 13, 5)]), 1.0)["jobs_finished"] == 0
+
+
+@pytest.mark.parametrize("policy", ["fair", "fair-penalty+adadual", "paceline+srsf1", "fair+cassini", "mlcc"])
+def test_jobs_that_share_gpus_take_turns_computing(policy: str) -> None:
+    """Three single jobs on one GPU need the time of all three, the one that needs least first; rings get through."""
+    singles = [job("long", 1, 30), job("short", 1, 10), job("middle", 1, 20)]
+    alone = TraceOptions(
+        servers=1, gpus_per_server=1, jobs_per_gpu=3, order="srsf", backfill=True, policy=policy, jitter=0.0
+    )
+    run = TraceRun(build_topology("star", 1), alone)
+    run.run(singles)
+    ends_s = {name: one.end_s for name, one in run.runs.items()}
+    assert sorted(ends_s, key=ends_s.__getitem__) == ["short", "middle", "long"]
+    assert ends_s["long"] == pytest.approx(60 * 0.2, rel=0.02)
+    rings = [job(f"r{n}", 3 + n % 3, 5, arrival_s=0.2 * n) for n in range(8)]
+    shared = simulated(rings, policy=policy, jobs_per_gpu=3, placement="lwf", order="srsf", backfill=True)
+    assert all(one.end_s < inf for one in shared.runs.values())
+    assert shared.cluster.used_gpus == shared.cluster.used_servers == 0
+
+
+@pytest.mark.parametrize("placement", NAMES)
+def test_every_scheduler_goes_with_cassini(placement: str) -> None:
+    jobs = [job(f"r{n}", 3, 4, arrival_s=0.2 * n) for n in range(6)]
+    run = simulated(jobs, placement=placement, policy="fair+cassini")
+    assert all(one.end_s < inf for one in run.runs.values())
+
+
+def test_names_of_policies() -> None:
+    assert parts("fair+cassini") == ("fair", "cassini")
+    assert parts("adadual") == ("fair", "adadual")
+    assert parts("paceline") == ("paceline", None)
+    assert len(set(POLICY_NAMES)) == len(POLICY_NAMES)
+
+
+@pytest.mark.parametrize(("placement", "engine"), [("dally", "fast"), ("lwf", "analytic")])
+def test_gpus_are_shared_or_preempted_but_not_both(placement: str, engine: str) -> None:
+    with pytest.raises(InputError, match="3 jobs per GPU: "):
+        simulated([job("a", 1, 5)], placement=placement, engine=engine, jobs_per_gpu=3)
