@@ -30,7 +30,8 @@ from hostd.monitor.job_log import JobLog
 from hostd.monitor.monitor import Monitor
 from hostd.monitor.throughput import AchievedRates
 from paceline.flowcore.host.agent import HostAgent
-from paceline.flowcore.messages.messages import Feedback, HostEvent, JobJoined, JobLeft, SwitchLost, Tick, Welcomed
+from paceline.flowcore.messages.events import HostEvent, JobJoined, JobLeft, SwitchLost, Tick, Welcomed
+from paceline.flowcore.messages.reports import Feedback
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.policy import POLICIES
 from paceline.service.instruments import HostInstruments

@@ -22,18 +22,9 @@ from hostd.introspect.durations import Durations
 from hostd.monitor.monitor import Monitor
 from paceline.flowcore.host.agent import HostAgent
 from paceline.flowcore.messages.coalescing import joined
+from paceline.flowcore.messages.events import ClockSet, Effect, HostEvent, JobJoined, JobLeft, Message, Send, SetRate
 from paceline.flowcore.messages.journal import Entry, encode
-from paceline.flowcore.messages.messages import (
-    ClockSet,
-    Effect,
-    HostEvent,
-    JobJoined,
-    JobLeft,
-    Message,
-    Report,
-    Send,
-    SetRate,
-)
+from paceline.flowcore.messages.reports import Report
 from paceline.flowcore.model.patterns import FlowId
 from paceline.service.instruments import HostInstruments
 from paceline.service.shared_clock import SharedClock

@@ -11,7 +11,9 @@ from dataclasses import replace
 from typing import TypeVar
 
 from paceline.flowcore.messages.coalescing import joined
-from paceline.flowcore.messages.messages import Contest, Feedback, Message, Report, Send, Verdict
+from paceline.flowcore.messages.escalation import EscalatedClaims, ShareUpdate
+from paceline.flowcore.messages.events import Message, Send
+from paceline.flowcore.messages.reports import Feedback, Report
 from paceline.service.log_rate_limit import RepeatLimit
 from paceline.wire import control_pb2 as pb
 from paceline.wire.calls import MAX_MESSAGE_BYTES
@@ -37,7 +39,7 @@ def frames(name: str, letters: Sequence[Letter], serialized: Callable[[list[pb.E
             yield from frames(name, part, serialized)
     elif len(frame) <= MAX_MESSAGE_BYTES:
         yield frame
-    else:  # one claim with a host's whole megabyte of preds; the receiver would hang up on us
+    else:  # one claim with a host's whole megabyte of upstream; the receiver would hang up on us
         _repeats.log(_log, logging.WARNING, "size", "a letter of %d bytes is left out", len(frame))
 
 
@@ -62,15 +64,15 @@ def _halves(letters: Sequence[Letter]) -> list[list[Letter]]:
 
 def _parts(message: Message) -> list[Message]:
     match message:
-        case Report() | Contest() if message.withdrawn and message.claims:
+        case Report() | EscalatedClaims() if message.withdrawn and message.claims:
             return [replace(message, claims=()), replace(message, withdrawn=())]
-        case Report() | Contest() if message.withdrawn:
+        case Report() | EscalatedClaims() if message.withdrawn:
             return [replace(message, withdrawn=half) for half in _split(message.withdrawn)]
-        case Report() | Contest():
+        case Report() | EscalatedClaims():
             return [replace(message, claims=half) for half in _split(message.claims)]
         case Feedback():
             return [replace(message, grants=half) for half in _split(message.grants)]
-        case Verdict():
+        case ShareUpdate():
             return [replace(message, shares=half) for half in _split(message.shares)]
 
 

@@ -13,7 +13,8 @@ import logging
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
-from paceline.flowcore.messages.messages import NO_ANSWER, Feedback, PeersFound, PeersLost, Send, SwitchEvent, Tick
+from paceline.flowcore.messages.events import PeersFound, PeersLost, Send, SwitchEvent, Tick
+from paceline.flowcore.messages.reports import NO_ANSWER, Feedback
 from paceline.flowcore.model.domain import domains
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.topology import Topology

@@ -6,12 +6,14 @@
 
 A peer that fails is refused with a BadMessage, and nothing it said has been believed. Memory per host is bounded:
 the agent remembers a flow for as long as it remembers its job, so every flow that a host has named of a job that is
-still remembered counts against it, and so do the flows it named as its preds and followers.
+still remembered counts against it, and so do the flows it named as its upstream and downstream.
 """
 
 from collections.abc import Callable, Iterable
 
-from paceline.flowcore.messages.messages import Claim, Contest, Feedback, Message, Report, Verdict, Withdrawal
+from paceline.flowcore.messages.escalation import EscalatedClaims, ShareUpdate
+from paceline.flowcore.messages.events import Message
+from paceline.flowcore.messages.reports import Claim, Feedback, Report, Withdrawal
 from paceline.flowcore.model.domain import Domain, above
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.topology import Topology
@@ -69,7 +71,7 @@ class Admission:
         """A message from another switch, whose stream or whose relay vouches for its name."""
         if message.sender != sender:
             raise BadMessage("identity", f"{sender} writes as {message.sender[:60]!r}")
-        if isinstance(message, Contest | Verdict) and not self._arbitrates:
+        if isinstance(message, EscalatedClaims | ShareUpdate) and not self._arbitrates:
             raise BadMessage("policy", f"{sender} wants links divided, which the policy of {self._name} does not do")
         match message:
             case Report():
@@ -82,7 +84,7 @@ class Admission:
                     if self._own_links.isdisjoint(claim.path):
                         raise BadMessage("flow", f"{claim.flow} crosses no link of {self._name}")
                 self._enrol_all(message.claims, message.withdrawn)
-            case Contest():
+            case EscalatedClaims():
                 self._check_claims(message.claims)
                 if sender not in self._hosts_below:
                     raise BadMessage("identity", f"{sender} is no child of {self._name}")
@@ -90,7 +92,7 @@ class Admission:
                     if flow.source not in self._hosts_below[sender]:
                         raise BadMessage("identity", f"{sender} speaks for {flow}, which begins elsewhere")
                 self._enrol_all(message.claims, ())
-            case Verdict():
+            case ShareUpdate():
                 if sender not in self._parents:
                     raise BadMessage("identity", f"{sender} is no parent of {self._name}")
             case Feedback():
@@ -114,9 +116,9 @@ class Admission:
         for claim in claims:
             if len(claim.plan_bps) > self._horizon:
                 raise BadMessage("horizon", f"a plan of {len(claim.plan_bps)} slots, expected {self._horizon}")
-            if claim.preds or claim.followers:
+            if claim.upstream or claim.downstream:
                 job = claim.flow.job
-                if any(other.job != job for other in (*claim.preds, *claim.followers)):
+                if any(other.job != job for other in (*claim.upstream, *claim.downstream)):
                     raise BadMessage("flow", f"{claim.flow} depends on a flow of another job")
 
     def _enrol_all(self, claims: tuple[Claim, ...], withdrawn: tuple[Withdrawal, ...]) -> None:
@@ -131,7 +133,7 @@ class Admission:
     def _enrol(self, host: str, claims: Iterable[Claim], withdrawn: Iterable[Withdrawal]) -> None:
         old = self._rosters.get(host, {})
         named = dict.fromkeys([gone.flow for gone in withdrawn], 0)
-        named.update({claim.flow: len(claim.preds) + len(claim.followers) for claim in claims})
+        named.update({claim.flow: len(claim.upstream) + len(claim.downstream) for claim in claims})
         if named.items() <= old.items():  # as in the slot before
             return
         roster = old | named

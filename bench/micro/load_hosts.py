@@ -9,7 +9,7 @@ import random
 from dataclasses import dataclass
 
 from paceline.flowcore.allocation.allocator import allocate
-from paceline.flowcore.messages.messages import Bid, Claim, Report
+from paceline.flowcore.messages.reports import Bid, Claim, Report
 from paceline.flowcore.model.patterns import FlowId, Role
 from paceline.flowcore.model.topology import Topology
 from paceline.wire import control_pb2 as pb
@@ -104,8 +104,8 @@ def _claims(host: str, flows: list[FlowId], topology: Topology, horizon: int, dr
             bid=Bid(draws.uniform(1.0, 3.0), 200e6, 100e6),
             sent_bytes=0.0,
             planned_bytes=0.0,
-            preds=(),
-            followers=(),
+            upstream=(),
+            downstream=(),
             plan_bps=plan_bps,
         )
         for flow in flows

@@ -93,10 +93,10 @@ def _bottleneck(daemon: "HostDaemon", flow: Flow, now_ns: int) -> dict[str, obje
 
 def _dependency(flow: Flow) -> dict[str, object]:
     grant = flow.grant
-    pred_bytes = grant.pred_bytes if grant else math.inf
-    allowed = pred_bytes + flow.spec.window_bytes
+    upstream_bytes = grant.upstream_bytes if grant else math.inf
+    allowed = upstream_bytes + flow.spec.window_bytes
     return {
-        "preds": [str(pred) for pred in flow.spec.preds],
+        "upstream": [str(feeder) for feeder in flow.spec.upstream],
         "sent_bytes": finite(flow.volume_bytes),
         "may_have_sent_bytes": finite(allowed),
         "waits_for_preds": flow.volume_bytes >= allowed,

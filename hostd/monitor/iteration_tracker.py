@@ -30,7 +30,7 @@ from statistics import median
 from typing import NamedTuple
 
 from paceline.flowcore.detect.bursts import NEARLY
-from paceline.flowcore.messages.messages import FlowDone, FlowReady, HostEvent, IterationEnded, JobJoined, JobLeft
+from paceline.flowcore.messages.events import FlowDone, FlowReady, HostEvent, IterationEnded, JobJoined, JobLeft
 from paceline.flowcore.model.patterns import FlowId, FlowSpec, Role
 from paceline.flowcore.model.units import UNLIMITED
 
@@ -222,8 +222,8 @@ class JobWatch:
         size_bytes, flow = self.sizes[ends], self._flow(ends)
         match flow.role:
             case Role.RING:
-                preds = self._arriving(Role.RING, Role.RING, received)
-                return FlowSpec(flow, size_bytes, preds, size_bytes / (2 * max(1, members - 1)))
+                upstream = self._arriving(Role.RING, Role.RING, received)
+                return FlowSpec(flow, size_bytes, upstream, size_bytes / (2 * max(1, members - 1)))
             case Role.PULL:
                 return FlowSpec(flow, size_bytes, self._arriving(Role.PUSH, Role.PULL, received), 0.0)
             case _:

@@ -6,7 +6,7 @@ A job whose sizes change joins again and again: it is logged once in a while, li
 import logging
 from collections.abc import Callable, Iterable
 
-from paceline.flowcore.messages.messages import HostEvent, JobJoined, JobLeft
+from paceline.flowcore.messages.events import HostEvent, JobJoined, JobLeft
 from paceline.service.log_rate_limit import RepeatLimit
 
 _log = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from nccl_shim.segment.layout import Kind, Source
 from nccl_shim.segment.layout import Role as ShimRole
 from nccl_shim.segment.reader import ProcessView
 from paceline.flowcore.detect.bursts import NEARLY, BurstRhythm
-from paceline.flowcore.messages.messages import FlowReady, HostEvent, IterationEnded
+from paceline.flowcore.messages.events import FlowReady, HostEvent, IterationEnded
 from paceline.flowcore.model.patterns import FlowId, Role
 from paceline.flowcore.model.units import transfer_bytes, transfer_ns
 

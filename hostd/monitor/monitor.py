@@ -35,7 +35,7 @@ from hostd.monitor.segment_access import LentCounters
 from nccl_shim.segment.liveness import start_ticks
 from nccl_shim.segment.python_writer import make_directory
 from nccl_shim.segment.reader import ProcessView, Reader
-from paceline.flowcore.messages.messages import HostEvent, Progress
+from paceline.flowcore.messages.events import HostEvent, Progress
 from paceline.flowcore.model.patterns import FlowId
 
 FRESH_NS = 10_000_000

@@ -109,9 +109,9 @@ def run_explain(args: argparse.Namespace) -> int:
     print(f"job        slowdown {job['slowdown']:.2f}, computes {job['compute_ms']:.0f} ms, then needs "
           f"{job['exchange_alone_ms']:.0f} ms of network alone; {bid['remaining_ms']:.0f} ms left")  # fmt: skip
     depends = found["dependency"]
-    if depends["preds"]:
+    if depends["upstream"]:
         waits = "and waits for them" if depends["waits_for_preds"] else "and is not held back by them"
-        print(f"depends on {', '.join(depends['preds'])} {waits}")
+        print(f"depends on {', '.join(depends['upstream'])} {waits}")
     if found["slots"]:
         rows = [
             (str(slot["slot"]), f"{slot['price']:.2f}", rate(slot["available_bps"]), rate(slot["planned_bps"]))

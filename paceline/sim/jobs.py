@@ -11,7 +11,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from paceline.flowcore.model.patterns import FlowId, FlowSpec, Role, flows_of, followers
+from paceline.flowcore.model.patterns import FlowId, FlowSpec, Role, downstream_of, flows_of
 from paceline.flowcore.model.scenario import JobSpec
 from paceline.flowcore.model.units import ns_from_s
 
@@ -39,7 +39,7 @@ class TrainingJob:
         self.spec = spec
         self._stragglers = stragglers
         self.flows: tuple[FlowSpec, ...] = flows_of(spec)
-        self.followers = followers(self.flows)
+        self.downstream = downstream_of(self.flows)
         self.goal = spec.iterations  # a driver that skips time lowers it by the iterations it skips
         self.iteration_ends_ns: list[int] = []
         self.workers = {host: self._worker(host, seed) for host in spec.workers}

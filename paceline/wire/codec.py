@@ -11,19 +11,9 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache, partial
 from itertools import accumulate, chain
 
-from paceline.flowcore.messages.messages import (
-    NO_ANSWER,
-    Bid,
-    Claim,
-    Contest,
-    Feedback,
-    Grant,
-    Message,
-    Report,
-    Share,
-    Verdict,
-    Withdrawal,
-)
+from paceline.flowcore.messages.escalation import EscalatedClaims, Share, ShareUpdate
+from paceline.flowcore.messages.events import Message
+from paceline.flowcore.messages.reports import NO_ANSWER, Bid, Claim, Feedback, Grant, Report, Withdrawal
 from paceline.flowcore.model.patterns import FlowId, Role
 from paceline.flowcore.model.topology import Topology, UnknownHostError
 from paceline.wire import control_pb2 as pb
@@ -90,7 +80,7 @@ class Routes:
 def claims_to_wire(claims: Sequence[Claim]) -> pb.Claims:
     if not claims:
         return pb.Claims()
-    flows, _, size_bytes, bids, sent_bytes, planned_bytes, preds, followers, plans_bps, promised = zip(
+    flows, _, size_bytes, bids, sent_bytes, planned_bytes, upstream, downstream, plans_bps, promised = zip(
         *claims, strict=True
     )
     urgency, compute_ns, remaining_ns = zip(*bids, strict=True)
@@ -102,10 +92,10 @@ def claims_to_wire(claims: Sequence[Claim]) -> pb.Claims:
         remaining_ns=remaining_ns,
         sent_bytes=sent_bytes,
         planned_bytes=planned_bytes,
-        pred_count=map(len, preds),
-        pred=map(text_of, chain.from_iterable(preds)),
-        follower_count=map(len, followers),
-        follower=map(text_of, chain.from_iterable(followers)),
+        upstream_count=map(len, upstream),
+        upstream=map(text_of, chain.from_iterable(upstream)),
+        downstream_count=map(len, downstream),
+        downstream=map(text_of, chain.from_iterable(downstream)),
         plan_slots=map(len, plans_bps),
         plan_bps=chain.from_iterable(plans_bps),
         promised_bytes=promised if any(promised) else (),
@@ -128,7 +118,7 @@ def feedback_to_wire(feedback: Feedback) -> pb.Feedback:
         sender=feedback.sender, answers=feedback.answers, first_slot=feedback.first_slot, silent=feedback.silent
     )
     if feedback.grants:
-        flows, accepted, share_bps, ceiling_bps, available_bps, load, alone_ns, pred_bytes, follower_bytes = zip(
+        flows, accepted, share_bps, ceiling_bps, available_bps, load, alone_ns, upstream_bytes, downstream_bytes = zip(
             *feedback.grants, strict=True
         )
         wire.flow.extend(map(text_of, flows))
@@ -138,8 +128,8 @@ def feedback_to_wire(feedback: Feedback) -> pb.Feedback:
         wire.available_bps.extend(chain.from_iterable(available_bps))
         wire.load.extend(chain.from_iterable(load))
         wire.alone_ns.extend([min(ns, MAX_ALONE_NS) for ns in alone_ns])  # a host may claim to have exabytes
-        wire.pred_bytes.extend(pred_bytes)
-        wire.follower_bytes.extend(follower_bytes)
+        wire.upstream_bytes.extend(upstream_bytes)
+        wire.downstream_bytes.extend(downstream_bytes)
     return wire
 
 
@@ -149,17 +139,18 @@ def envelope(source: str, to: str, message: Message) -> pb.Envelope:
             return pb.Envelope(source=source, to=to, report=report_to_wire(message))
         case Feedback():
             return pb.Envelope(source=source, to=to, feedback=feedback_to_wire(message))
-        case Contest(sender, claims, withdrawn):
-            contest = pb.Contest(sender=sender, claims=claims_to_wire(claims), withdrawn=map(text_of, withdrawn))
-            return pb.Envelope(source=source, to=to, contest=contest)
-        case Verdict(sender, shares):
-            verdict = pb.Verdict(
+        case EscalatedClaims(sender, claims, withdrawn):
+            names = map(text_of, withdrawn)
+            escalated = pb.EscalatedClaims(sender=sender, claims=claims_to_wire(claims), withdrawn=names)
+            return pb.Envelope(source=source, to=to, escalated_claims=escalated)
+        case ShareUpdate(sender, shares):
+            verdict = pb.ShareUpdate(
                 sender=sender,
                 flow=[text_of(share.flow) for share in shares],
                 share_bps=[share.share_bps for share in shares],
                 ceiling_bps=[share.ceiling_bps for share in shares],
             )
-            return pb.Envelope(source=source, to=to, verdict=verdict)
+            return pb.Envelope(source=source, to=to, share_update=verdict)
 
 
 # ---- From the wire ----
@@ -183,7 +174,7 @@ def report_from_wire(wire: pb.Report, routes: Routes) -> Report:
 def feedback_from_wire(wire: pb.Feedback) -> Feedback:
     flows = _flows(wire.flow)
     count = len(flows)
-    accepted, share_bps, ceiling_bps, alone_ns, pred_bytes, follower_bytes = _columns(wire, _GRANT_COLUMNS, count)
+    accepted, share_bps, ceiling_bps, alone_ns, upstream_bytes, downstream_bytes = _columns(wire, _GRANT_COLUMNS, count)
     available_bps, load = wire.available_bps[:], wire.load[:]
     horizon = len(load) // max(count, 1)
     if count and (not horizon or len(load) != horizon * count or len(available_bps) != horizon * count):
@@ -192,12 +183,10 @@ def feedback_from_wire(wire: pb.Feedback) -> Feedback:
         raise BadMessage("numbers", f"found answers {wire.answers}, expected {NO_ANSWER} or more")
     _check(share_bps=share_bps, load=load, alone_ns=alone_ns)
     _check(math.inf, ceiling_bps=ceiling_bps, available_bps=available_bps)
-    _check(math.inf, pred_bytes=pred_bytes, follower_bytes=follower_bytes)
+    _check(math.inf, upstream_bytes=upstream_bytes, downstream_bytes=downstream_bytes)
     rooms, loads = (_rows(column, [horizon] * count) for column in (available_bps, load))
-    grants = map(
-        _grant,
-        zip(flows, accepted, share_bps, ceiling_bps, rooms, loads, alone_ns, pred_bytes, follower_bytes, strict=True),
-    )
+    volumes = (upstream_bytes, downstream_bytes)
+    grants = map(_grant, zip(flows, accepted, share_bps, ceiling_bps, rooms, loads, alone_ns, *volumes, strict=True))
     return Feedback(wire.sender, wire.answers, _slot(wire.first_slot), tuple(grants), tuple(wire.silent))
 
 
@@ -207,16 +196,16 @@ def message_from(letter: pb.Envelope, routes: Routes) -> Message:
             return report_from_wire(letter.report, routes)
         case "feedback":
             return feedback_from_wire(letter.feedback)
-        case "contest":
-            contest = letter.contest
-            return Contest(contest.sender, _claims(contest.claims, routes), _flows(contest.withdrawn))
-        case "verdict":
-            verdict = letter.verdict
+        case "escalated_claims":
+            contest = letter.escalated_claims
+            return EscalatedClaims(contest.sender, _claims(contest.claims, routes), _flows(contest.withdrawn))
+        case "share_update":
+            verdict = letter.share_update
             flows = _flows(verdict.flow)
             share_bps, ceiling_bps = _columns(verdict, ("share_bps", "ceiling_bps"), len(flows))
             _check(share_bps=share_bps)
             _check(math.inf, ceiling_bps=ceiling_bps)
-            return Verdict(verdict.sender, tuple(map(Share, flows, share_bps, ceiling_bps)))
+            return ShareUpdate(verdict.sender, tuple(map(Share, flows, share_bps, ceiling_bps)))
         case other:
             raise BadMessage("shape", f"found {other or 'nothing'} in an envelope, expected a message")
 
@@ -225,7 +214,7 @@ def _claims(wire: pb.Claims, routes: Routes) -> tuple[Claim, ...]:
     flows = _flows(wire.flow)
     if len(set(flows)) != len(flows):
         raise BadMessage("flow", "a flow is claimed twice")
-    size_bytes, urgency, compute_ns, remaining_ns, sent_bytes, planned_bytes, preds, followers, slots = _columns(
+    size_bytes, urgency, compute_ns, remaining_ns, sent_bytes, planned_bytes, upstream, downstream, slots = _columns(
         wire, _CLAIM_COLUMNS, len(flows)
     )
     plan_bps, promised_bytes = wire.plan_bps[:], wire.promised_bytes[:] or [0.0] * len(flows)
@@ -247,8 +236,8 @@ def _claims(wire: pb.Claims, routes: Routes) -> tuple[Claim, ...]:
         map(_bid, zip(urgency, compute_ns, remaining_ns, strict=True)),
         sent_bytes,
         planned_bytes,
-        _rows(_flows(wire.pred), preds),
-        _rows(_flows(wire.follower), followers),
+        _rows(_flows(wire.upstream), upstream),
+        _rows(_flows(wire.downstream), downstream),
         _rows(plan_bps, slots),
         promised_bytes,
     )
@@ -262,17 +251,17 @@ _CLAIM_COLUMNS = (
     "remaining_ns",
     "sent_bytes",
     "planned_bytes",
-    "pred_count",
-    "follower_count",
+    "upstream_count",
+    "downstream_count",
     "plan_slots",
 )
-_GRANT_COLUMNS = ("accepted", "share_bps", "ceiling_bps", "alone_ns", "pred_bytes", "follower_bytes")
+_GRANT_COLUMNS = ("accepted", "share_bps", "ceiling_bps", "alone_ns", "upstream_bytes", "downstream_bytes")
 
 # As Claim(*row), without a call of Python's for each of a message's many.
 _bid, _claim, _grant = (partial(tuple.__new__, kind) for kind in (Bid, Claim, Grant))
 
 
-def _columns(wire: pb.Claims | pb.Feedback | pb.Verdict, names: Sequence[str], count: int) -> list[list]:
+def _columns(wire: pb.Claims | pb.Feedback | pb.ShareUpdate, names: Sequence[str], count: int) -> list[list]:
     columns = [getattr(wire, name)[:] for name in names]  # a slice is copied at once, an iterator asked for each number
     for name, column in zip(names, columns, strict=True):
         _same_length(name, count, column)

@@ -41,7 +41,7 @@ class Welcome(_message.Message):
     def __init__(self, name: _Optional[str] = ..., protocol: _Optional[int] = ..., epoch_ns: _Optional[int] = ..., slot_length_ns: _Optional[int] = ..., horizon: _Optional[int] = ..., phase_ns: _Optional[int] = ..., policy: _Optional[str] = ...) -> None: ...
 
 class Claims(_message.Message):
-    __slots__ = ("flow", "size_bytes", "urgency", "compute_ns", "remaining_ns", "sent_bytes", "planned_bytes", "pred_count", "pred", "follower_count", "follower", "plan_slots", "plan_bps", "promised_bytes")
+    __slots__ = ("flow", "size_bytes", "urgency", "compute_ns", "remaining_ns", "sent_bytes", "planned_bytes", "upstream_count", "upstream", "downstream_count", "downstream", "plan_slots", "plan_bps", "promised_bytes")
     FLOW_FIELD_NUMBER: _ClassVar[int]
     SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
     URGENCY_FIELD_NUMBER: _ClassVar[int]
@@ -49,10 +49,10 @@ class Claims(_message.Message):
     REMAINING_NS_FIELD_NUMBER: _ClassVar[int]
     SENT_BYTES_FIELD_NUMBER: _ClassVar[int]
     PLANNED_BYTES_FIELD_NUMBER: _ClassVar[int]
-    PRED_COUNT_FIELD_NUMBER: _ClassVar[int]
-    PRED_FIELD_NUMBER: _ClassVar[int]
-    FOLLOWER_COUNT_FIELD_NUMBER: _ClassVar[int]
-    FOLLOWER_FIELD_NUMBER: _ClassVar[int]
+    UPSTREAM_COUNT_FIELD_NUMBER: _ClassVar[int]
+    UPSTREAM_FIELD_NUMBER: _ClassVar[int]
+    DOWNSTREAM_COUNT_FIELD_NUMBER: _ClassVar[int]
+    DOWNSTREAM_FIELD_NUMBER: _ClassVar[int]
     PLAN_SLOTS_FIELD_NUMBER: _ClassVar[int]
     PLAN_BPS_FIELD_NUMBER: _ClassVar[int]
     PROMISED_BYTES_FIELD_NUMBER: _ClassVar[int]
@@ -63,14 +63,14 @@ class Claims(_message.Message):
     remaining_ns: _containers.RepeatedScalarFieldContainer[float]
     sent_bytes: _containers.RepeatedScalarFieldContainer[float]
     planned_bytes: _containers.RepeatedScalarFieldContainer[float]
-    pred_count: _containers.RepeatedScalarFieldContainer[int]
-    pred: _containers.RepeatedScalarFieldContainer[str]
-    follower_count: _containers.RepeatedScalarFieldContainer[int]
-    follower: _containers.RepeatedScalarFieldContainer[str]
+    upstream_count: _containers.RepeatedScalarFieldContainer[int]
+    upstream: _containers.RepeatedScalarFieldContainer[str]
+    downstream_count: _containers.RepeatedScalarFieldContainer[int]
+    downstream: _containers.RepeatedScalarFieldContainer[str]
     plan_slots: _containers.RepeatedScalarFieldContainer[int]
     plan_bps: _containers.RepeatedScalarFieldContainer[float]
     promised_bytes: _containers.RepeatedScalarFieldContainer[float]
-    def __init__(self, flow: _Optional[_Iterable[str]] = ..., size_bytes: _Optional[_Iterable[float]] = ..., urgency: _Optional[_Iterable[float]] = ..., compute_ns: _Optional[_Iterable[float]] = ..., remaining_ns: _Optional[_Iterable[float]] = ..., sent_bytes: _Optional[_Iterable[float]] = ..., planned_bytes: _Optional[_Iterable[float]] = ..., pred_count: _Optional[_Iterable[int]] = ..., pred: _Optional[_Iterable[str]] = ..., follower_count: _Optional[_Iterable[int]] = ..., follower: _Optional[_Iterable[str]] = ..., plan_slots: _Optional[_Iterable[int]] = ..., plan_bps: _Optional[_Iterable[float]] = ..., promised_bytes: _Optional[_Iterable[float]] = ...) -> None: ...
+    def __init__(self, flow: _Optional[_Iterable[str]] = ..., size_bytes: _Optional[_Iterable[float]] = ..., urgency: _Optional[_Iterable[float]] = ..., compute_ns: _Optional[_Iterable[float]] = ..., remaining_ns: _Optional[_Iterable[float]] = ..., sent_bytes: _Optional[_Iterable[float]] = ..., planned_bytes: _Optional[_Iterable[float]] = ..., upstream_count: _Optional[_Iterable[int]] = ..., upstream: _Optional[_Iterable[str]] = ..., downstream_count: _Optional[_Iterable[int]] = ..., downstream: _Optional[_Iterable[str]] = ..., plan_slots: _Optional[_Iterable[int]] = ..., plan_bps: _Optional[_Iterable[float]] = ..., promised_bytes: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class Report(_message.Message):
     __slots__ = ("sender", "number", "first_slot", "claims", "withdrawn", "withdrawn_bytes")
@@ -89,7 +89,7 @@ class Report(_message.Message):
     def __init__(self, sender: _Optional[str] = ..., number: _Optional[int] = ..., first_slot: _Optional[int] = ..., claims: _Optional[_Union[Claims, _Mapping]] = ..., withdrawn: _Optional[_Iterable[str]] = ..., withdrawn_bytes: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class Feedback(_message.Message):
-    __slots__ = ("sender", "answers", "first_slot", "flow", "accepted", "share_bps", "ceiling_bps", "available_bps", "load", "alone_ns", "pred_bytes", "follower_bytes", "silent")
+    __slots__ = ("sender", "answers", "first_slot", "flow", "accepted", "share_bps", "ceiling_bps", "available_bps", "load", "alone_ns", "upstream_bytes", "downstream_bytes", "silent")
     SENDER_FIELD_NUMBER: _ClassVar[int]
     ANSWERS_FIELD_NUMBER: _ClassVar[int]
     FIRST_SLOT_FIELD_NUMBER: _ClassVar[int]
@@ -100,8 +100,8 @@ class Feedback(_message.Message):
     AVAILABLE_BPS_FIELD_NUMBER: _ClassVar[int]
     LOAD_FIELD_NUMBER: _ClassVar[int]
     ALONE_NS_FIELD_NUMBER: _ClassVar[int]
-    PRED_BYTES_FIELD_NUMBER: _ClassVar[int]
-    FOLLOWER_BYTES_FIELD_NUMBER: _ClassVar[int]
+    UPSTREAM_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DOWNSTREAM_BYTES_FIELD_NUMBER: _ClassVar[int]
     SILENT_FIELD_NUMBER: _ClassVar[int]
     sender: str
     answers: int
@@ -113,12 +113,12 @@ class Feedback(_message.Message):
     available_bps: _containers.RepeatedScalarFieldContainer[float]
     load: _containers.RepeatedScalarFieldContainer[float]
     alone_ns: _containers.RepeatedScalarFieldContainer[int]
-    pred_bytes: _containers.RepeatedScalarFieldContainer[float]
-    follower_bytes: _containers.RepeatedScalarFieldContainer[float]
+    upstream_bytes: _containers.RepeatedScalarFieldContainer[float]
+    downstream_bytes: _containers.RepeatedScalarFieldContainer[float]
     silent: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, sender: _Optional[str] = ..., answers: _Optional[int] = ..., first_slot: _Optional[int] = ..., flow: _Optional[_Iterable[str]] = ..., accepted: _Optional[_Iterable[bool]] = ..., share_bps: _Optional[_Iterable[float]] = ..., ceiling_bps: _Optional[_Iterable[float]] = ..., available_bps: _Optional[_Iterable[float]] = ..., load: _Optional[_Iterable[float]] = ..., alone_ns: _Optional[_Iterable[int]] = ..., pred_bytes: _Optional[_Iterable[float]] = ..., follower_bytes: _Optional[_Iterable[float]] = ..., silent: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, sender: _Optional[str] = ..., answers: _Optional[int] = ..., first_slot: _Optional[int] = ..., flow: _Optional[_Iterable[str]] = ..., accepted: _Optional[_Iterable[bool]] = ..., share_bps: _Optional[_Iterable[float]] = ..., ceiling_bps: _Optional[_Iterable[float]] = ..., available_bps: _Optional[_Iterable[float]] = ..., load: _Optional[_Iterable[float]] = ..., alone_ns: _Optional[_Iterable[int]] = ..., upstream_bytes: _Optional[_Iterable[float]] = ..., downstream_bytes: _Optional[_Iterable[float]] = ..., silent: _Optional[_Iterable[str]] = ...) -> None: ...
 
-class Contest(_message.Message):
+class EscalatedClaims(_message.Message):
     __slots__ = ("sender", "claims", "withdrawn")
     SENDER_FIELD_NUMBER: _ClassVar[int]
     CLAIMS_FIELD_NUMBER: _ClassVar[int]
@@ -128,7 +128,7 @@ class Contest(_message.Message):
     withdrawn: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, sender: _Optional[str] = ..., claims: _Optional[_Union[Claims, _Mapping]] = ..., withdrawn: _Optional[_Iterable[str]] = ...) -> None: ...
 
-class Verdict(_message.Message):
+class ShareUpdate(_message.Message):
     __slots__ = ("sender", "flow", "share_bps", "ceiling_bps")
     SENDER_FIELD_NUMBER: _ClassVar[int]
     FLOW_FIELD_NUMBER: _ClassVar[int]
@@ -187,22 +187,22 @@ class Frame(_message.Message):
     def __init__(self, sent_ns: _Optional[int] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., envelope: _Optional[_Iterable[_Union[Envelope, _Mapping]]] = ..., clock: _Optional[_Union[ClockEcho, _Mapping]] = ...) -> None: ...
 
 class Envelope(_message.Message):
-    __slots__ = ("source", "to", "report", "feedback", "contest", "verdict", "unreachable")
+    __slots__ = ("source", "to", "report", "feedback", "escalated_claims", "share_update", "unreachable")
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     TO_FIELD_NUMBER: _ClassVar[int]
     REPORT_FIELD_NUMBER: _ClassVar[int]
     FEEDBACK_FIELD_NUMBER: _ClassVar[int]
-    CONTEST_FIELD_NUMBER: _ClassVar[int]
-    VERDICT_FIELD_NUMBER: _ClassVar[int]
+    ESCALATED_CLAIMS_FIELD_NUMBER: _ClassVar[int]
+    SHARE_UPDATE_FIELD_NUMBER: _ClassVar[int]
     UNREACHABLE_FIELD_NUMBER: _ClassVar[int]
     source: str
     to: str
     report: Report
     feedback: Feedback
-    contest: Contest
-    verdict: Verdict
+    escalated_claims: EscalatedClaims
+    share_update: ShareUpdate
     unreachable: bool
-    def __init__(self, source: _Optional[str] = ..., to: _Optional[str] = ..., report: _Optional[_Union[Report, _Mapping]] = ..., feedback: _Optional[_Union[Feedback, _Mapping]] = ..., contest: _Optional[_Union[Contest, _Mapping]] = ..., verdict: _Optional[_Union[Verdict, _Mapping]] = ..., unreachable: _Optional[bool] = ...) -> None: ...
+    def __init__(self, source: _Optional[str] = ..., to: _Optional[str] = ..., report: _Optional[_Union[Report, _Mapping]] = ..., feedback: _Optional[_Union[Feedback, _Mapping]] = ..., escalated_claims: _Optional[_Union[EscalatedClaims, _Mapping]] = ..., share_update: _Optional[_Union[ShareUpdate, _Mapping]] = ..., unreachable: _Optional[bool] = ...) -> None: ...
 
 class WatchRequest(_message.Message):
     __slots__ = ("every_slots", "link")

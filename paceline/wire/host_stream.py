@@ -13,7 +13,7 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from paceline.flowcore.detect.clocks import ClockEstimate
-from paceline.flowcore.messages.messages import Feedback, Report
+from paceline.flowcore.messages.reports import Feedback, Report
 from paceline.wire import control_pb2 as pb
 from paceline.wire.calls import PROTOCOL, path
 from paceline.wire.codec import BadMessage, feedback_from_wire, report_to_wire

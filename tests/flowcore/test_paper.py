@@ -15,24 +15,10 @@ from paceline.flowcore.allocation.allocator import allocate
 from paceline.flowcore.allocation.dependency import increased_bps
 from paceline.flowcore.host.agent import HostAgent
 from paceline.flowcore.host.bandwidth import BandwidthEstimate
-from paceline.flowcore.messages.messages import (
-    NO_ANSWER,
-    Bid,
-    Claim,
-    Effect,
-    Feedback,
-    FlowReady,
-    Grant,
-    HostEvent,
-    JobJoined,
-    Progress,
-    Report,
-    Send,
-    SetRate,
-    Tick,
-)
+from paceline.flowcore.messages.events import Effect, FlowReady, HostEvent, JobJoined, Progress, Send, SetRate, Tick
+from paceline.flowcore.messages.reports import NO_ANSWER, Bid, Claim, Feedback, Grant, Report
 from paceline.flowcore.model.domain import domains
-from paceline.flowcore.model.patterns import FlowId, Role, flows_of, followers
+from paceline.flowcore.model.patterns import FlowId, Role, downstream_of, flows_of
 from paceline.flowcore.model.scenario import JobSpec, Pattern, Scenario, SlotsSpec
 from paceline.flowcore.model.slots import SlotClock
 from paceline.flowcore.model.topology import star
@@ -98,9 +84,9 @@ def test_iv_a_the_transmission_status_of_dependent_flows_comes_back_with_the_loa
     """§IV-A: the feedback also carries the status of the receiver's outgoing flows."""
     switch = Switch()
     first, second = FlowId("r", "h0", "h1", Role.RING), FlowId("r", "h1", "h2", Role.RING)
-    switch.report("h0", first, sent_bytes=7e6, followers=(second,))
-    assert switch.report("h1", second, sent_bytes=2e6, preds=(first,))[second].pred_bytes == 7e6
-    assert switch.report("h0", first, sent_bytes=8e6, followers=(second,))[first].follower_bytes == 2e6
+    switch.report("h0", first, sent_bytes=7e6, downstream=(second,))
+    assert switch.report("h1", second, sent_bytes=2e6, upstream=(first,))[second].upstream_bytes == 7e6
+    assert switch.report("h0", first, sent_bytes=8e6, downstream=(second,))[first].downstream_bytes == 2e6
 
 
 class Switch:
@@ -116,8 +102,8 @@ class Switch:
         plan_bps: tuple[float, ...] = (),
         *,
         sent_bytes: float = 0.0,
-        preds: tuple[FlowId, ...] = (),
-        followers: tuple[FlowId, ...] = (),
+        upstream: tuple[FlowId, ...] = (),
+        downstream: tuple[FlowId, ...] = (),
     ) -> dict[FlowId, Grant]:
         claim = Claim(
             flow=flow,
@@ -126,8 +112,8 @@ class Switch:
             bid=Bid(0.0),
             sent_bytes=sent_bytes,
             planned_bytes=0.0,
-            preds=preds,
-            followers=followers,
+            upstream=upstream,
+            downstream=downstream,
             plan_bps=plan_bps,
         )
         effects = self.agent.handle(Report(sender=host, number=1, first_slot=0, claims=(claim,)), 0)
@@ -357,7 +343,7 @@ def test_iv_c_bandwidth_is_the_maximum_of_four_slots() -> None:
 
 @pytest.mark.parametrize("pattern", [Pattern.PS, Pattern.ALLREDUCE])
 def test_iv_c_dependent_flows_never_overtake_those_that_feed_them(pattern: Pattern) -> None:
-    """§IV-C, both constraints, in what hosts plan: F of a flow ≤ F of each pred (+ the ring's own chunk)."""
+    """§IV-C, both constraints, in what hosts plan: F of a flow ≤ F of each feeder (+ the ring's own chunk)."""
     job = parameter_server() if pattern is Pattern.PS else ring("h0", "h1", "h2")
     rival = ring("h0", "h2", name="rival", compute_s=0.13)
     specs = {spec.flow: spec for spec in flows_of(job)}
@@ -370,11 +356,11 @@ def test_iv_c_dependent_flows_never_overtake_those_that_feed_them(pattern: Patte
             if claim.flow in specs and claim.plan_bps:
                 planned[claim.flow] = claim.sent_bytes + claim.planned_bytes
                 spec = specs[claim.flow]
-                for pred in spec.preds:
-                    known = planned.get(pred, 0.0)
+                for feeder in spec.upstream:
+                    known = planned.get(feeder, 0.0)
                     assert planned[claim.flow] <= known + spec.window_bytes + slack_bytes
 
-    # A host plans on what its preds had told the switch when it asked. Where a pred's plan was then refused,
+    # A host plans on what its upstream had told the switch when it asked. Where a feeder's plan was then refused,
     # or it sent less than planned, F was too large: by no more than what moves in 10 ms at line rate.
     slack_bytes = GBPS * 0.010 / 8
     Simulation(scenario([job, rival], hosts=3, duration_s=5.0), "mlcc", 1, journal=watch).run()
@@ -527,7 +513,7 @@ class Worker:
         self.agent = HostAgent(self.sender, STAR, CLOCK, POLICIES["mlcc"](), "sw")
         specs = flows_of(self.job)
         own = tuple(spec for spec in specs if spec.flow.source == self.sender)
-        fed = followers(specs)
+        fed = downstream_of(specs)
         self.flow, self.size_bytes = own[0].flow, own[0].size_bytes
         self.sent_bytes = self.rate_bps = 0.0
         self.slot = self.now_ns = 0
@@ -561,8 +547,8 @@ class Worker:
             available_bps=available_bps,
             load=load,
             alone_ns=200_000_000,
-            pred_bytes=self._pred_bytes(preds_ahead_bytes),
-            follower_bytes=self.sent_bytes + followers_ahead_bytes,
+            upstream_bytes=self._pred_bytes(preds_ahead_bytes),
+            downstream_bytes=self.sent_bytes + followers_ahead_bytes,
         )
         feedback = Feedback(sender="sw", answers=NO_ANSWER, first_slot=self.slot, grants=(grant,))
         effects = self._tell(feedback)
@@ -580,7 +566,7 @@ class Worker:
         return plan_bps[0] * (SLOT_NS - self.into_slot_ns) / 8e9
 
     def _pred_bytes(self, ahead_bytes: float | None) -> float:
-        """Aggregation has no preds. Where a test says nothing, a ring's pred is in step with the flow."""
+        """Aggregation has no upstream. Where a test says nothing, a ring's feeder is in step with the flow."""
         if self.flow.role is Role.PUSH:
             return INF
         return self.sent_bytes + (ahead_bytes or 0.0)

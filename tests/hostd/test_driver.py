@@ -13,8 +13,9 @@ from hostd.enforce.base import Limit
 from hostd.enforce.enforcer import Enforcer
 from hostd.monitor.monitor import Monitor
 from paceline.flowcore.host.agent import HostAgent
+from paceline.flowcore.messages.events import FlowDone, FlowReady, JobJoined, JobLeft, Tick
 from paceline.flowcore.messages.journal import decode
-from paceline.flowcore.messages.messages import Feedback, FlowDone, FlowReady, JobJoined, JobLeft, Report, Tick
+from paceline.flowcore.messages.reports import Feedback, Report
 from paceline.flowcore.model.patterns import FlowId, FlowSpec, Role
 from paceline.flowcore.model.slots import SlotClock
 from paceline.flowcore.model.topology import star_of

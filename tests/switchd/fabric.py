@@ -7,7 +7,7 @@ from typing import Any
 
 import grpc
 
-from paceline.flowcore.messages.messages import Bid, Claim, Feedback, Report, Withdrawal
+from paceline.flowcore.messages.reports import Bid, Claim, Feedback, Report, Withdrawal
 from paceline.flowcore.model.patterns import FlowId, Role
 from paceline.flowcore.model.scenario import SlotsSpec
 from paceline.flowcore.model.topology import Topology

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import grpc
 
 from paceline.flowcore.detect.clocks import ClockEstimate
-from paceline.flowcore.messages.messages import Bid, Claim, Feedback, Report
+from paceline.flowcore.messages.reports import Bid, Claim, Feedback, Report
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.slots import SlotClock
 from paceline.wire.calls import open_channel

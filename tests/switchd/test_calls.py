@@ -9,7 +9,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from paceline.flowcore.messages.messages import Claim, Feedback, Report
+from paceline.flowcore.messages.reports import Claim, Feedback, Report
 from paceline.flowcore.model.topology import star, tree
 from paceline.service.metrics import MetricsServer
 from paceline.wire import control_pb2 as pb

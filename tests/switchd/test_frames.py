@@ -4,19 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.flowcore.messages.messages import (
-    Bid,
-    Claim,
-    Contest,
-    Feedback,
-    Grant,
-    Message,
-    Report,
-    Send,
-    Share,
-    Verdict,
-    Withdrawal,
-)
+from paceline.flowcore.messages.escalation import EscalatedClaims, Share, ShareUpdate
+from paceline.flowcore.messages.events import Message, Send
+from paceline.flowcore.messages.reports import Bid, Claim, Feedback, Grant, Report, Withdrawal
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.scenario import SlotsSpec
 from paceline.flowcore.model.topology import tree
@@ -43,13 +33,13 @@ def message(kind: str, number: int, flows: list[int]) -> Message:
         case "report":
             gone = tuple(Withdrawal(FLOWS[n], 1.0) for n in flows[::3])
             return Report("tor0", number, 7, tuple(map(claim, flows)), gone)
-        case "contest":
-            return Contest("tor0", tuple(map(claim, flows)), tuple(FLOWS[n] for n in flows[::2]))
+        case "escalated_claims":
+            return EscalatedClaims("tor0", tuple(map(claim, flows)), tuple(FLOWS[n] for n in flows[::2]))
         case "feedback":
             grants = [Grant(FLOWS[n], True, 0.0, 0.0, (1e9,) * 10, (0.0,) * 10, 1, 0.0, 0.0) for n in flows]
             return Feedback("tor0", number, 7, tuple(grants))
         case _:
-            return Verdict("tor0", tuple(Share(FLOWS[n], float(number), 1e9) for n in flows))
+            return ShareUpdate("tor0", tuple(Share(FLOWS[n], float(number), 1e9) for n in flows))
 
 
 def sent(letters: list[Letter]) -> list[bytes]:
@@ -65,17 +55,17 @@ def words(data: list[bytes]) -> list[tuple[str, FlowId, object]]:
                 case Report(_, _, slot, claims, withdrawn):
                     said += [("gone", one.flow, (slot, one)) for one in withdrawn]
                     said += [("claimed", one.flow, (slot, one)) for one in claims]
-                case Contest(_, claims, withdrawn):
+                case EscalatedClaims(_, claims, withdrawn):
                     said += [("recalled", one, None) for one in withdrawn]
                     said += [("contested", one.flow, one) for one in claims]
                 case Feedback(_, _, slot, grants):
                     said += [("granted", one.flow, (slot, one)) for one in grants]
-                case Verdict(_, shares):
+                case ShareUpdate(_, shares):
                     said += [("given", one.flow, one) for one in shares]
     return said
 
 
-kinds = st.sampled_from(("report", "contest", "feedback", "verdict"))
+kinds = st.sampled_from(("report", "escalated_claims", "feedback", "share_update"))
 numbers = st.lists(st.integers(0, 30), max_size=30, unique=True)
 
 
@@ -92,7 +82,7 @@ def test_a_letter_in_parts_says_the_same(kind: str, flows: list[int], limit: int
 @given(st.lists(st.tuples(kinds, numbers), max_size=6), st.integers(100, 40_000))
 def test_however_they_are_cut_the_last_word_on_a_flow_is_the_same(said: list[tuple], limit: int) -> None:
     letters: list[Letter] = [Send("edge0", message(kind, n, flows)) for n, (kind, flows) in enumerate(said)]
-    letters.append(envelope("tor9", "agg", Verdict("tor9", (Share(FLOWS[99], 1.0, 2.0),))))
+    letters.append(envelope("tor9", "agg", ShareUpdate("tor9", (Share(FLOWS[99], 1.0, 2.0),))))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(frames_module, "FRAME_BYTES", limit)
         parts = words(sent(letters))
@@ -101,7 +91,7 @@ def test_however_they_are_cut_the_last_word_on_a_flow_is_the_same(said: list[tup
 
 
 def test_a_letter_that_nobody_would_take_is_left_out() -> None:
-    vast = claim(0)._replace(preds=tuple(FLOWS) * 2)
+    vast = claim(0)._replace(upstream=tuple(FLOWS) * 2)
     assert sent([Send("edge0", Report("tor0", 1, 7, (vast, claim(1))))]) == sent(
         [Send("edge0", Report("tor0", 1, 7, (claim(1),)))]
     )

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 import pytest
 
-from paceline.flowcore.messages.messages import Feedback
+from paceline.flowcore.messages.reports import Feedback
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.scenario import SlotsSpec
 from paceline.flowcore.model.topology import Topology, clos, star, tree

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from paceline.flowcore.detect.clocks import ClockEstimate
-from paceline.flowcore.messages.messages import Report
+from paceline.flowcore.messages.reports import Report
 from paceline.flowcore.model.scenario import SlotsSpec
 from paceline.flowcore.model.topology import clos, star, tree
 from paceline.flowcore.switch.agent import SETTLES_PER_SLOT

@@ -9,18 +9,9 @@ from google.protobuf.message import DecodeError
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from paceline.flowcore.messages.messages import (
-    Bid,
-    Claim,
-    Contest,
-    Feedback,
-    Grant,
-    Message,
-    Report,
-    Share,
-    Verdict,
-    Withdrawal,
-)
+from paceline.flowcore.messages.escalation import EscalatedClaims, Share, ShareUpdate
+from paceline.flowcore.messages.events import Message
+from paceline.flowcore.messages.reports import Bid, Claim, Feedback, Grant, Report, Withdrawal
 from paceline.flowcore.model.patterns import FlowId, Role
 from paceline.flowcore.model.topology import clos, tree
 from paceline.wire import control_pb2 as pb
@@ -101,9 +92,9 @@ feedbacks = st.builds(
     st.lists(grants, max_size=3).map(tuple),
     st.lists(names, max_size=2).map(tuple),
 )
-contests = st.builds(Contest, names, claims(), st.lists(anything, max_size=3).map(tuple))
+contests = st.builds(EscalatedClaims, names, claims(), st.lists(anything, max_size=3).map(tuple))
 shares = st.lists(st.builds(Share, anything, numbers, perhaps_infinite), max_size=3).map(tuple)
-verdicts = st.builds(Verdict, names, shares)
+verdicts = st.builds(ShareUpdate, names, shares)
 
 
 @given(reports | feedbacks | contests | verdicts)
@@ -185,8 +176,8 @@ DOUBLES = [
     *("size_bytes", "urgency", "compute_ns", "remaining_ns", "sent_bytes", "planned_bytes", "promised_bytes"),
     "plan_bps",
 ]
-CLAIM_COLUMNS = [*DOUBLES[:-1], "pred_count", "follower_count", "plan_slots"]
-GRANT_COLUMNS = ["accepted", "share_bps", "ceiling_bps", "alone_ns", "pred_bytes", "follower_bytes"]
+CLAIM_COLUMNS = [*DOUBLES[:-1], "upstream_count", "downstream_count", "plan_slots"]
+GRANT_COLUMNS = ["accepted", "share_bps", "ceiling_bps", "alone_ns", "upstream_bytes", "downstream_bytes"]
 
 
 def refused(spoil: Callable[[pb.Report], object]) -> str:
@@ -209,7 +200,7 @@ def test_no_flow_of_ours(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", BAD_TEXTS)
-@pytest.mark.parametrize("column", ["pred", "follower"])
+@pytest.mark.parametrize("column", ["upstream", "downstream"])
 def test_no_dependency_of_ours(text: str, column: str) -> None:
     assert refused(lambda report: getattr(report.claims, column).__setitem__(0, text)) == "flow"
 
@@ -240,7 +231,7 @@ def test_a_host_that_counts_no_promises_is_understood() -> None:
     assert [claim.promised_bytes for claim in report.claims] == [0.0, 0.0]
 
 
-@pytest.mark.parametrize("counts", ["pred_count", "follower_count", "plan_slots"])
+@pytest.mark.parametrize("counts", ["upstream_count", "downstream_count", "plan_slots"])
 def test_counts_that_do_not_add_up(counts: str) -> None:
     assert refused(lambda report: getattr(report.claims, counts).__setitem__(0, 2**32 - 1)) == "shape"
     assert refused(lambda report: getattr(report.claims, counts).__setitem__(0, 0)) == "shape"
@@ -262,7 +253,7 @@ def test_grants_of_another_length(column: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "column", ["share_bps", "ceiling_bps", "available_bps", "load", "pred_bytes", "follower_bytes"]
+    "column", ["share_bps", "ceiling_bps", "available_bps", "load", "upstream_bytes", "downstream_bytes"]
 )
 @pytest.mark.parametrize("number", [math.nan, -1.0])
 def test_grants_without_sense(column: str, number: float) -> None:
@@ -284,12 +275,12 @@ def test_other_shapes_of_bad_feedback() -> None:
     [
         pb.Envelope(source="tor0", to="agg"),
         pb.Envelope(source="tor0", to="agg", unreachable=True),
-        pb.Envelope(verdict=pb.Verdict(sender="agg", flow=[A], share_bps=[1.0], ceiling_bps=[])),
-        pb.Envelope(verdict=pb.Verdict(sender="agg", flow=[A], share_bps=[], ceiling_bps=[1.0])),
-        pb.Envelope(verdict=pb.Verdict(sender="agg", flow=[A], share_bps=[math.nan], ceiling_bps=[1.0])),
-        pb.Envelope(verdict=pb.Verdict(sender="agg", flow=["a"], share_bps=[1.0], ceiling_bps=[1.0])),
-        pb.Envelope(contest=pb.Contest(sender="tor0", claims=pb.Claims(flow=[A]))),
-        pb.Envelope(contest=pb.Contest(sender="tor0", withdrawn=["a"])),
+        pb.Envelope(share_update=pb.ShareUpdate(sender="agg", flow=[A], share_bps=[1.0], ceiling_bps=[])),
+        pb.Envelope(share_update=pb.ShareUpdate(sender="agg", flow=[A], share_bps=[], ceiling_bps=[1.0])),
+        pb.Envelope(share_update=pb.ShareUpdate(sender="agg", flow=[A], share_bps=[math.nan], ceiling_bps=[1.0])),
+        pb.Envelope(share_update=pb.ShareUpdate(sender="agg", flow=["a"], share_bps=[1.0], ceiling_bps=[1.0])),
+        pb.Envelope(escalated_claims=pb.EscalatedClaims(sender="tor0", claims=pb.Claims(flow=[A]))),
+        pb.Envelope(escalated_claims=pb.EscalatedClaims(sender="tor0", withdrawn=["a"])),
     ],
 )
 def test_letters_that_are_none(letter: pb.Envelope) -> None:

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from paceline.flowcore.detect.clocks import ClockEstimate
-from paceline.flowcore.messages.messages import Feedback, Report
+from paceline.flowcore.messages.reports import Feedback, Report
 from paceline.flowcore.model.topology import star
 from paceline.wire import host_stream
 from paceline.wire.calls import open_channel

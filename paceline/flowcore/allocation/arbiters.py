@@ -13,7 +13,7 @@ import numpy as np
 from paceline.flowcore.allocation.fairshare import max_min
 from paceline.flowcore.allocation.packing import max_weight
 from paceline.flowcore.allocation.pricing import price_order
-from paceline.flowcore.messages.messages import Bid
+from paceline.flowcore.messages.reports import Bid
 from paceline.flowcore.model.units import UNLIMITED
 
 # Up to this many jobs in a group the packing is exact, in well under a slot.

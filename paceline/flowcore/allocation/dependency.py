@@ -8,7 +8,7 @@ flows for a broadcast, the arriving flow for a ring member) and k those it feeds
     apply      r + Δ/t̂ if that is below B_i, else B_i;  r itself if Δ = 0
     decrease   r − (F_i − min_j F_j − W_i)+/t̂                      do not reserve for bytes that are not there
 
-Invariant: what a flow has planned never exceeds what its preds have planned by more than W_i, so a server never
+Invariant: what a flow has planned never exceeds what its upstream have planned by more than W_i, so a server never
 broadcasts more than the least it aggregated (W = 0), nor a ring member more than it received plus its own chunk.
 
 Deviations from §IV-C. (1) The ring's window W = M/n, see patterns.py. (2) F counts over all iterations, not since
@@ -20,15 +20,15 @@ iteration, so differences of F are the same either way.
 from paceline.flowcore.model.patterns import Role
 
 
-def shortfall_bytes(role: Role, volume_bytes: float, pred_bytes: float, follower_bytes: float) -> float:
+def shortfall_bytes(role: Role, volume_bytes: float, upstream_bytes: float, downstream_bytes: float) -> float:
     """Δ_i: how far the flow is behind the flows it should keep up with."""
-    ahead = follower_bytes if role is Role.PUSH else pred_bytes
+    ahead = downstream_bytes if role is Role.PUSH else upstream_bytes
     return max(ahead - volume_bytes, 0.0)
 
 
-def excess_bytes(volume_bytes: float, pred_bytes: float, window_bytes: float) -> float:
-    """How far the flow's plan is ahead of what its preds will have delivered."""
-    return max(volume_bytes - pred_bytes - window_bytes, 0.0)
+def excess_bytes(volume_bytes: float, upstream_bytes: float, window_bytes: float) -> float:
+    """How far the flow's plan is ahead of what its upstream will have delivered."""
+    return max(volume_bytes - upstream_bytes - window_bytes, 0.0)
 
 
 def increased_bps(rate_bps: float, shortfall_bps: float, bandwidth_bps: float) -> float:

@@ -5,7 +5,7 @@ whose turn it is, a half, while the jobs that wait get nothing. So what the flow
 with what they have sent, both as their hosts count them. Where it is much less, the link is contested and nobody waits
 for a turn there (arena.py): TCP divides it as if we were not there, until what we promise is carried again.
 
-What holds a flow up that is no link (its job computes, its preds are late) is no sign of strangers: promises count
+What holds a flow up that is no link (its job computes, its upstream are late) is no sign of strangers: promises count
 while it has something to send. What else slows one down, a machine short of CPU, cannot be told from strangers; but
 then a link is not needed for the one whose turn it is either.
 """
@@ -13,7 +13,7 @@ then a link is not needed for the one whose turn it is either.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from paceline.flowcore.messages.messages import Claim
+from paceline.flowcore.messages.reports import Claim
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.units import transfer_bytes
 

@@ -18,11 +18,9 @@ from dataclasses import replace
 from paceline.flowcore.host.bandwidth import BandwidthEstimate
 from paceline.flowcore.host.flow_state import Flow, Job
 from paceline.flowcore.host.progress import JobProgress
-from paceline.flowcore.messages.messages import (
-    Claim,
+from paceline.flowcore.messages.events import (
     ClockSet,
     Effect,
-    Feedback,
     FlowDone,
     FlowReady,
     HostEvent,
@@ -30,14 +28,13 @@ from paceline.flowcore.messages.messages import (
     JobJoined,
     JobLeft,
     Progress,
-    Report,
     Send,
     SetRate,
     SwitchLost,
     Tick,
     Welcomed,
-    Withdrawal,
 )
+from paceline.flowcore.messages.reports import Claim, Feedback, Report, Withdrawal
 from paceline.flowcore.model.domain import Domain
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.slots import SlotClock
@@ -160,11 +157,11 @@ class HostAgent:
     def _join(self, event: JobJoined, now_ns: int) -> None:
         self._leave(event.job, now_ns)  # a job that joins again has been restarted
         job = self.jobs[event.job] = Job(JobProgress(now_ns))
-        followers = dict(event.followers)
+        downstream = dict(event.downstream)
         for spec in event.flows:
             path = self._topology.path(spec.flow.source, spec.flow.target, str(spec.flow))
             estimate = BandwidthEstimate(self.nic_bps)
-            flow = Flow(spec, path, followers.get(spec.flow, ()), estimate)
+            flow = Flow(spec, path, downstream.get(spec.flow, ()), estimate)
             self.flows[spec.flow] = flow
             job.flows.append(flow)
         # Until a switch knows better, this host's own NIC is the bottleneck.
@@ -299,8 +296,8 @@ class HostAgent:
             sent_bytes=flow.volume_bytes,
             planned_bytes=min(flow.remaining_bytes, transfer_bytes(planned_bps, self.clock.remaining_ns(now_ns))),
             # Flows within a host are nobody's to claim; they are through as soon as their sender is.
-            preds=tuple(pred for pred in flow.spec.preds if not pred.local),
-            followers=tuple(after for after in flow.followers if not after.local),
+            upstream=tuple(feeder for feeder in flow.spec.upstream if not feeder.local),
+            downstream=tuple(after for after in flow.downstream if not after.local),
             plan_bps=flow.plan_bps if plans else (),
             promised_bytes=flow.promised_bytes,
         )

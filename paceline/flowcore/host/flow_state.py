@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from paceline.flowcore.host.bandwidth import BandwidthEstimate
 from paceline.flowcore.host.progress import JobProgress
-from paceline.flowcore.messages.messages import Grant
+from paceline.flowcore.messages.reports import Grant
 from paceline.flowcore.model.patterns import FlowId, FlowSpec
 from paceline.flowcore.model.units import UNLIMITED, transfer_bytes
 
@@ -15,7 +15,7 @@ class Flow:
 
     spec: FlowSpec
     path: tuple[str, ...]
-    followers: tuple[FlowId, ...]
+    downstream: tuple[FlowId, ...]
     bandwidth: BandwidthEstimate
     iteration: int = 0
     sent_bytes: float = 0.0  # in this iteration
@@ -82,14 +82,14 @@ class Flow:
         self.observed_ns = now_ns
         self._slot_sent_bytes += sent_bytes - self.sent_bytes
         self.sent_bytes = sent_bytes
-        if not idle and not self._waits_for_preds:
+        if not idle and not self._waits_for_upstream:
             self.promised_bytes += self._promised_unseen_bytes
         self._promised_unseen_bytes = 0.0
 
     def close_slot(self, slot: int) -> None:
-        """Sample B_i. A flow that had to wait for its preds shows how fast they are, not the network (as BBR leaves
+        """Sample B_i. A flow that had to wait for its upstream shows how fast they are, not the network (as BBR leaves
         out samples during which the application had nothing to send)."""
-        if self._slot_busy_ns > 0 and not self._waits_for_preds:
+        if self._slot_busy_ns > 0 and not self._waits_for_upstream:
             promised_bps = self._slot_promised_bits_ns / self._slot_busy_ns
             self.bandwidth.observe(slot, self._slot_sent_bytes, self._slot_busy_ns, promised_bps)
         self._slot_sent_bytes = self._slot_promised_bits_ns = 0.0
@@ -105,10 +105,10 @@ class Flow:
         self.grant, self.plan_bps, self.replanned_slot = None, (), -1
 
     @property
-    def _waits_for_preds(self) -> bool:
+    def _waits_for_upstream(self) -> bool:
         if self.grant is None:
             return False
-        allowed_bytes = self.grant.pred_bytes + self.spec.window_bytes
+        allowed_bytes = self.grant.upstream_bytes + self.spec.window_bytes
         return self.volume_bytes >= allowed_bytes - 1e-6 * self.spec.size_bytes
 
 

@@ -11,7 +11,8 @@ switches stay in order, so whoever has heard of a letter has heard of all before
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from paceline.flowcore.messages.messages import NO_ANSWER, Feedback, Message, Report
+from paceline.flowcore.messages.events import Message
+from paceline.flowcore.messages.reports import NO_ANSWER, Feedback, Report
 
 
 def joined(messages: Iterable[Message]) -> list[Message]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from paceline.flowcore.messages.messages import Grant
+from paceline.flowcore.messages.reports import Grant
 from paceline.flowcore.model.units import UNLIMITED
 
 
@@ -20,7 +20,7 @@ def shifted(grant: Grant, slots: int) -> Grant:
 def merged(own: Grant, others: Iterable[Grant]) -> Grant:
     """The path's grant. Shares are not merged: they come from one place, the arena that settled the group."""
     grants = [own, *others]
-    _, accepted, _, _, available_bps, load, alone_ns, pred_bytes, follower_bytes = zip(*grants, strict=True)
+    _, accepted, _, _, available_bps, load, alone_ns, upstream_bytes, downstream_bytes = zip(*grants, strict=True)
     return Grant(
         flow=own.flow,
         accepted=all(accepted),
@@ -29,7 +29,7 @@ def merged(own: Grant, others: Iterable[Grant]) -> Grant:
         available_bps=tuple(map(min, *available_bps)),
         load=tuple(map(sum, zip(*load, strict=True))),
         alone_ns=max(alone_ns),
-        # A switch knows F of the flows that cross it: whoever knows all preds has the largest minimum.
-        pred_bytes=max(pred_bytes),
-        follower_bytes=max(follower_bytes),
+        # A switch knows F of the flows that cross it: whoever knows all upstream has the largest minimum.
+        upstream_bytes=max(upstream_bytes),
+        downstream_bytes=max(downstream_bytes),
     )

@@ -21,7 +21,7 @@ from enum import Enum
 from functools import cache
 from typing import Any, Protocol
 
-from paceline.flowcore.messages.messages import Effect, HostEvent, SwitchEvent
+from paceline.flowcore.messages.events import Effect, HostEvent, SwitchEvent
 
 
 class JournalError(ValueError):

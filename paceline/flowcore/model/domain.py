@@ -19,7 +19,7 @@ class Domain:
     hosts: frozenset[str]  # whose ToR it is
     scope_bps: Mapping[str, float]  # capacity of every link at or below it: what it may arbitrate
     parent: str | None  # who arbitrates beyond that
-    sees_arrivals: bool = True  # a flow's preds end where it begins, so its ToR knows them; a NIC does not
+    sees_arrivals: bool = True  # a flow's upstream end where it begins, so its ToR knows them; a NIC does not
 
     @classmethod
     def of_nic(cls, nic: Link) -> "Domain":

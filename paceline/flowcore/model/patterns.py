@@ -2,15 +2,15 @@
 
 A flow may only forward what has reached its sender. With F_i the bytes flow i has sent in this iteration,
 
-    F_i  <=  min over preds j of F_j  +  window_i                                        (MLCC, IV-C)
+    F_i  <=  min over upstream j of F_j  +  window_i                                        (MLCC, IV-C)
 
 Ring all-reduce of a model of M bytes over n workers: each sends 2(n-1)/n·M to the next, in chunks of M/n. The
-pred is the flow arriving at the sender; the first chunk is the sender's own and needs nobody: window = M/n.
+feeder is the flow arriving at the sender; the first chunk is the sender's own and needs nobody: window = M/n.
 Deviation from §IV-C: the paper's F_i <= F_j has no window, which taken literally lets a ring move only in
 perfect lockstep: no member may send first.
 
-Parameter server, M split evenly over the servers: every worker pushes each server its shard (no preds) and
-pulls it back. A server can only broadcast what every worker has pushed to it: the preds of a pull are all its
+Parameter server, M split evenly over the servers: every worker pushes each server its shard (no upstream) and
+pulls it back. A server can only broadcast what every worker has pushed to it: the upstream of a pull are all its
 server's pushes, window = 0.
 """
 
@@ -41,7 +41,7 @@ class FlowId(NamedTuple):
 
     @property
     def local(self) -> bool:
-        """Within one host: it never touches the network and counts as sent the moment its preds allow."""
+        """Within one host: it never touches the network and counts as sent the moment its upstream allow."""
         return self.source == self.target
 
     def __str__(self) -> str:
@@ -52,8 +52,8 @@ class FlowId(NamedTuple):
 class FlowSpec:
     flow: FlowId
     size_bytes: float
-    preds: tuple[FlowId, ...]
-    window_bytes: float  # how far it may be ahead of the slowest pred
+    upstream: tuple[FlowId, ...]
+    window_bytes: float  # how far it may be ahead of the slowest feeder
 
 
 def flows_of(job: JobSpec) -> tuple[FlowSpec, ...]:
@@ -65,13 +65,13 @@ def flows_of(job: JobSpec) -> tuple[FlowSpec, ...]:
             return _parameter_server(job)
 
 
-def followers(specs: Iterable[FlowSpec]) -> Mapping[FlowId, tuple[FlowId, ...]]:
-    """For each flow, those that have it as a pred: whom to tell when it moves."""
+def downstream_of(specs: Iterable[FlowSpec]) -> Mapping[FlowId, tuple[FlowId, ...]]:
+    """For each flow, those that have it as a feeder: whom to tell when it moves."""
     fed: dict[FlowId, list[FlowId]] = {}
     for spec in specs:
         fed.setdefault(spec.flow, [])
-        for pred in spec.preds:
-            fed.setdefault(pred, []).append(spec.flow)
+        for feeder in spec.upstream:
+            fed.setdefault(feeder, []).append(spec.flow)
     return {flow: tuple(targets) for flow, targets in fed.items()}
 
 
@@ -88,7 +88,7 @@ def _ring(job: JobSpec) -> tuple[FlowSpec, ...]:
         FlowId(job.name, worker, job.workers[(rank + 1) % members], Role.RING)
         for rank, worker in enumerate(job.workers)
     ]
-    # flows[-1], which closes the ring, is the pred of flows[0].
+    # flows[-1], which closes the ring, is the feeder of flows[0].
     return tuple(FlowSpec(flow, size_bytes, (flows[rank - 1],), chunk_bytes) for rank, flow in enumerate(flows))
 
 

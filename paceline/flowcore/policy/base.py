@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from paceline.flowcore.allocation.arbiters import Arbiter
 from paceline.flowcore.host.progress import JobProgress
-from paceline.flowcore.messages.messages import Bid
+from paceline.flowcore.messages.reports import Bid
 
 if TYPE_CHECKING:
     from paceline.flowcore.host.agent import HostAgent

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from paceline.flowcore.allocation.arbiters import Contender, equally, in_order
-from paceline.flowcore.messages.messages import Bid
+from paceline.flowcore.messages.reports import Bid
 from paceline.flowcore.policy.arbitrated import Arbitrated
 from paceline.flowcore.policy.base import Standing
 

@@ -87,11 +87,11 @@ class Mlcc(Policy):
         # Algorithm 2: F_i with this slot's plan against the flows it depends on.
         per_slot = 8e9 / durations_ns[0]
         volume = flow.volume_bytes + volumes[0]
-        shortfall = shortfall_bytes(flow.id.role, volume, grant.pred_bytes, grant.follower_bytes)
+        shortfall = shortfall_bytes(flow.id.role, volume, grant.upstream_bytes, grant.downstream_bytes)
         most_bps = min(available[0], bandwidth_bps, flow.remaining_bytes * per_slot)
         rate_bps = min(increased_bps(rate_bps, shortfall * per_slot, bandwidth_bps), most_bps)
         volume = flow.volume_bytes + rate_bps / per_slot
-        excess = excess_bytes(volume, grant.pred_bytes, flow.spec.window_bytes)
+        excess = excess_bytes(volume, grant.upstream_bytes, flow.spec.window_bytes)
         rate_bps = max(0.0, rate_bps - excess * per_slot)
 
         # What the adjustment left over or took away is planned greedily over the later slots.

@@ -1,7 +1,7 @@
 """fifo and srpt: strict orders, as baselines: `paceline sim mixes` shows where they win and how badly they lose."""
 
 from paceline.flowcore.allocation.arbiters import in_order
-from paceline.flowcore.messages.messages import Bid
+from paceline.flowcore.messages.reports import Bid
 from paceline.flowcore.policy.arbitrated import Arbitrated
 from paceline.flowcore.policy.base import Standing
 

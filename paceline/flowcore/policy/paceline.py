@@ -29,7 +29,7 @@ highest response ratio, weighted max-min shares, and simulating every order of t
 from collections.abc import Mapping, Sequence
 
 from paceline.flowcore.allocation.arbiters import Contender, by_weight
-from paceline.flowcore.messages.messages import Bid
+from paceline.flowcore.messages.reports import Bid
 from paceline.flowcore.policy.arbitrated import Arbitrated
 from paceline.flowcore.policy.base import Standing
 

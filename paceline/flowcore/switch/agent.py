@@ -23,24 +23,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from paceline.flowcore.detect.cross_traffic import Strangers
+from paceline.flowcore.messages.escalation import EscalatedClaims, Share, ShareUpdate
+from paceline.flowcore.messages.events import Effect, PeersFound, PeersLost, Send, SwitchEvent, Tick
 from paceline.flowcore.messages.grants import merged, shifted
-from paceline.flowcore.messages.messages import (
-    NO_ANSWER,
-    Claim,
-    Contest,
-    Effect,
-    Feedback,
-    Grant,
-    PeersFound,
-    PeersLost,
-    Report,
-    Send,
-    Share,
-    SwitchEvent,
-    Tick,
-    Verdict,
-    Withdrawal,
-)
+from paceline.flowcore.messages.reports import NO_ANSWER, Claim, Feedback, Grant, Report, Withdrawal
 from paceline.flowcore.model.domain import Domain
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.slots import SlotClock
@@ -116,16 +102,16 @@ class SwitchAgent:
         if self._idle:
             self._idle = False
             self._arm(now_ns)
-        if isinstance(event, Report | Feedback | Contest | Verdict):
+        if isinstance(event, Report | Feedback | EscalatedClaims | ShareUpdate):
             self.silent.discard(event.sender)
         match event:
             case Report():
                 return self._report(event, slot, now_ns)
             case Feedback():
                 return self._merge(event, slot)
-            case Contest():
+            case EscalatedClaims():
                 return self._contest(event, slot)
-            case Verdict():
+            case ShareUpdate():
                 return self._decided_above(event, slot)
             case PeersLost():
                 return self._lose(event.peers, slot)
@@ -140,7 +126,7 @@ class SwitchAgent:
         self._begin()
         if self._domain.parent is None or not escalated:
             return []
-        return [Send(self._domain.parent, Contest(self.name, (), escalated))]
+        return [Send(self._domain.parent, EscalatedClaims(self.name, (), escalated))]
 
     def _tick(self, slot: int, now_ns: int) -> list[Effect]:
         self._arm(now_ns)
@@ -240,7 +226,7 @@ class SwitchAgent:
             self._flows[flow].accepted = accepted
 
     def _forget(self, flow: FlowId) -> list[OpenReport]:
-        """Drop the claim and all that came with it. F stays: followers must learn that the flow is through.
+        """Drop the claim and all that came with it. F stays: downstream must learn that the flow is through.
 
         Returns the report that waited for nobody but this flow, if there was one.
         """
@@ -274,13 +260,13 @@ class SwitchAgent:
     def _grant(self, known: _Flow, slot: int, available_bps: Rates, load: Rates) -> Grant:
         claim = known.claim
         share = None if self.arena is None else self.arena.shares.get(claim.flow)
-        pred_bytes, follower_bytes = UNLIMITED, 0.0
-        if claim.preds:
+        upstream_bytes, downstream_bytes = UNLIMITED, 0.0
+        if claim.upstream:
             unheard = 0.0 if self._domain.sees_arrivals else UNLIMITED
-            pred_bytes = min([self._progress_of(pred, known, unheard) for pred in claim.preds])
-        if claim.followers:
-            told = [self._progress_of(after, known, 0.0) for after in claim.followers]
-            follower_bytes = max([0.0, *(volume for volume in told if volume < UNLIMITED)])
+            upstream_bytes = min([self._progress_of(feeder, known, unheard) for feeder in claim.upstream])
+        if claim.downstream:
+            told = [self._progress_of(after, known, 0.0) for after in claim.downstream]
+            downstream_bytes = max([0.0, *(volume for volume in told if volume < UNLIMITED)])
         own = Grant(
             claim.flow,
             known.accepted,
@@ -289,8 +275,8 @@ class SwitchAgent:
             available_bps,
             load,
             known.sizes.alone_ns,
-            pred_bytes,
-            follower_bytes,
+            upstream_bytes,
+            downstream_bytes,
         )
         if not known.remote:
             return own
@@ -354,7 +340,7 @@ class SwitchAgent:
         news += [self.arena.passed(flow) for flow, _ in report.withdrawn]
         return self._settle(slot) if any(news) else []
 
-    def _contest(self, contest: Contest, slot: int) -> list[Effect]:
+    def _contest(self, contest: EscalatedClaims, slot: int) -> list[Effect]:
         """A child's groups that reach beyond it."""
         for flow in contest.withdrawn:
             self._child_of.pop(flow, None)
@@ -386,7 +372,7 @@ class SwitchAgent:
         settlement = self.arena.settle(self._now_ns, alone=self._domain.parent in self.silent)
         effects = self._tell(settlement.changed, slot)
         if self._domain.parent is not None and (settlement.escalate or settlement.recall):
-            contest = Contest(self.name, settlement.escalate, settlement.recall)
+            contest = EscalatedClaims(self.name, settlement.escalate, settlement.recall)
             effects.append(Send(self._domain.parent, contest))
         return effects
 
@@ -398,7 +384,7 @@ class SwitchAgent:
                 if flow not in self.arena.shares:
                     answer.wait_for((VERDICT,), flow)
 
-    def _decided_above(self, verdict: Verdict, slot: int) -> list[Effect]:
+    def _decided_above(self, verdict: ShareUpdate, slot: int) -> list[Effect]:
         assert self.arena is not None
         changed = self.arena.decided_above(verdict.shares)
         complete = [report for flow in sorted(changed) for report in self._waiting.heard_from(VERDICT, flow)]
@@ -415,7 +401,7 @@ class SwitchAgent:
                 below.setdefault(self._child_of[flow], []).append(self.arena.shares[flow])
             elif flow not in self._reported:
                 own.append(flow)
-        verdicts: list[Effect] = [Send(child, Verdict(self.name, tuple(shares))) for child, shares in below.items()]
+        verdicts: list[Effect] = [Send(child, ShareUpdate(self.name, tuple(shares))) for child, shares in below.items()]
         return verdicts + self._answer(own, slot)
 
 

@@ -33,7 +33,8 @@ import numpy as np
 from paceline.flowcore.allocation.arbiters import Arbiter, Contender, equally, groups
 from paceline.flowcore.allocation.borrowing import ceilings
 from paceline.flowcore.detect.cross_traffic import Strangers
-from paceline.flowcore.messages.messages import Bid, Claim, Share
+from paceline.flowcore.messages.escalation import Share
+from paceline.flowcore.messages.reports import Bid, Claim
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.units import UNLIMITED
 from paceline.flowcore.switch.load_table import LEASE_SLOTS

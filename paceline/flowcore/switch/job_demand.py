@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from paceline.flowcore.messages.messages import Claim
+from paceline.flowcore.messages.reports import Claim
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.units import transfer_ns
 

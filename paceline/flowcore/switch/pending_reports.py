@@ -15,7 +15,7 @@ from paceline.flowcore.model.patterns import FlowId
 
 # In place of a switch's name, among what an answer waits for: the parent's decision. The parent's table answers too,
 # and is not the same.
-VERDICT = "verdict"
+VERDICT = "share_update"
 
 
 class Asked(NamedTuple):

@@ -10,9 +10,8 @@ from itertools import count
 from time import perf_counter_ns
 
 from paceline.flowcore.host.agent import HostAgent
-from paceline.flowcore.messages.messages import (
+from paceline.flowcore.messages.events import (
     Effect,
-    Feedback,
     FlowDone,
     FlowReady,
     HostEvent,
@@ -26,6 +25,7 @@ from paceline.flowcore.messages.messages import (
     SwitchEvent,
     Tick,
 )
+from paceline.flowcore.messages.reports import Feedback
 from paceline.flowcore.model.domain import domains
 from paceline.flowcore.switch.agent import SwitchAgent
 from paceline.sim.array.control import NEVER_NS, Member, Surroundings
@@ -56,7 +56,7 @@ class AgentControl:
                 self._hosts[host] = HostAgent(host, self._network.topology, around.clock, around.policy, switch)
                 self._live_on[host] = {}
             flows = tuple(f for f in job.flows if f.flow.source == host and not f.flow.local)
-            feeds = tuple((f.flow, job.followers[f.flow]) for f in flows)
+            feeds = tuple((f.flow, job.downstream[f.flow]) for f in flows)
             self._tell(host, JobJoined(job.spec.name, flows, feeds), now_ns)
 
     def left(self, member: Member, now_ns: int) -> None:

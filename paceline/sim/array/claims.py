@@ -13,7 +13,7 @@ import numpy as np
 from paceline.flowcore.allocation.arbiters import Contender
 from paceline.flowcore.allocation.borrowing import Ints
 from paceline.flowcore.host.progress import JobProgress
-from paceline.flowcore.messages.messages import Bid
+from paceline.flowcore.messages.reports import Bid
 from paceline.flowcore.model.domain import keepers
 from paceline.flowcore.model.units import transfer_ns
 from paceline.flowcore.policy.base import Policy, Standing

@@ -1,13 +1,13 @@
 """The fluid network of paceline.sim.reference.network over arrays: one entry per flow, one pass of numpy per step.
 
-The same three limits bind a flow: its host's HTB, max-min sharing of the links, and what its preds have delivered.
+The same three limits bind a flow: its host's HTB, max-min sharing of the links, and what its upstream have delivered.
 What differs is how time passes. Rates hold for a step of at least `step_ns`, within which flows end at their own
-exact time; and instead of looking for the instant at which a flow catches up with a pred, a step ends no flow beyond
+exact time; and instead of looking for the instant at which a flow catches up with a feeder, a step ends no flow beyond
 
     F_i(t + step)  ≤  min_j F_j(t + step) + W_i            with F_j(t + step) from the rates of the step before,
 
-so a slower pred's rate reaches its followers one step later, and one round of sharing per step is enough. Should a
-pred turn out slower than foreseen, its followers are held back to what it really sent, and theirs, round the ring:
+so a slower feeder's rate reaches its downstream one step later, and one round of sharing per step is enough. Should a
+feeder turn out slower than foreseen, its downstream are held back to what it really sent, and theirs, round the ring:
 
     F_i  ≤  min_j F_j + W_i            at the end of every step
 
@@ -56,9 +56,9 @@ SETTLED = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Feeds:
-    """Who waits for whom among the flows of a job. A feed is a set of preds that some flows wait for together."""
+    """Who waits for whom among the flows of a job. A feed is a set of upstream that some flows wait for together."""
 
-    preds: Ints  # of one feed after the other
+    upstream: Ints  # of one feed after the other
     preds_in: Ints  # how many each feed has
     fed: Ints  # flows that wait ...
     by: Ints  # ... and for which feed
@@ -127,11 +127,13 @@ class ArrayNetwork:
         return numbers
 
     def _feeds_of(self, specs: Sequence[FlowSpec], numbers: Ints) -> Feeds:
-        feeds = {preds: place for place, preds in enumerate(dict.fromkeys(spec.preds for spec in specs if spec.preds))}
-        fed = [(number, feeds[spec.preds]) for spec, number in zip(specs, numbers.tolist(), strict=True) if spec.preds]
+        fed_flows = [(spec, number) for spec, number in zip(specs, numbers.tolist(), strict=True) if spec.upstream]
+        distinct = dict.fromkeys(spec.upstream for spec, _ in fed_flows)
+        feeds = {upstream: place for place, upstream in enumerate(distinct)}
+        fed = [(number, feeds[spec.upstream]) for spec, number in fed_flows]
         return Feeds(
-            np.array([self.numbers[pred] for preds in feeds for pred in preds], int),
-            np.array([len(preds) for preds in feeds], int),
+            np.array([self.numbers[feeder] for upstream in feeds for feeder in upstream], int),
+            np.array([len(upstream) for upstream in feeds], int),
             np.array([number for number, _ in fed], int),
             np.array([feed for _, feed in fed], int),
         )
@@ -167,18 +169,18 @@ class ArrayNetwork:
         self._stale = True
 
     def _wire_feeds(self) -> None:
-        """The feeds of all jobs in one set of arrays, so that one reduction finds the slowest pred of each."""
+        """The feeds of all jobs in one set of arrays, so that one reduction finds the slowest feeder of each."""
         self._wired = True
         jobs = [feeds for feeds in self._feeds.values() if len(feeds.fed)]
         offsets = np.cumsum([0, *(len(feeds.preds_in) for feeds in jobs)])
         nobody = np.zeros(0, int)
-        self._preds = np.concatenate([nobody, *(feeds.preds for feeds in jobs)])
+        self._upstream = np.concatenate([nobody, *(feeds.upstream for feeds in jobs)])
         preds_in = np.concatenate([nobody, *(feeds.preds_in for feeds in jobs)])
         self._first_pred = np.cumsum(preds_in) - preds_in
         self._fed = np.concatenate([nobody, *(feeds.fed for feeds in jobs)])
         feed_of = (feeds.by + first for feeds, first in zip(jobs, offsets[:-1], strict=True))
         self._fed_by = np.concatenate([nobody, *feed_of])
-        # Preds of one feed are followers of none or of one: their grain is the followers'.
+        # The flows of one feed are fed by no feed or by one: their grain is that of the flows they feed.
         grain = np.zeros(int(offsets[-1]))
         grain[self._fed_by] = self.grain[self._fed]
         self._pred_grain = np.repeat(grain, preds_in)
@@ -250,7 +252,7 @@ class ArrayNetwork:
             return self._change_ns
         rate = self.rate[live]
         left, allowed = self.goal[live] - self.sent[live], self._allowed_bytes(0)[live]
-        # Who is within a step of its preds has caught up with them: _solve holds it to their pace.
+        # Who is within a step of its upstream has caught up with them: _solve holds it to their pace.
         within = CAUGHT_UP_BYTES + rate * (2 * self.step_ns / _BIT_NS_PER_BYTE_S)
         left = np.where(allowed > within, np.minimum(left, allowed), left)
         if self._start_after:
@@ -305,18 +307,18 @@ class ArrayNetwork:
             self.sent[late] = held
 
     def _slowest_bytes(self, ahead_ns: int) -> Floats:
-        """What the slowest pred of every feed will have delivered by then."""
-        preds = self._preds
+        """What the slowest feeder of every feed will have delivered by then."""
+        upstream = self._upstream
         if self._start_after:
             grain = self._pred_grain
-            delivered = np.floor((self.sent[preds] + CAUGHT_UP_BYTES) / grain) * grain
+            delivered = np.floor((self.sent[upstream] + CAUGHT_UP_BYTES) / grain) * grain
         else:
-            moving = self.rate[preds] * (ahead_ns / _BIT_NS_PER_BYTE_S)
-            delivered = np.minimum(self.sent[preds] + moving, self.goal[preds])
+            moving = self.rate[upstream] * (ahead_ns / _BIT_NS_PER_BYTE_S)
+            delivered = np.minimum(self.sent[upstream] + moving, self.goal[upstream])
         return np.minimum.reduceat(delivered, self._first_pred)
 
     def _allowed_bytes(self, ahead_ns: int) -> Floats:
-        """How much more each flow may send until `ahead_ns` from now, given what its preds will have delivered."""
+        """How much more each flow may send until `ahead_ns` from now, given what its upstream will have delivered."""
         if not self._wired:
             self._wire_feeds()
         allowed = np.full(len(self.sent), np.inf)

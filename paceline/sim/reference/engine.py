@@ -15,9 +15,8 @@ from dataclasses import dataclass, field
 from time import perf_counter_ns
 
 from paceline.flowcore.host.agent import HostAgent
-from paceline.flowcore.messages.messages import (
+from paceline.flowcore.messages.events import (
     Effect,
-    Feedback,
     FlowDone,
     FlowReady,
     HostEvent,
@@ -31,6 +30,7 @@ from paceline.flowcore.messages.messages import (
     SwitchEvent,
     Tick,
 )
+from paceline.flowcore.messages.reports import Feedback
 from paceline.flowcore.model.domain import domains
 from paceline.flowcore.model.patterns import FlowId, FlowSpec, Role
 from paceline.flowcore.model.scenario import CrossTraffic, Scenario
@@ -138,7 +138,7 @@ class Simulation:
         self.network.add(job.flows)
         for host in job.hosts:
             flows = tuple(f for f in job.flows if f.flow.source == host and not f.flow.local)
-            feeds = tuple((f.flow, job.followers[f.flow]) for f in flows)
+            feeds = tuple((f.flow, job.downstream[f.flow]) for f in flows)
             self._tell(host, JobJoined(job.spec.name, flows, feeds))
         for worker in job.workers.values():
             self._compute(job, worker)

@@ -4,11 +4,11 @@ What binds a flow, in this order:
 
     its host    HTB on the NIC: a guaranteed rate first, then borrowing up to a ceiling (SetRate)
     the links   TCP: max-min fair among all flows, whatever their hosts promised them
-    its preds   a flow cannot forward what has not arrived: F_i ≤ min_j F_j + W_i (patterns.py)
+    its upstream   a flow cannot forward what has not arrived: F_i ≤ min_j F_j + W_i (patterns.py)
 
 Hosts protect their guarantees only on their own NIC; inside the network a flow that borrows too much takes from
 others as a TCP flow would. Rates hold until something changes: a flow starts or ends, a limit moves, or a flow
-catches up with a pred. F counts over all iterations, so that it never goes back.
+catches up with a feeder. F counts over all iterations, so that it never goes back.
 
 Two options for baselines: start-after jobs forward whole grains of what has arrived, and contention takes from a link
 on which jobs collide (paceline.flowcore.policy.base).
@@ -29,7 +29,7 @@ LOCAL_BPS = 1e13
 # At 100 Gbit/s a nanosecond is 12 bytes; closer than a few packets, a flow counts as having caught up.
 CAUGHT_UP_BYTES = 64.0
 
-# Rounds of passing a slower pred's rate on, and of giving back what the network did not let a flow use.
+# Rounds of passing a slower feeder's rate on, and of giving back what the network did not let a flow use.
 DEPENDENCY_ROUNDS = 12
 HTB_ROUNDS = 3
 
@@ -43,7 +43,7 @@ class Channel:
     window_bytes: float
     path: tuple[int, ...]
     grain_bytes: float = 0.0  # forwards in pieces of this size; 0: as it comes
-    preds: "tuple[Channel, ...]" = ()
+    upstream: "tuple[Channel, ...]" = ()
     sent_bytes: float = 0.0  # F, over all iterations
     goal_bytes: float = 0.0  # F at which the current iteration is through
     rate_bps: float = 0.0
@@ -55,19 +55,19 @@ class Channel:
     def active(self) -> bool:
         return self.sent_bytes < self.goal_bytes
 
-    def waits_for(self, pred: "Channel") -> bool:
-        """It has caught up with what this pred delivered, and needs more than that."""
-        gap = self.gap_bytes(pred)
+    def waits_for(self, feeder: "Channel") -> bool:
+        """It has caught up with what this feeder delivered, and needs more than that."""
+        gap = self.gap_bytes(feeder)
         return gap <= CAUGHT_UP_BYTES and gap < self.goal_bytes - self.sent_bytes
 
-    def gap_bytes(self, pred: "Channel") -> float:
-        """How much more it may send of what this pred delivered."""
-        return self.delivered_bytes(pred) + self.window_bytes - self.sent_bytes
+    def gap_bytes(self, feeder: "Channel") -> float:
+        """How much more it may send of what this feeder delivered."""
+        return self.delivered_bytes(feeder) + self.window_bytes - self.sent_bytes
 
-    def delivered_bytes(self, pred: "Channel") -> float:
+    def delivered_bytes(self, feeder: "Channel") -> float:
         if not self.grain_bytes:
-            return pred.sent_bytes
-        return math.floor((pred.sent_bytes + CAUGHT_UP_BYTES) / self.grain_bytes) * self.grain_bytes
+            return feeder.sent_bytes
+        return math.floor((feeder.sent_bytes + CAUGHT_UP_BYTES) / self.grain_bytes) * self.grain_bytes
 
 
 class FluidNetwork:
@@ -92,7 +92,7 @@ class FluidNetwork:
             grain = grain_bytes(spec) if self._start_after else 0.0
             self.channels[flow] = Channel(flow, spec.size_bytes, spec.window_bytes, links, grain)
         for spec in specs:
-            self.channels[spec.flow].preds = tuple(self.channels[pred] for pred in spec.preds)
+            self.channels[spec.flow].upstream = tuple(self.channels[feeder] for feeder in spec.upstream)
 
     def remove(self, flows: Iterable[FlowId]) -> None:
         for flow in flows:
@@ -144,7 +144,7 @@ class FluidNetwork:
         return done
 
     def next_change_ns(self) -> int | None:
-        """When a flow ends or catches up with a pred, at the present rates."""
+        """When a flow ends or catches up with a feeder, at the present rates."""
         if self._stale:
             self._solve()
             self._change_ns = self._soonest_ns()
@@ -162,9 +162,9 @@ class FluidNetwork:
                     continue
             else:
                 wait_ns = transfer_ns(channel.goal_bytes - channel.sent_bytes, rate)
-                for pred in channel.preds:
-                    gap = channel.gap_bytes(pred)
-                    gains_bps = rate if channel.grain_bytes else rate - pred.rate_bps
+                for feeder in channel.upstream:
+                    gap = channel.gap_bytes(feeder)
+                    gains_bps = rate if channel.grain_bytes else rate - feeder.rate_bps
                     if gap > CAUGHT_UP_BYTES and gains_bps > 0.0:
                         wait_ns = min(wait_ns, transfer_ns(gap, gains_bps))
             if soonest_ns is None or wait_ns < soonest_ns:
@@ -172,11 +172,11 @@ class FluidNetwork:
         return None if soonest_ns is None else self._now_ns + max(soonest_ns, 1)
 
     def _next_grain_ns(self, channel: Channel) -> int | None:
-        """Until a pred completes the grain that this flow waits for."""
+        """Until a feeder completes the grain that this flow waits for."""
         waits = [
-            transfer_ns(channel.delivered_bytes(pred) + channel.grain_bytes - pred.sent_bytes, pred.rate_bps)
-            for pred in channel.preds
-            if channel.grain_bytes and pred.rate_bps > 0.0 and channel.waits_for(pred)
+            transfer_ns(channel.delivered_bytes(feeder) + channel.grain_bytes - feeder.sent_bytes, feeder.rate_bps)
+            for feeder in channel.upstream
+            if channel.grain_bytes and feeder.rate_bps > 0.0 and channel.waits_for(feeder)
         ]
         return min(waits, default=None)
 
@@ -201,7 +201,9 @@ class FluidNetwork:
             channel.rate_bps = 0.0
         ceilings = [min(channel.ceiling_bps, LOCAL_BPS) if channel.path else LOCAL_BPS for channel in channels]
         waiting = [
-            index for index, channel in enumerate(channels) if any(channel.waits_for(pred) for pred in channel.preds)
+            index
+            for index, channel in enumerate(channels)
+            if any(channel.waits_for(feeder) for feeder in channel.upstream)
         ]
         rates = self._share(channels, ceilings)
         self._apply(channels, rates)
@@ -226,10 +228,10 @@ class FluidNetwork:
 
     @staticmethod
     def _pace(channel: Channel) -> float:
-        """Of a flow that has caught up: as fast as the slowest pred, or not at all before the next grain."""
+        """Of a flow that has caught up: as fast as the slowest feeder, or not at all before the next grain."""
         if channel.grain_bytes:
             return 0.0
-        return min(pred.rate_bps for pred in channel.preds if channel.waits_for(pred))
+        return min(feeder.rate_bps for feeder in channel.upstream if channel.waits_for(feeder))
 
     def _apply(self, channels: Sequence[Channel], rates: Sequence[float]) -> None:
         for channel, rate in zip(channels, rates, strict=True):

@@ -7,8 +7,9 @@ from bench.jobs.fork_server import Nursery
 from bench.jobs.launch import modules_for, nursery_environment
 from bench.jobs.run import Conditions, run_once
 from paceline.flowcore.host.agent import HostAgent
+from paceline.flowcore.messages.events import FlowDone, FlowReady, IterationEnded, SetRate
 from paceline.flowcore.messages.journal import decode, replay
-from paceline.flowcore.messages.messages import Feedback, FlowDone, FlowReady, IterationEnded, SetRate
+from paceline.flowcore.messages.reports import Feedback
 from paceline.flowcore.model.scenario import parse_scenario
 from paceline.flowcore.policy import POLICIES
 

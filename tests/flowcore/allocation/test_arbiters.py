@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.flowcore.allocation.arbiters import Arbiter, Contender, by_weight, in_order
-from paceline.flowcore.messages.messages import Bid
+from paceline.flowcore.messages.reports import Bid
 
 CAPACITY_BPS = {f"link{number}": bps for number, bps in enumerate([1e9, 1e9, 2e9, 5e8, 1e10, 1e9])}
 

@@ -14,21 +14,21 @@ rates = st.floats(0.0, 1e11)
 
 
 def test_a_broadcast_catches_up_with_the_least_aggregated() -> None:
-    assert shortfall_bytes(Role.PULL, 70.0, pred_bytes=100.0, follower_bytes=0.0) == 30.0
+    assert shortfall_bytes(Role.PULL, 70.0, upstream_bytes=100.0, downstream_bytes=0.0) == 30.0
 
 
 def test_an_aggregation_flow_catches_up_with_the_furthest_broadcast() -> None:
-    assert shortfall_bytes(Role.PUSH, 70.0, pred_bytes=inf, follower_bytes=90.0) == 20.0
+    assert shortfall_bytes(Role.PUSH, 70.0, upstream_bytes=inf, downstream_bytes=90.0) == 20.0
 
 
 def test_a_ring_member_catches_up_with_what_arrived() -> None:
-    assert shortfall_bytes(Role.RING, 70.0, pred_bytes=75.0, follower_bytes=500.0) == 5.0
+    assert shortfall_bytes(Role.RING, 70.0, upstream_bytes=75.0, downstream_bytes=500.0) == 5.0
 
 
 @pytest.mark.parametrize("role", list(Role))
 def test_who_is_not_behind_need_not_hurry(role: Role) -> None:
-    assert shortfall_bytes(role, 100.0, pred_bytes=100.0, follower_bytes=100.0) == 0.0
-    assert shortfall_bytes(role, 101.0, pred_bytes=100.0, follower_bytes=100.0) == 0.0
+    assert shortfall_bytes(role, 100.0, upstream_bytes=100.0, downstream_bytes=100.0) == 0.0
+    assert shortfall_bytes(role, 101.0, upstream_bytes=100.0, downstream_bytes=100.0) == 0.0
 
 
 def test_lines_5_to_11() -> None:
@@ -38,28 +38,28 @@ def test_lines_5_to_11() -> None:
 
 
 def test_ahead_of_the_pred_by_the_window_is_no_excess() -> None:
-    assert excess_bytes(150.0, pred_bytes=100.0, window_bytes=50.0) == 0.0
-    assert excess_bytes(160.0, pred_bytes=100.0, window_bytes=50.0) == 10.0
-    assert excess_bytes(160.0, pred_bytes=100.0, window_bytes=0.0) == 60.0
+    assert excess_bytes(150.0, upstream_bytes=100.0, window_bytes=50.0) == 0.0
+    assert excess_bytes(160.0, upstream_bytes=100.0, window_bytes=50.0) == 10.0
+    assert excess_bytes(160.0, upstream_bytes=100.0, window_bytes=0.0) == 60.0
 
 
 def test_without_preds_there_is_no_excess() -> None:
-    assert excess_bytes(1e12, pred_bytes=inf, window_bytes=0.0) == 0.0
-    assert excess_bytes(1e12, pred_bytes=inf, window_bytes=inf) == 0.0
+    assert excess_bytes(1e12, upstream_bytes=inf, window_bytes=0.0) == 0.0
+    assert excess_bytes(1e12, upstream_bytes=inf, window_bytes=inf) == 0.0
 
 
 @given(volumes, volumes, st.floats(0.0, 1e9))
-def test_after_the_decrease_the_invariant_holds(volume: float, pred: float, window: float) -> None:
+def test_after_the_decrease_the_invariant_holds(volume: float, feeder: float, window: float) -> None:
     """F_i ≤ F_j + W, and nothing is taken away that did not have to be."""
-    excess = excess_bytes(volume, pred, window)
-    assert volume - excess <= (pred + window) * (1 + 1e-9) + 1e-3
-    assert excess == 0.0 or volume - excess == pytest.approx(pred + window, rel=1e-9, abs=1e-3)
+    excess = excess_bytes(volume, feeder, window)
+    assert volume - excess <= (feeder + window) * (1 + 1e-9) + 1e-3
+    assert excess == 0.0 or volume - excess == pytest.approx(feeder + window, rel=1e-9, abs=1e-3)
 
 
 @given(st.sampled_from(Role), volumes, volumes, volumes)
-def test_after_the_increase_nobody_is_behind(role: Role, volume: float, pred: float, follower: float) -> None:
-    target = follower if role is Role.PUSH else pred
-    assert volume + shortfall_bytes(role, volume, pred, follower) == pytest.approx(max(volume, target))
+def test_after_the_increase_nobody_is_behind(role: Role, volume: float, feeder: float, downstream: float) -> None:
+    target = downstream if role is Role.PUSH else feeder
+    assert volume + shortfall_bytes(role, volume, feeder, downstream) == pytest.approx(max(volume, target))
 
 
 @given(rates, rates, rates)

@@ -7,7 +7,7 @@ import pytest
 
 from paceline.flowcore.allocation import arbiters as arbitrate
 from paceline.flowcore.allocation.arbiters import Contender, by_weight
-from paceline.flowcore.messages.messages import Bid
+from paceline.flowcore.messages.reports import Bid
 
 
 def crowd(seed: int, jobs: int = 30) -> tuple[list[Contender], dict[str, float]]:

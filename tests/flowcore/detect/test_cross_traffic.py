@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from paceline.flowcore.detect.cross_traffic import CARRIED, ENOUGH_SLOTS, FRESH_SLOTS, HOLD_SLOTS, STILL, Strangers
 from paceline.flowcore.host.bandwidth import BandwidthEstimate
 from paceline.flowcore.host.flow_state import Flow
-from paceline.flowcore.messages.messages import Bid, Claim
+from paceline.flowcore.messages.reports import Bid, Claim
 from paceline.flowcore.model.patterns import FlowId, FlowSpec, Role
 from paceline.flowcore.model.scenario import CrossTraffic, JobSpec, Pattern, Scenario, SlotsSpec
 from paceline.flowcore.model.topology import star

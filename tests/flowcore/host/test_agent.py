@@ -5,26 +5,24 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from paceline.flowcore.host.agent import SILENCE_SLOTS, HostAgent
-from paceline.flowcore.messages.messages import (
+from paceline.flowcore.messages.events import (
     ClockSet,
     Effect,
-    Feedback,
     FlowDone,
     FlowReady,
-    Grant,
     HostEvent,
     IterationEnded,
     JobJoined,
     JobLeft,
     Progress,
-    Report,
     Send,
     SetRate,
     SwitchLost,
     Tick,
     Welcomed,
 )
-from paceline.flowcore.model.patterns import FlowId, flows_of, followers
+from paceline.flowcore.messages.reports import Feedback, Grant, Report
+from paceline.flowcore.model.patterns import FlowId, downstream_of, flows_of
 from paceline.flowcore.model.scenario import JobSpec, Pattern
 from paceline.flowcore.model.slots import SlotClock
 from paceline.flowcore.model.topology import star
@@ -68,7 +66,7 @@ class Host:
         for job in jobs:
             specs = flows_of(job)
             own = tuple(spec for spec in specs if spec.flow.source == "h0")
-            fed = followers(specs)
+            fed = downstream_of(specs)
             self.tell(JobJoined(job.name, own, tuple((spec.flow, fed[spec.flow]) for spec in own)))
             joined += [spec.flow for spec in own]
         return joined
@@ -142,8 +140,8 @@ def grant(
     available_bps: tuple[float, ...] = (GBPS,) * HORIZON,
     load: tuple[float, ...] = (0.0,) * HORIZON,
     accepted: bool = True,
-    pred_bytes: float = INF,
-    follower_bytes: float = 0.0,
+    upstream_bytes: float = INF,
+    downstream_bytes: float = 0.0,
 ) -> Grant:
     return Grant(
         flow=flow,
@@ -153,8 +151,8 @@ def grant(
         available_bps=available_bps,
         load=load,
         alone_ns=200 * MS,
-        pred_bytes=pred_bytes,
-        follower_bytes=follower_bytes,
+        upstream_bytes=upstream_bytes,
+        downstream_bytes=downstream_bytes,
     )
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from paceline.flowcore.allocation.arbiters import Contender
 from paceline.flowcore.host.progress import COMPUTE_GAIN, MEMORY_ITERATIONS, JobProgress
-from paceline.flowcore.messages.messages import Bid
+from paceline.flowcore.messages.reports import Bid
 from paceline.flowcore.policy import paceline
 
 MS = 1_000_000

@@ -4,18 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.flowcore.messages.coalescing import joined
-from paceline.flowcore.messages.messages import (
-    NO_ANSWER,
-    Bid,
-    Claim,
-    Feedback,
-    Grant,
-    Message,
-    Report,
-    Share,
-    Verdict,
-    Withdrawal,
-)
+from paceline.flowcore.messages.escalation import Share, ShareUpdate
+from paceline.flowcore.messages.events import Message
+from paceline.flowcore.messages.reports import NO_ANSWER, Bid, Claim, Feedback, Grant, Report, Withdrawal
 from paceline.flowcore.model.domain import domains
 from paceline.flowcore.model.patterns import FlowId, Role
 from paceline.flowcore.model.slots import SlotClock
@@ -91,7 +82,7 @@ def test_the_highest_number_counts_whatever_came_last() -> None:
 
 def test_what_cannot_be_joined() -> None:
     flow = FLOWS[0]
-    share = Verdict("spine0", (Share(flow, 1e6, 1e6),))
+    share = ShareUpdate("spine0", (Share(flow, 1e6, 1e6),))
     letters: list[Message] = [
         Report("tor0", 1, 7, (claim(flow, 1e6),)),
         Report("tor0", 2, 7, (), (Withdrawal(flow, 1.0),)),  # read from the end it would still be claimed

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from paceline.flowcore.host.agent import HostAgent
+from paceline.flowcore.messages.events import IterationEnded, JobJoined, Progress, SetRate, Tick
 from paceline.flowcore.messages.journal import Agent, Entry, JournalError, decode, encode, replay
-from paceline.flowcore.messages.messages import IterationEnded, JobJoined, Progress, SetRate, Tick
 from paceline.flowcore.model.domain import domains
 from paceline.flowcore.model.patterns import FlowId, FlowSpec, Role
 from paceline.flowcore.model.scenario import Scenario, parse_scenario

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.flowcore.model.patterns import FlowId, FlowSpec, Role, flows_of, followers
+from paceline.flowcore.model.patterns import FlowId, FlowSpec, Role, downstream_of, flows_of
 from paceline.flowcore.model.scenario import JobSpec, Pattern
 
 
@@ -65,12 +65,12 @@ def test_flows_are_unique_and_preds_are_flows_of_the_job(job: JobSpec) -> None:
     flows = {spec.flow for spec in specs}
     assert len(flows) == len(specs)
     assert len({str(flow) for flow in flows}) == len(specs)  # the text is the key of ECMP
-    assert all(set(spec.preds) <= flows for spec in specs)
+    assert all(set(spec.upstream) <= flows for spec in specs)
 
 
 @given(st.one_of(rings, ps_jobs))
 def test_a_pred_arrives_where_its_follower_leaves(job: JobSpec) -> None:
-    assert all(pred.target == spec.flow.source for spec in flows_of(job) for pred in spec.preds)
+    assert all(feeder.target == spec.flow.source for spec in flows_of(job) for feeder in spec.upstream)
 
 
 @given(rings)
@@ -96,7 +96,7 @@ def test_an_iteration_can_finish_under_its_own_dependencies(job: JobSpec) -> Non
     sent_bytes = {spec.flow: 0.0 for spec in specs}
     for _ in range(2 * len(specs)):
         for spec in specs:
-            reached_bytes = min((sent_bytes[pred] for pred in spec.preds), default=0.0) + spec.window_bytes
+            reached_bytes = min((sent_bytes[feeder] for feeder in spec.upstream), default=0.0) + spec.window_bytes
             sent_bytes[spec.flow] = min(spec.size_bytes, reached_bytes)
     assert all(sent_bytes[spec.flow] == pytest.approx(spec.size_bytes) for spec in specs)
 
@@ -104,7 +104,7 @@ def test_an_iteration_can_finish_under_its_own_dependencies(job: JobSpec) -> Non
 @given(st.one_of(rings, ps_jobs))
 def test_followers_invert_preds(job: JobSpec) -> None:
     specs = flows_of(job)
-    assert {(pred, spec.flow) for spec in specs for pred in spec.preds} == {
-        (flow, follower) for flow, fed in followers(specs).items() for follower in fed
+    assert {(feeder, spec.flow) for spec in specs for feeder in spec.upstream} == {
+        (flow, downstream) for flow, fed in downstream_of(specs).items() for downstream in fed
     }
-    assert set(followers(specs)) == {spec.flow for spec in specs}  # also those that feed nobody
+    assert set(downstream_of(specs)) == {spec.flow for spec in specs}  # also those that feed nobody

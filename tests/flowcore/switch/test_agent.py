@@ -8,20 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.flowcore.messages.messages import (
-    Bid,
-    Claim,
-    Effect,
-    Feedback,
-    Grant,
-    PeersFound,
-    PeersLost,
-    Report,
-    Send,
-    SwitchEvent,
-    Tick,
-    Withdrawal,
-)
+from paceline.flowcore.messages.events import Effect, PeersFound, PeersLost, Send, SwitchEvent, Tick
+from paceline.flowcore.messages.reports import Bid, Claim, Feedback, Grant, Report, Withdrawal
 from paceline.flowcore.model.domain import domains
 from paceline.flowcore.model.patterns import FlowId, Role
 from paceline.flowcore.model.slots import SlotClock
@@ -51,8 +39,8 @@ def claim(
     size_bytes: float = 25e6,
     sent_bytes: float = 0.0,
     planned_bytes: float = 0.0,
-    preds: tuple[FlowId, ...] = (),
-    followers: tuple[FlowId, ...] = (),
+    upstream: tuple[FlowId, ...] = (),
+    downstream: tuple[FlowId, ...] = (),
 ) -> Claim:
     return Claim(
         flow=which,
@@ -61,8 +49,8 @@ def claim(
         bid=Bid(urgency, 1e8, 1e8),
         sent_bytes=sent_bytes,
         planned_bytes=planned_bytes,
-        preds=preds,
-        followers=followers,
+        upstream=upstream,
+        downstream=downstream,
         plan_bps=plan_bps,
     )
 
@@ -138,7 +126,7 @@ def test_an_empty_cluster_offers_everything() -> None:
     assert granted[A].available_bps == (GBPS,) * HORIZON
     assert granted[A].load == (0.0,) * HORIZON
     assert granted[A].alone_ns == 200_000_000
-    assert (granted[A].pred_bytes, granted[A].follower_bytes) == (float("inf"), 0.0)
+    assert (granted[A].upstream_bytes, granted[A].downstream_bytes) == (float("inf"), 0.0)
 
 
 def test_the_answer_goes_to_the_sender_and_names_its_flows_only() -> None:
@@ -197,16 +185,16 @@ def test_it_relays_the_least_of_the_preds_and_the_most_of_the_followers() -> Non
     fabric = Fabric(STAR, "mlcc")
     pushes = [flow("ps", f"h{n}", "h2", Role.PUSH) for n in (0, 1)]
     pulls = [flow("ps", "h2", f"h{n}", Role.PULL) for n in (0, 1)]
-    fabric.report("h0", claim(STAR, pushes[0], sent_bytes=5e6, planned_bytes=1e6, followers=tuple(pulls)))
-    fabric.report("h1", claim(STAR, pushes[1], sent_bytes=4e6, planned_bytes=1e6, followers=tuple(pulls)))
+    fabric.report("h0", claim(STAR, pushes[0], sent_bytes=5e6, planned_bytes=1e6, downstream=tuple(pulls)))
+    fabric.report("h1", claim(STAR, pushes[1], sent_bytes=4e6, planned_bytes=1e6, downstream=tuple(pulls)))
     granted = fabric.report(
         "h2",
-        claim(STAR, pulls[0], sent_bytes=1e6, preds=tuple(pushes)),
-        claim(STAR, pulls[1], sent_bytes=3e6, planned_bytes=5e5, preds=tuple(pushes)),
+        claim(STAR, pulls[0], sent_bytes=1e6, upstream=tuple(pushes)),
+        claim(STAR, pulls[1], sent_bytes=3e6, planned_bytes=5e5, upstream=tuple(pushes)),
     )
-    assert granted[pulls[0]].pred_bytes == 5e6  # F counts the plan of this slot
-    again = fabric.report("h0", claim(STAR, pushes[0], sent_bytes=6e6, followers=tuple(pulls)))
-    assert again[pushes[0]].follower_bytes == 3.5e6
+    assert granted[pulls[0]].upstream_bytes == 5e6  # F counts the plan of this slot
+    again = fabric.report("h0", claim(STAR, pushes[0], sent_bytes=6e6, downstream=tuple(pulls)))
+    assert again[pushes[0]].downstream_bytes == 3.5e6
 
 
 def test_a_pred_that_is_through_is_remembered() -> None:
@@ -214,20 +202,20 @@ def test_a_pred_that_is_through_is_remembered() -> None:
     before, after = flow("r", "h0", "h1"), flow("r", "h1", "h2")
     fabric.report("h0", claim(STAR, before, sent_bytes=2e7))
     fabric.report("h0", withdrawn=(before,))
-    assert fabric.report("h1", claim(STAR, after, preds=(before,)))[after].pred_bytes == 2.5e7
+    assert fabric.report("h1", claim(STAR, after, upstream=(before,)))[after].upstream_bytes == 2.5e7
 
 
 def test_nobody_waits_for_a_pred_whose_host_is_silent() -> None:
     """Its daemon has ended, or let it go: the job runs on."""
     fabric = Fabric(STAR, "mlcc")
     before, after = flow("r", "h0", "h1"), flow("r", "h1", "h2")
-    fabric.report("h0", claim(STAR, before, sent_bytes=2e7, followers=(after,)))
+    fabric.report("h0", claim(STAR, before, sent_bytes=2e7, downstream=(after,)))
     fabric.wait_until((LEASE_SLOTS + 2) * SLOT_NS)
-    assert fabric.report("h1", claim(STAR, after, preds=(before,)))[after].pred_bytes == UNLIMITED
+    assert fabric.report("h1", claim(STAR, after, upstream=(before,)))[after].upstream_bytes == UNLIMITED
     fabric.wait_until(2 * (LEASE_SLOTS + 2) * SLOT_NS)
-    granted = fabric.report("h0", claim(STAR, before, sent_bytes=2e7, followers=(after,)))
-    assert granted[before].follower_bytes == 0.0
-    assert fabric.report("h1", claim(STAR, after, preds=(before,)))[after].pred_bytes == 2e7
+    granted = fabric.report("h0", claim(STAR, before, sent_bytes=2e7, downstream=(after,)))
+    assert granted[before].downstream_bytes == 0.0
+    assert fabric.report("h1", claim(STAR, after, upstream=(before,)))[after].upstream_bytes == 2e7
 
 
 def test_volumes_are_compared_in_iterations() -> None:
@@ -235,8 +223,8 @@ def test_volumes_are_compared_in_iterations() -> None:
     fabric = Fabric(STAR, "mlcc")
     before, after = flow("r", "h0", "h1"), flow("r", "h1", "h2")
     fabric.report("h0", claim(STAR, before, size_bytes=0.999e6, sent_bytes=1000.5 * 0.999e6))
-    granted = fabric.report("h1", claim(STAR, after, size_bytes=1e6, sent_bytes=1000.5e6, preds=(before,)))
-    assert granted[after].pred_bytes == pytest.approx(1000.5e6)
+    granted = fabric.report("h1", claim(STAR, after, size_bytes=1e6, sent_bytes=1000.5e6, upstream=(before,)))
+    assert granted[after].upstream_bytes == pytest.approx(1000.5e6)
 
 
 def test_a_flow_that_a_job_has_no_more_does_not_count_for_ever() -> None:
@@ -254,7 +242,7 @@ def test_a_flow_that_a_job_has_no_more_does_not_count_for_ever() -> None:
 def test_a_pred_that_nobody_heard_of_has_sent_nothing() -> None:
     fabric = Fabric(STAR, "mlcc")
     after = flow("r", "h1", "h2")
-    assert fabric.report("h1", claim(STAR, after, preds=(flow("r", "h0", "h1"),)))[after].pred_bytes == 0.0
+    assert fabric.report("h1", claim(STAR, after, upstream=(flow("r", "h0", "h1"),)))[after].upstream_bytes == 0.0
 
 
 # ---- Arbitration and pushes ----
@@ -441,13 +429,13 @@ def test_a_withdrawal_reaches_every_switch() -> None:
 
 
 def test_volumes_are_relayed_across_racks() -> None:
-    """A ring over two racks: the pred's F is known to the sender's ToR, which tables its last link."""
+    """A ring over two racks: the feeder's F is known to the sender's ToR, which tables its last link."""
     fabric = Fabric(TREE, "mlcc")
     before, after = flow("r", "h0", "h4"), flow("r", "h4", "h0")
     fabric.report("h0", claim(TREE, before, sent_bytes=7e6))
-    granted = fabric.report("h4", claim(TREE, after, preds=(before,), followers=(before,)))[after]
-    assert granted.pred_bytes == 7e6
-    assert granted.follower_bytes == 7e6
+    granted = fabric.report("h4", claim(TREE, after, upstream=(before,), downstream=(before,)))[after]
+    assert granted.upstream_bytes == 7e6
+    assert granted.downstream_bytes == 7e6
 
 
 def test_on_a_clos_only_the_chosen_spine_is_asked() -> None:
@@ -479,7 +467,7 @@ def test_no_link_of_any_switch_is_overplanned(wishes: list[tuple[int, int, float
 def test_a_restarted_switch_is_rebuilt_by_the_next_reports(policy: str) -> None:
     def reports(fabric: Fabric) -> dict[FlowId, Grant]:
         latest = fabric.report("h0", claim(STAR, A, (4e8,) * HORIZON, sent_bytes=3e6), claim(STAR, B))
-        return latest | fabric.report("h3", claim(STAR, C, (3e8,) * HORIZON, preds=(A,)))
+        return latest | fabric.report("h3", claim(STAR, C, (3e8,) * HORIZON, upstream=(A,)))
 
     fabric = Fabric(STAR, policy)
     reports(fabric)

@@ -6,20 +6,8 @@ from itertools import count
 
 import pytest
 
-from paceline.flowcore.messages.messages import (
-    Bid,
-    Claim,
-    Effect,
-    Feedback,
-    Grant,
-    PeersFound,
-    PeersLost,
-    Report,
-    Send,
-    SwitchEvent,
-    Tick,
-    Withdrawal,
-)
+from paceline.flowcore.messages.events import Effect, PeersFound, PeersLost, Send, SwitchEvent, Tick
+from paceline.flowcore.messages.reports import Bid, Claim, Feedback, Grant, Report, Withdrawal
 from paceline.flowcore.model.domain import domains
 from paceline.flowcore.model.patterns import FlowId, Role
 from paceline.flowcore.model.slots import SlotClock

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from paceline.flowcore.host.agent import HostAgent
+from paceline.flowcore.messages.events import FlowDone, FlowReady, IterationEnded, SetRate
 from paceline.flowcore.messages.journal import decode, replay
-from paceline.flowcore.messages.messages import Feedback, FlowDone, FlowReady, IterationEnded, SetRate
+from paceline.flowcore.messages.reports import Feedback
 from paceline.flowcore.policy import POLICIES
 from tests.hostd.cluster import SLOTS, Cluster, cluster, flows, joined, nursery
 

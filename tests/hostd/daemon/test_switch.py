@@ -11,7 +11,7 @@ from bench.jobs.process_group import Crew
 from hostd.config import HostConfig
 from hostd.daemon import HostDaemon
 from hostd.introspect.status import status as status_of
-from paceline.flowcore.messages.messages import FlowReady, JobJoined
+from paceline.flowcore.messages.events import FlowReady, JobJoined
 from paceline.flowcore.model.patterns import FlowId, FlowSpec, Role
 from paceline.flowcore.model.topology import star
 from paceline.service.lifecycle import Requests, serve

@@ -7,7 +7,8 @@ import pytest
 from hostd.introspect.bottleneck import Bottleneck, bottleneck
 from paceline.flowcore.host.agent import HostAgent
 from paceline.flowcore.host.flow_state import Flow
-from paceline.flowcore.messages.messages import Effect, Feedback, FlowReady, Grant, JobJoined, Send, Tick
+from paceline.flowcore.messages.events import Effect, FlowReady, JobJoined, Send, Tick
+from paceline.flowcore.messages.reports import Feedback, Grant
 from paceline.flowcore.model.domain import domains
 from paceline.flowcore.model.patterns import FlowId, FlowSpec, Role
 from paceline.flowcore.model.slots import SlotClock

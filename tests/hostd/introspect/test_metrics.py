@@ -16,7 +16,7 @@ from hostd.monitor.iteration_tracker import JobFacts, JobWatch
 from hostd.monitor.job_tracker import WatchedJob
 from hostd.monitor.throughput import AchievedRates
 from paceline.flowcore.host.agent import HostAgent
-from paceline.flowcore.messages.messages import FlowReady, JobJoined
+from paceline.flowcore.messages.events import FlowReady, JobJoined
 from paceline.flowcore.model.patterns import FlowId, FlowSpec, Role
 from paceline.flowcore.model.slots import SlotClock
 from paceline.flowcore.model.topology import star_of

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hostd.monitor.iteration_tracker import JobFacts, JobWatch
-from paceline.flowcore.messages.messages import FlowDone, FlowReady, HostEvent, IterationEnded, JobJoined, JobLeft
+from paceline.flowcore.messages.events import FlowDone, FlowReady, HostEvent, IterationEnded, JobJoined, JobLeft
 from paceline.flowcore.model.patterns import FlowId, Role
 from paceline.flowcore.model.units import UNLIMITED
 
@@ -34,9 +34,9 @@ def test_a_job_joins_after_its_first_whole_iteration() -> None:
     assert watch.sizes == {NEXT: 100.0}
     assert isinstance(joined, JobJoined)
     [spec] = joined.flows
-    assert spec.flow == FLOW and spec.preds == (FlowId("a", "h1", "h0", Role.RING),)
+    assert spec.flow == FLOW and spec.upstream == (FlowId("a", "h1", "h0", Role.RING),)
     assert spec.window_bytes == 50.0, "half of the model, which is what a ring of two sends"
-    assert joined.followers == ((FLOW, spec.preds),)
+    assert joined.downstream == ((FLOW, spec.upstream),)
 
 
 def test_the_first_iteration_counts_if_its_connections_were_known_when_it_began() -> None:
@@ -136,7 +136,7 @@ def test_a_server_gives_back_what_was_pushed_to_it() -> None:
     [joined] = events
     pushes = {FlowId("p", "h0", "h2", Role.PUSH), FlowId("p", "h1", "h2", Role.PUSH)}
     for spec in joined.flows:
-        assert spec.flow.role == Role.PULL and set(spec.preds) == pushes and spec.window_bytes == 0.0
+        assert spec.flow.role == Role.PULL and set(spec.upstream) == pushes and spec.window_bytes == 0.0
 
 
 def test_a_worker_pushes_without_waiting_for_anybody() -> None:
@@ -145,8 +145,8 @@ def test_a_worker_pushes_without_waiting_for_anybody() -> None:
         events = watch.observe(JobFacts(number, False, False, 2, {(Role.PUSH, "h2"): 100.0 * number}, {}))
     [joined] = events
     [spec] = joined.flows
-    assert spec.preds == () and spec.window_bytes == UNLIMITED
-    assert joined.followers == ((spec.flow, (FlowId("p", "h2", "h0", Role.PULL),)),)
+    assert spec.upstream == () and spec.window_bytes == UNLIMITED
+    assert joined.downstream == ((spec.flow, (FlowId("p", "h2", "h0", Role.PULL),)),)
 
 
 def test_a_job_that_leaves_says_so_once() -> None:

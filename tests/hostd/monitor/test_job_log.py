@@ -3,7 +3,7 @@
 import pytest
 
 from hostd.monitor.job_log import JobLog
-from paceline.flowcore.messages.messages import FlowReady, JobJoined, JobLeft
+from paceline.flowcore.messages.events import FlowReady, JobJoined, JobLeft
 from paceline.flowcore.model.patterns import FlowId, FlowSpec, Role
 
 FLOW = FlowId("bert", "h0", "h1", Role.RING)

@@ -18,7 +18,7 @@ from nccl_shim.segment.identity import identity_from_env
 from nccl_shim.segment.layout import Header, Kind, Source
 from nccl_shim.segment.liveness import start_ticks
 from nccl_shim.segment.python_writer import PythonWriter
-from paceline.flowcore.messages.messages import FlowDone, FlowReady, HostEvent, IterationEnded, JobJoined, JobLeft
+from paceline.flowcore.messages.events import FlowDone, FlowReady, HostEvent, IterationEnded, JobJoined, JobLeft
 from paceline.flowcore.model.patterns import FlowId, Role
 from tests.hostd.conftest import wait_until
 
@@ -180,7 +180,7 @@ def test_who_feeds_a_job_is_told_from_sockets_that_only_receive(job: OwnJob, wat
             events += [*watched.step(), *watched.step()]
         joined = [event for event in events if isinstance(event, JobJoined)][-1]
     [spec] = joined.flows
-    assert (spec.flow.target, [pred.source for pred in spec.preds]) == ("h1", ["h2"])
+    assert (spec.flow.target, [feeder.source for feeder in spec.upstream]) == ("h1", ["h2"])
     assert len(watched.monitor.sockets_of(spec.flow)) == 1, "and only what sends is limited"
 
 

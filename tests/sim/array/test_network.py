@@ -19,10 +19,10 @@ def ring(model_mb: float, iterations: int) -> JobSpec:
 
 
 def furthest_ahead_bytes(network: ArrayNetwork, spec: JobSpec) -> float:
-    """How far any flow is beyond what its preds and its window allow."""
+    """How far any flow is beyond what its upstream and its window allow."""
     sent = {flow: network.sent[number] for flow, number in network.numbers.items()}
-    waiting = [flow for flow in flows_of(spec) if flow.preds and flow.flow in sent]
-    return max((sent[f.flow] - f.window_bytes - min(sent[p] for p in f.preds) for f in waiting), default=0.0)
+    waiting = [flow for flow in flows_of(spec) if flow.upstream and flow.flow in sent]
+    return max((sent[f.flow] - f.window_bytes - min(sent[p] for p in f.upstream) for f in waiting), default=0.0)
 
 
 @pytest.mark.parametrize("model_mb", [6.7, 1.0, 60.0])

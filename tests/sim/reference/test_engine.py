@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline.flowcore.messages.messages import Effect, Feedback, FlowReady, Report, Send
+from paceline.flowcore.messages.events import Effect, FlowReady, Send
+from paceline.flowcore.messages.reports import Feedback, Report
 from paceline.flowcore.model.scenario import JobSpec, Pattern, Scenario, SlotsSpec
 from paceline.flowcore.model.topology import star, tree
 from paceline.flowcore.policy import POLICIES
@@ -205,7 +206,7 @@ def test_a_job_that_is_through_leaves_nothing_behind() -> None:
 
 
 def test_mlcc_works_without_a_switch() -> None:
-    """A NIC's table does not see what arrives; not knowing a pred must not look like a pred that never moves."""
+    """A NIC's table does not see what arrives; not knowing a feeder must not look like a feeder that never moves."""
     job = JobSpec("a", Pattern.ALLREDUCE, ("h0", "h1"), (), 25.0, 0.2, None, 0.0, 0.0)
     result = run(Scenario("cloud", 1, 12.0, SlotsSpec(), star(2, 1.0), (job,), ()), "mlcc", local=True)
     assert result.jobs[0].iterations > 15

@@ -168,8 +168,8 @@ def links_respected(net: FluidNetwork) -> None:
 
 def nothing_forwarded_early(net: FluidNetwork) -> None:
     for channel in net.channels.values():
-        for pred in channel.preds:
-            assert channel.sent_bytes <= pred.sent_bytes + channel.window_bytes + AHEAD_BYTES
+        for feeder in channel.upstream:
+            assert channel.sent_bytes <= feeder.sent_bytes + channel.window_bytes + AHEAD_BYTES
 
 
 mixes = st.builds(

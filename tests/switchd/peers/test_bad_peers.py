@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 import grpc
 import pytest
 
-from paceline.flowcore.messages.messages import Report, Withdrawal
+from paceline.flowcore.messages.reports import Report, Withdrawal
 from paceline.flowcore.model.topology import star, tree
 from paceline.wire import control_pb2 as pb
 from paceline.wire.calls import MAX_MESSAGE_BYTES, PROTOCOL, path
@@ -95,8 +95,8 @@ REPORTS: dict[str, tuple[Callable[[Fabric], pb.Report], str]] = {
     ),
     "columns that differ": (lambda net: report(net, urgency=[]), "INVALID_ARGUMENT shape"),
     "counts that lie": (lambda net: report(net, plan_slots=[2**32 - 1]), "INVALID_ARGUMENT shape"),
-    "another job's flow as pred": (
-        lambda net: report(net, pred=[str(GOOD)], pred_count=[1]),
+    "another job's flow as feeder": (
+        lambda net: report(net, upstream=[str(GOOD)], upstream_count=[1]),
         "INVALID_ARGUMENT flow",
     ),
 }

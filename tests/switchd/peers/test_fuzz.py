@@ -15,7 +15,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from paceline.flowcore.messages.messages import Contest, Feedback, Grant, Report, Share, Verdict
+from paceline.flowcore.messages.escalation import EscalatedClaims, Share, ShareUpdate
+from paceline.flowcore.messages.reports import Feedback, Grant, Report
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.scenario import SlotsSpec
 from paceline.flowcore.model.topology import star, tree
@@ -67,9 +68,9 @@ def host_message(draws: random.Random, slot: int) -> bytes:
     flows = draws.randrange(4)
     for name in COLUMNS:
         column, length = getattr(claims, name), flows if draws.random() < 0.9 else draws.randrange(6)
-        if name in ("flow", "pred", "follower"):
+        if name in ("flow", "upstream", "downstream"):
             column.extend(draws.choice(TEXTS) for _ in range(length))
-        elif name in ("pred_count", "follower_count", "plan_slots"):
+        elif name in ("upstream_count", "downstream_count", "plan_slots"):
             column.extend(draws.choice((0, 1, 1, 10, 2**32 - 1)) for _ in range(length))
         else:
             column.extend(draws.choice(NONSENSE) for _ in range(length))
@@ -187,8 +188,8 @@ def valid_letters(slot: int) -> list[pb.Envelope]:
     grant = Grant(own.flow, True, 0.0, 0.0, (1e9,) * 10, (0.0,) * 10, 5, 0.0, 0.0)
     return [
         envelope("tor1", "edge0", Report("tor1", 1, slot, (own,))),
-        envelope("tor1", "edge0", Contest("tor1", (own,), (flow("gone", "h2", "h5"),))),
-        envelope("agg", "edge0", Verdict("agg", (Share(own.flow, 1e8, 1e9),))),
+        envelope("tor1", "edge0", EscalatedClaims("tor1", (own,), (flow("gone", "h2", "h5"),))),
+        envelope("agg", "edge0", ShareUpdate("agg", (Share(own.flow, 1e8, 1e9),))),
         envelope("agg", "tor1", Feedback("agg", 1, slot, (grant,))),
         envelope("tor1", "agg", Report("tor1", 1, slot, (own,))),
         pb.Envelope(source="agg", to="edge0", unreachable=True),
@@ -208,11 +209,12 @@ def letters_of(draws: random.Random, slot: int) -> bytes:
         case 0:
             letter.report.CopyFrom(nonsense)
         case 1:
-            letter.contest.CopyFrom(pb.Contest(sender="tor1", claims=nonsense.claims, withdrawn=nonsense.withdrawn))
+            escalated = pb.EscalatedClaims(sender="tor1", claims=nonsense.claims, withdrawn=nonsense.withdrawn)
+            letter.escalated_claims.CopyFrom(escalated)
         case 2:
             rates = [draws.choice(NONSENSE) for _ in range(3)]
-            verdict = pb.Verdict(sender="agg", flow=nonsense.withdrawn, share_bps=rates, ceiling_bps=rates)
-            letter.verdict.CopyFrom(verdict)
+            verdict = pb.ShareUpdate(sender="agg", flow=nonsense.withdrawn, share_bps=rates, ceiling_bps=rates)
+            letter.share_update.CopyFrom(verdict)
         case 3:
             loads = [draws.choice(NONSENSE)] * 10
             letter.feedback.CopyFrom(pb.Feedback(sender="agg", flow=nonsense.withdrawn, load=loads))

@@ -6,7 +6,7 @@ from itertools import count
 import grpc
 import pytest
 
-from paceline.flowcore.messages.messages import Report
+from paceline.flowcore.messages.reports import Report
 from paceline.flowcore.model.scenario import SlotsSpec
 from paceline.flowcore.model.slots import SlotClock
 from paceline.flowcore.model.topology import star, tree

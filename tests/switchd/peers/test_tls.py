@@ -3,7 +3,7 @@
 import grpc
 import pytest
 
-from paceline.flowcore.messages.messages import Report
+from paceline.flowcore.messages.reports import Report
 from paceline.flowcore.model.topology import star, tree
 from paceline.wire import control_pb2 as pb
 from paceline.wire.calls import PROTOCOL, open_channel, path

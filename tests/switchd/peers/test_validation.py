@@ -2,7 +2,9 @@
 
 import pytest
 
-from paceline.flowcore.messages.messages import Contest, Feedback, Grant, Message, Share, Verdict
+from paceline.flowcore.messages.escalation import EscalatedClaims, Share, ShareUpdate
+from paceline.flowcore.messages.events import Message
+from paceline.flowcore.messages.reports import Feedback, Grant
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.scenario import SlotsSpec
 from paceline.flowcore.model.topology import tree
@@ -30,18 +32,18 @@ def answer(sender: str, *flows: FlowId) -> Feedback:
 
 
 LETTERS: dict[str, tuple[str, str, Message, str]] = {
-    "a child's contest": ("edge0", "tor0", Contest("tor0", (claim(TREE, NEAR),), (FAR,)), ""),
-    "a grandchild's host": ("agg", "edge0", Contest("edge0", (claim(TREE, FAR),)), ""),
-    "a contest of another's flow": ("edge0", "tor1", Contest("tor1", (claim(TREE, FAR),)), "identity"),
-    "a contest from beyond": ("edge0", "tor0", Contest("tor0", (claim(TREE, ELSEWHERE),)), "identity"),
-    "no link known here": ("edge0", "tor0", Contest("tor0", (claim(TREE, flow("x", "h6", "h7")),)), "identity"),
-    "another's flow withdrawn": ("edge0", "tor1", Contest("tor1", (), (FAR,)), "identity"),
-    "nobody's flow withdrawn": ("edge0", "tor1", Contest("tor1", (), (flow("x", "h99", "h0"),)), "identity"),
+    "a child's contest": ("edge0", "tor0", EscalatedClaims("tor0", (claim(TREE, NEAR),), (FAR,)), ""),
+    "a grandchild's host": ("agg", "edge0", EscalatedClaims("edge0", (claim(TREE, FAR),)), ""),
+    "a contest of another's flow": ("edge0", "tor1", EscalatedClaims("tor1", (claim(TREE, FAR),)), "identity"),
+    "a contest from beyond": ("edge0", "tor0", EscalatedClaims("tor0", (claim(TREE, ELSEWHERE),)), "identity"),
+    "no link known here": ("edge0", "tor0", EscalatedClaims("tor0", (claim(TREE, flow("x", "h6", "h7")),)), "identity"),
+    "another's flow withdrawn": ("edge0", "tor1", EscalatedClaims("tor1", (), (FAR,)), "identity"),
+    "nobody's flow withdrawn": ("edge0", "tor1", EscalatedClaims("tor1", (), (flow("x", "h99", "h0"),)), "identity"),
     "an answer": ("tor0", "edge0", answer("edge0", NEAR), ""),
     "an answer of somebody beside the path": ("tor0", "agg", answer("agg", FAR, NEAR), "identity"),
     "an answer about another's flow": ("tor0", "edge0", answer("edge0", ELSEWHERE), "identity"),
     "an answer about nobody's flow": ("tor0", "edge0", answer("edge0", flow("x", "h0", "h99")), "flow"),
-    "a decision": ("tor0", "edge0", Verdict("edge0", (Share(FAR, 1e8, 1e9),)), ""),
+    "a decision": ("tor0", "edge0", ShareUpdate("edge0", (Share(FAR, 1e8, 1e9),)), ""),
 }
 
 
@@ -66,10 +68,10 @@ async def test_letters(which: str) -> None:
 @pytest.mark.parametrize(
     ("to", "sender", "message"),
     [
-        ("edge0", "tor0", Contest("tor0", (claim(TREE, NEAR),))),
-        ("tor0", "edge0", Verdict("edge0", (Share(FAR, 1e8, 1e9),))),
+        ("edge0", "tor0", EscalatedClaims("tor0", (claim(TREE, NEAR),))),
+        ("tor0", "edge0", ShareUpdate("edge0", (Share(FAR, 1e8, 1e9),))),
     ],
-    ids=["contest", "verdict"],
+    ids=["escalated_claims", "share_update"],
 )
 async def test_a_switch_without_an_arbiter_divides_nothing(to: str, sender: str, message: Message) -> None:
     switch = made(to, "mlcc")

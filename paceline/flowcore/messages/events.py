@@ -1,0 +1,129 @@
+"""What goes in and out of the two state machines: events are facts, effects are requests to the shell."""
+
+from dataclasses import dataclass
+
+from paceline.flowcore.messages.escalation import EscalatedClaims, ShareUpdate
+from paceline.flowcore.messages.reports import Feedback, Report
+from paceline.flowcore.model.patterns import FlowId, FlowSpec
+
+# ---- The job, as the host's monitor sees it ----
+
+
+@dataclass(frozen=True, slots=True)
+class JobJoined:
+    """A job with a worker or server here, and the flows this host sends for it."""
+
+    job: str
+    flows: tuple[FlowSpec, ...]
+    downstream: tuple[tuple[FlowId, tuple[FlowId, ...]], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JobLeft:
+    job: str
+
+
+@dataclass(frozen=True, slots=True)
+class FlowReady:
+    """The flow has its iteration's bytes waiting (a pull: its server began to receive)."""
+
+    flow: FlowId
+    iteration: int  # from 0, the same number on every host of the job
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Counters read from the shim or the kernel: bytes sent in the current iteration. Read before deciding."""
+
+    sent_bytes: tuple[tuple[FlowId, float], ...]
+    idle: tuple[FlowId, ...] = ()  # of these, who has nothing that the network has not taken: no link holds it back
+
+
+@dataclass(frozen=True, slots=True)
+class FlowDone:
+    flow: FlowId
+
+
+@dataclass(frozen=True, slots=True)
+class IterationEnded:
+    """This host's part of the iteration is over and the next one begins with its compute phase."""
+
+    job: str
+
+
+@dataclass(frozen=True, slots=True)
+class Welcomed:
+    """The switch has taken us in and says when in a slot to report, so that its hosts do not all come at once."""
+
+    phase_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClockSet:
+    """The clock that all share is another: what was at one time is now `by_ns` later on it, or earlier."""
+
+    by_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchLost:
+    """The stream to the switch broke; the shell noticed before the silence did."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """`next_deadline()` has come."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeersLost:
+    """These switches cannot be reached; the shell noticed before their silence did."""
+
+    peers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PeersFound:
+    """A way to these switches is open again; those that nobody asks would otherwise stay silent for ever."""
+
+    peers: tuple[str, ...]
+
+
+HostEvent = (
+    JobJoined
+    | JobLeft
+    | FlowReady
+    | Progress
+    | FlowDone
+    | IterationEnded
+    | Feedback
+    | Welcomed
+    | ClockSet
+    | SwitchLost
+    | Tick
+)
+SwitchEvent = Report | Feedback | EscalatedClaims | ShareUpdate | PeersLost | PeersFound | Tick
+Message = Report | Feedback | EscalatedClaims | ShareUpdate
+
+
+# ---- Effects ----
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Deliver a message to a host or switch by name; it may be late or lost, never altered."""
+
+    to: str
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class SetRate:
+    """Guarantee `rate_bps` and allow borrowing up to `ceiling_bps` (HTB's rate and ceil; inf lifts the limit)."""
+
+    flow: FlowId
+    rate_bps: float
+    ceiling_bps: float
+
+
+Effect = Send | SetRate
