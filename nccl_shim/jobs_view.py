@@ -17,7 +17,7 @@ def as_json(views: Sequence[ProcessView], refused: dict[str, str]) -> dict[str, 
 
 
 def process_row(view: ProcessView) -> dict[str, Any]:
-    snapshot, mark, learned = view.snapshot, view.snapshot.mark, view.learned
+    snapshot, counter, learned = view.snapshot, view.snapshot.iteration_counter, view.learned
     return {
         "job": snapshot.job,
         "rank": snapshot.global_rank if snapshot.global_rank >= 0 else None,
@@ -30,9 +30,9 @@ def process_row(view: ProcessView) -> dict[str, Any]:
         "sources": list(snapshot.sources),
         "native_writer": snapshot.native_writer,
         "age_s": view.age_ns / 1e9,
-        "iteration": mark.iteration if mark else None,
-        "last_iteration_bytes": mark.last_enqueued_bytes if mark else None,
-        "last_iteration_s": mark.last_duration_ns / 1e9 if mark else None,
+        "iteration": counter.iteration if counter else None,
+        "last_iteration_bytes": counter.last_enqueued_bytes if counter else None,
+        "last_iteration_s": counter.last_duration_ns / 1e9 if counter else None,
         "waiting_bytes": view.waiting_bytes,
         "sent_bytes": view.iteration_sent_bytes,
         "enqueued_bytes": view.iteration_enqueued_bytes,

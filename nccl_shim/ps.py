@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Self
 
 from nccl_shim.segment.identity import identity_from_env
-from nccl_shim.segment.layout import Kind, Role, Source
+from nccl_shim.segment.layout import Kind, ProcessRole, Source
 from nccl_shim.segment.writer import Writer, process_writer, warn_once
 
 
@@ -62,12 +62,12 @@ class Channel:
     def iteration_done(self) -> int:
         """Ends an iteration; returns how many have ended."""
         Channel._announced = True
-        return self._writer.mark_iteration()
+        return self._writer.end_iteration()
 
     def turn_done(self) -> None:
         """The same by someone who only guesses: ignored once the job announces its iterations itself."""
         if not Channel._announced:
-            self._writer.mark_iteration()
+            self._writer.end_iteration()
 
     def _transfer(self, kind: Kind, peer: int, size_bytes: int) -> Transfer:
         try:
@@ -87,7 +87,7 @@ def connect(role: str = "worker", rank: int = -1, world_size: int = 0, name: str
     known = identity_from_env()
     identity = replace(
         known,
-        role=Role.SERVER if role == "server" else Role.WORKER,
+        role=ProcessRole.SERVER if role == "server" else ProcessRole.WORKER,
         global_rank=known.global_rank if rank < 0 else rank,
         world_size=world_size or known.world_size,
     )

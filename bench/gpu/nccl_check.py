@@ -76,21 +76,22 @@ def job(backend: str, observed: bool, directory: Path, *arguments: str):
 def timed_run(args: argparse.Namespace, observed: bool) -> dict[str, Any]:
     """One whole job: its iteration times and, if observed, what was read from outside meanwhile."""
     with tempfile.TemporaryDirectory() as name, Reader(Path(name)) as reader:
-        marks: dict[int, dict[int, Any]] = {rank: {} for rank in RANKS}
+        counters: dict[int, dict[int, Any]] = {rank: {} for rank in RANKS}
         last: dict[int, ProcessView] = {}
         with job(args.backend, observed, Path(name), "--iterations", str(args.iterations)) as processes:
             until, running = time.monotonic() + 240, True
-            while running:  # once more after the end: the last mark counts too
+            while running:  # once more after the end: the last iteration counts too
                 running = any(p.poll() is None for p in processes) and time.monotonic() < until
                 for view in reader.poll():
                     last[view.snapshot.global_rank] = view
-                    if view.snapshot.mark is not None:
-                        marks[view.snapshot.global_rank][view.snapshot.mark.iteration] = view.snapshot.mark
+                    counter = view.snapshot.iteration_counter
+                    if counter is not None:
+                        counters[view.snapshot.global_rank][counter.iteration] = counter
                 time.sleep(0.02)  # rarely enough not to be the load that is measured
             if any(p.poll() != 0 for p in processes):
                 raise RuntimeError(f"the job ended with {[p.poll() for p in processes]}")
             printed = json.loads(processes[0].stdout.read().strip().splitlines()[-1])
-    return {"printed": printed, "marks": marks, "views": last}
+    return {"printed": printed, "counters": counters, "views": last}
 
 
 def exactness(run: dict[str, Any], iterations: int) -> dict[str, Any]:
@@ -98,16 +99,16 @@ def exactness(run: dict[str, Any], iterations: int) -> dict[str, Any]:
     expected = run["printed"]["gradient_bytes"]
     report: dict[str, Any] = {"expected_bytes": expected, "ranks": []}
     for rank in RANKS:
-        marks, view = run["marks"][rank], run["views"].get(rank)
+        counters, view = run["counters"][rank], run["views"].get(rank)
         flows, learned = (view.snapshot.flows, view.learned) if view else ((), None)
-        seen = {i: m.last_enqueued_bytes for i, m in marks.items() if i >= 3}
-        known = sorted(i for i in marks if i >= 2)
-        between = marks[known[-1]].enqueued_at_start - marks[known[0]].enqueued_at_start if known else -1
+        seen = {i: m.last_enqueued_bytes for i, m in counters.items() if i >= 3}
+        known = sorted(i for i in counters if i >= 2)
+        between = counters[known[-1]].enqueued_at_start - counters[known[0]].enqueued_at_start if known else -1
         exact = bool(seen) and set(seen.values()) == {expected} and max(seen) == iterations
         report["ranks"].append({
             "rank": rank,
             "kinds": sorted({flow.kind.name.lower() for flow in flows}),
-            "iterations_marked": max(marks, default=0),
+            "iterations_marked": max(counters, default=0),
             "iterations_seen_from_third": len(seen),
             "exact": exact and between == expected * (known[-1] - known[0]),
             "odd_sizes": {str(i): size for i, size in seen.items() if size != expected},
@@ -169,8 +170,8 @@ def wait_for_iterations(reader: Reader, count: int) -> None:
     until = time.monotonic() + 120
     while time.monotonic() < until:
         views = reader.poll()
-        marks = [view.snapshot.mark for view in views]
-        if len(marks) == len(RANKS) and all(mark and mark.iteration >= count for mark in marks):
+        counters = [view.snapshot.iteration_counter for view in views]
+        if len(counters) == len(RANKS) and all(counter and counter.iteration >= count for counter in counters):
             return
         time.sleep(0.05)
     raise RuntimeError("the job did not get going within two minutes")
@@ -185,7 +186,7 @@ def measure_rate(reader: Reader, window_s: float) -> dict[str, float]:
         waiting.append(reader.poll()[0].waiting_bytes)
     last = reader.poll()[0]
     sent = last.snapshot.tx_bytes - first.snapshot.tx_bytes
-    iterations = last.snapshot.mark.iteration - first.snapshot.mark.iteration
+    iterations = last.snapshot.iteration_counter.iteration - first.snapshot.iteration_counter.iteration
     elapsed = time.monotonic() - started
     rate = sent / elapsed / 1e6
     return {"mbytes_s": rate, "iterations": iterations, "max_waiting_mbytes": max(waiting) / 1e6}

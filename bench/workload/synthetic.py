@@ -44,7 +44,7 @@ def ring(own: Assignment) -> None:
         end_bytes = begun_bytes + size_bytes
         exchange([sender], [receiver], lambda: min(sender.sent_bytes, receiver.received_bytes) >= end_bytes)  # noqa: B023
         begun_bytes = end_bytes
-        writer.mark_iteration()
+        writer.end_iteration()
         iteration_ended()
 
 
@@ -70,7 +70,7 @@ def ps_worker(own: Assignment) -> None:
             sender.announce(shard_bytes)
         flows = [*senders, *receivers]
         exchange(senders, receivers, lambda: all(_moved(flow) >= pushed_bytes for flow in flows))  # noqa: B023
-        writer.mark_iteration()
+        writer.end_iteration()
         iteration_ended()
 
 
@@ -99,7 +99,7 @@ def ps_server(own: Assignment) -> None:
                 sender.announce(shard_bytes)
             served_bytes += shard_bytes
             exchange(senders, receivers, lambda: min(map(_moved, senders)) >= served_bytes)  # noqa: B023
-            writer.mark_iteration()
+            writer.end_iteration()
     except EveryoneLeft:
         return
 

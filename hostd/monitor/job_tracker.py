@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from hostd.kernel.sockets import DataSocket, ProcessSockets, by_host
 from hostd.kernel.tcp_info import FlowMeter
 from hostd.monitor.iteration_tracker import LEAST_PART, Ends, JobFacts, JobWatch
-from nccl_shim.segment.layout import Kind, Source
-from nccl_shim.segment.layout import Role as ShimRole
+from nccl_shim.segment.layout import Kind, ProcessRole, Source
 from nccl_shim.segment.reader import ProcessView
 from paceline.flowcore.detect.bursts import NEARLY, BurstRhythm
 from paceline.flowcore.messages.events import FlowReady, HostEvent, IterationEnded
@@ -198,12 +197,12 @@ class WatchedJob:
 
     def _of_shim(self) -> JobFacts:
         views = [process.view for process in self.processes.values() if process.view is not None]
-        marks = [view.snapshot.mark for view in views if view.snapshot.mark is not None]
-        iteration = max((mark.iteration for mark in marks), default=0)
+        counters = [view.snapshot.iteration_counter for view in views if view.snapshot.iteration_counter is not None]
+        iteration = max((counter.iteration for counter in counters), default=0)
         announced = any(
-            view.iteration_enqueued_bytes > ANNOUNCING * view.snapshot.mark.last_enqueued_bytes
+            view.iteration_enqueued_bytes > ANNOUNCING * view.snapshot.iteration_counter.last_enqueued_bytes
             for view in views
-            if view.snapshot.mark is not None and view.snapshot.mark.iteration == iteration
+            if view.snapshot.iteration_counter is not None and view.snapshot.iteration_counter.iteration == iteration
         )
         return JobFacts(
             iteration,
@@ -277,14 +276,14 @@ def _marks_iterations(view: ProcessView | None) -> bool:
     """A worker will, if it has not yet; a server does if it is told to."""
     if view is None:
         return False
-    mark = view.snapshot.mark
-    return view.snapshot.role is not ShimRole.SERVER or (mark is not None and mark.iteration > 0)
+    counter = view.snapshot.iteration_counter
+    return view.snapshot.role is not ProcessRole.SERVER or (counter is not None and counter.iteration > 0)
 
 
 def _role(view: ProcessView | None) -> Role:
     """A parameter server's process says so; a worker that pushes has one."""
     if view is None:
         return Role.RING
-    if view.snapshot.role is ShimRole.SERVER:
+    if view.snapshot.role is ProcessRole.SERVER:
         return Role.PULL
     return Role.PUSH if any(flow.kind is Kind.PUSH for flow in view.snapshot.flows) else Role.RING

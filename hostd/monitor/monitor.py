@@ -90,7 +90,7 @@ class Monitor:
         }
         # How far a burst is the sockets say; what else its counters can say is that it is over.
         sending = {name for name, job in due.items() if job.watch.live and not job.watch.ending}
-        for view in self._reader.poll_stirred(due, marks_only=sending):
+        for view in self._reader.poll_changed(due, iterations_only=sending):
             job = due[view.snapshot.job]
             if view.host_pid in job.processes:
                 job.processes[view.host_pid].view = view

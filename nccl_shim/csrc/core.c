@@ -118,7 +118,7 @@ static uint64_t start_iteration(struct pls_header *header, uint64_t ended) {
             enqueued += GET(records[i].enqueued_bytes);
         tx += GET(records[i].tx_bytes);
     }
-    /* Two threads marking at once is one mark: the loser leaves instead of waiting. */
+    /* Two threads that end an iteration at once end one: the second leaves instead of waiting. */
     uint64_t seq = GET(tuple->seq);
     if (seq & 1 || !atomic_compare_exchange_strong_explicit(&tuple->seq, &seq, seq + 1, memory_order_relaxed,
                                                             memory_order_relaxed))
@@ -140,7 +140,7 @@ static uint64_t start_iteration(struct pls_header *header, uint64_t ended) {
     return words[1];
 }
 
-uint64_t pls_mark_iteration(struct pls_header *header) { return header ? start_iteration(header, 1) : 0; }
+uint64_t pls_end_iteration(struct pls_header *header) { return header ? start_iteration(header, 1) : 0; }
 
 void pls_begin_iterations(struct pls_header *header) {
     if (header && GET(header->iteration.iteration) == 0)

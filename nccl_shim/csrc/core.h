@@ -1,5 +1,5 @@
 /*
- * The writer's core: create a segment, find a record, add to it, mark an iteration.
+ * The writer's core: create a segment, find a record, add to it, end an iteration.
  * Law: every function tolerates NULL, returns nothing that a training job must check, and blocks on no lock
  * once a record exists.
  */
@@ -10,7 +10,7 @@
 
 #include "paceline_shm.h"
 
-#define PLS_ABI 2
+#define PLS_ABI 3
 #define PLS_API __attribute__((visibility("default")))
 
 struct pls_identity {
@@ -41,7 +41,7 @@ PLS_API void pls_transmit(struct pls_header *header, struct pls_record *record, 
                           uint64_t rx_bytes);
 PLS_API void pls_close_record(struct pls_record *record);
 /* Ends the current iteration and starts the next; returns the number finished so far. */
-PLS_API uint64_t pls_mark_iteration(struct pls_header *header);
+PLS_API uint64_t pls_end_iteration(struct pls_header *header);
 /* The first iteration starts here: what was moved until now prepared it. Nothing once an iteration has ended. */
 PLS_API void pls_begin_iterations(struct pls_header *header);
 PLS_API void pls_finish(struct pls_header *header);

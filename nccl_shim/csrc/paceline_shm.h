@@ -44,10 +44,10 @@ enum pls_kind {
 struct pls_iteration {
     _Atomic uint64_t seq;               /* odd while being written */
     _Atomic uint64_t iteration;         /* number of iterations finished */
-    _Atomic uint64_t start_ns;          /* CLOCK_MONOTONIC at the last mark, or where the first iteration began */
-    _Atomic uint64_t enqueued_at_start; /* outbound enqueued bytes, all records, at the last mark */
-    _Atomic uint64_t tx_at_start;       /* transmitted bytes, all records, at the last mark */
-    _Atomic uint64_t last_enqueued;     /* bytes of the iteration that ended with the last mark */
+    _Atomic uint64_t start_ns;          /* CLOCK_MONOTONIC when the last one ended, or the first began */
+    _Atomic uint64_t enqueued_at_start; /* outbound enqueued bytes, all records, at start_ns */
+    _Atomic uint64_t tx_at_start;       /* transmitted bytes, all records, at start_ns */
+    _Atomic uint64_t last_enqueued;     /* bytes of the iteration that ended at start_ns */
     _Atomic uint64_t last_duration_ns;
     _Atomic uint64_t check; /* pls_check of the seven words above */
 };

@@ -61,7 +61,7 @@ def is_nccl(group: dist.ProcessGroup, device: torch.device) -> bool:
 
 
 class TorchCounter:
-    """One per process: turns calls into records, completions and iteration marks."""
+    """One per process: turns calls into records, completions and ends of iterations."""
 
     def __init__(self) -> None:
         self._writer: Writer | None = None
@@ -141,7 +141,7 @@ class TorchCounter:
 
     def _end(self) -> None:
         self._settle()
-        self._mark()
+        self._end_iteration()
 
     def _settle(self) -> None:
         """At the end of a pass: counts DDP's buckets and all else that is complete; never raises."""
@@ -180,13 +180,13 @@ class TorchCounter:
                 self._begun = True
                 writer.begin_iterations()
         except Exception as error:
-            warn_once(f"cannot mark the first iteration: {error!r}; training is not affected")
+            warn_once(f"cannot count from the first iteration: {error!r}; training is not affected")
 
-    def _mark(self) -> None:
+    def _end_iteration(self) -> None:
         try:
-            self.writer.mark_iteration()
+            self.writer.end_iteration()
         except Exception as error:
-            warn_once(f"cannot mark an iteration: {error!r}; training is not affected")
+            warn_once(f"cannot count an iteration: {error!r}; training is not affected")
 
 
 def counted(method: Callable[..., Any], name: str, counter: TorchCounter) -> Callable[..., Any]:

@@ -146,7 +146,7 @@ def _expect_backward(counter: TorchCounter, output: Any) -> None:
         if tensor is not None:
             tensor.register_hook(lambda _grad: _communicated(counter))
     except Exception as error:
-        warn_once(f"iterations are not marked: {error!r}; training is not affected")
+        warn_once(f"ends of iterations are not counted: {error!r}; training is not affected")
 
 
 # torch.compile must not trace into us.
@@ -157,7 +157,7 @@ def _communicated(counter: TorchCounter) -> None:
     try:
         counter.boundary.communicated()
     except Exception as error:
-        warn_once(f"an iteration is not marked: {error!r}; training is not affected")
+        warn_once(f"the end of an iteration is not counted: {error!r}; training is not affected")
 
 
 def _first_with_grad(output: Any, depth: int = 0) -> torch.Tensor | None:

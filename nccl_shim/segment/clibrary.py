@@ -8,7 +8,7 @@ from nccl_shim.build import LIBRARY_NAME
 from nccl_shim.segment.identity import Identity
 from nccl_shim.segment.layout import JOB_BYTES
 
-ABI = 2
+ABI = 3
 
 
 class CIdentity(ctypes.Structure):
@@ -72,7 +72,7 @@ def _declare(library: ctypes.CDLL) -> ctypes.CDLL:
         "pls_enqueue": (None, (pointer, pointer, u64, u64)),
         "pls_transmit": (None, (pointer, pointer, u64, u64)),
         "pls_close_record": (None, (pointer,)),
-        "pls_mark_iteration": (u64, (pointer,)),
+        "pls_end_iteration": (u64, (pointer,)),
         "pls_begin_iterations": (None, (pointer,)),
         "pls_finish": (None, (pointer,)),
         "pls_read_iteration": (ctypes.c_int, (pointer, ctypes.POINTER(u64 * 7))),

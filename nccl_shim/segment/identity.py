@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from nccl_shim.segment.layout import DEFAULT_DIRECTORY, JOB_BYTES, Role
+from nccl_shim.segment.layout import DEFAULT_DIRECTORY, JOB_BYTES, ProcessRole
 
 RANK_NAMES = (
     "PACELINE_RANK",
@@ -29,7 +29,7 @@ class Identity:
     global_rank: int = -1
     world_size: int = 0
     local_rank: int = -1
-    role: Role = Role.WORKER
+    role: ProcessRole = ProcessRole.WORKER
 
     @property
     def job_bytes(self) -> bytes:
@@ -55,7 +55,7 @@ def identity_from_env(env: Mapping[str, str] | None = None) -> Identity:
         global_rank=_integer_of(env, RANK_NAMES, -1),
         world_size=_integer_of(env, WORLD_NAMES, 0),
         local_rank=_integer_of(env, LOCAL_NAMES, -1),
-        role=Role.SERVER if env.get("PACELINE_ROLE") == "server" else Role.WORKER,
+        role=ProcessRole.SERVER if env.get("PACELINE_ROLE") == "server" else ProcessRole.WORKER,
     )
 
 

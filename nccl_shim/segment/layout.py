@@ -27,7 +27,7 @@ class Source(IntEnum):
     PS = 3
 
 
-class Role(IntEnum):
+class ProcessRole(IntEnum):
     WORKER = 0
     SERVER = 1
 

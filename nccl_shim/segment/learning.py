@@ -1,4 +1,4 @@
-"""A job's rhythm, learned from its iteration marks. Law: no clock, no I/O; the same marks, the same answer.
+"""A job's rhythm, learned from its iteration counter. Law: no clock, no I/O; the same values, the same answer.
 
 Bytes per iteration are a property of the model, so they repeat exactly: the first value after the warm-up
 is taken, and a different one replaces it once it came twice in a row (bucket rebuild, other sequence length).
@@ -11,7 +11,7 @@ from collections import deque
 from dataclasses import dataclass
 from statistics import median_low
 
-from nccl_shim.segment.snapshot import IterationMark
+from nccl_shim.segment.snapshot import IterationCounter
 
 WARM_UP_ITERATIONS = 2  # DDP's first two carry extra collectives: the third is the first that counts
 CONFIRMATIONS = 2
@@ -25,7 +25,7 @@ class Learned:
     """What an iteration looks like, `since_iteration`; `changes` counts how often it was learned anew."""
 
     bytes_per_iteration: int
-    tx_bytes_per_iteration: int | None  # on the wire; None until two marks were seen
+    tx_bytes_per_iteration: int | None  # on the wire; None until two values were seen
     iteration_ns: int
     steady: bool
     since_iteration: int
@@ -33,10 +33,10 @@ class Learned:
 
 
 class IterationLearner:
-    """Feed it every mark seen; skipped and repeated ones are fine."""
+    """Give it every value of the iteration counter; skipped and repeated values do no harm."""
 
     def __init__(self) -> None:
-        self._last: IterationMark | None = None
+        self._last: IterationCounter | None = None
         self._bytes: int | None = None
         self._odd: deque[int] = deque(maxlen=UNSTEADY_AFTER)
         self._tx: deque[int] = deque(maxlen=TIME_WINDOW)
@@ -45,19 +45,19 @@ class IterationLearner:
         self._changes = -1
         self._steady = True
 
-    def observe(self, mark: IterationMark) -> None:
-        """Takes a mark; one already seen is ignored."""
-        last, self._last = self._last, mark
-        if last is not None and mark.iteration <= last.iteration:
+    def observe(self, counter: IterationCounter) -> None:
+        """Takes a value; one already seen is ignored."""
+        last, self._last = self._last, counter
+        if last is not None and counter.iteration <= last.iteration:
             return
-        if mark.iteration <= WARM_UP_ITERATIONS:
+        if counter.iteration <= WARM_UP_ITERATIONS:
             return
-        self._observe_bytes(mark)
-        self._observe_time(mark.last_duration_ns)
+        self._observe_bytes(counter)
+        self._observe_time(counter.last_duration_ns)
         if last is not None and last.iteration >= WARM_UP_ITERATIONS:
             # Polls may skip iterations; the mean over those skipped is as good.
-            passed = mark.iteration - last.iteration
-            self._tx.append((mark.tx_at_start - last.tx_at_start) // passed)
+            passed = counter.iteration - last.iteration
+            self._tx.append((counter.tx_at_start - last.tx_at_start) // passed)
 
     @property
     def learned(self) -> Learned | None:
@@ -67,8 +67,8 @@ class IterationLearner:
         tx = median_low(self._tx) if self._tx else None
         return Learned(self._bytes, tx, median_low(self._times_ns), self._steady, self._since, self._changes)
 
-    def _observe_bytes(self, mark: IterationMark) -> None:
-        value = mark.last_enqueued_bytes
+    def _observe_bytes(self, counter: IterationCounter) -> None:
+        value = counter.last_enqueued_bytes
         if value == self._bytes:
             self._odd.clear()
             self._steady = True
@@ -76,7 +76,7 @@ class IterationLearner:
         self._odd.append(value)
         repeated = list(self._odd)[-CONFIRMATIONS:] == [value] * CONFIRMATIONS
         if self._bytes is None or repeated:
-            self._adopt(value, mark.iteration, steady=True)
+            self._adopt(value, counter.iteration, steady=True)
         elif len(self._odd) == UNSTEADY_AFTER:
             self._bytes = median_low(self._odd)
             self._steady = False

@@ -77,7 +77,7 @@ class PythonWriter:
             rx_steps=int(rx_bytes > 0),
         )
 
-    def mark_iteration(self) -> int:
+    def end_iteration(self) -> int:
         """Ends the current iteration; returns how many have ended."""
         return self._start_iteration(ended=1)
 

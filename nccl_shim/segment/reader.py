@@ -17,7 +17,7 @@ from nccl_shim.segment.identity import identity_from_env
 from nccl_shim.segment.layout import FILE_SUFFIX, Kind
 from nccl_shim.segment.learning import IterationLearner, Learned, WaitingEstimate
 from nccl_shim.segment.segment_file import SegmentFile, open_own
-from nccl_shim.segment.snapshot import IterationMark, NotASegment, ProcessSnapshot
+from nccl_shim.segment.snapshot import IterationCounter, NotASegment, ProcessSnapshot
 
 # A hundred a second for eleven days. Others multiply it by the bytes of an iteration, up to an exabyte.
 MOST_ITERATIONS = 10**8
@@ -49,14 +49,15 @@ class _Tracked:
             raise NotASegment(f"names the job {self.file.job!a}, expected a printable name")
         self._learner = IterationLearner()
         self._waiting = WaitingEstimate()
-        self._mark: IterationMark | None = None
-        self._heartbeat = self._marks = b""
+        self._counter: IterationCounter | None = None
+        self._heartbeat = self._sequence = b""
         self._alive = True
 
-    def stirred(self, marks_only: bool) -> bool:
+    def changed(self, iterations_only: bool) -> bool:
+        """Whether the process had an event, or ended an iteration, since it was last read."""
         try:
-            if marks_only:
-                return self.file.marks() != self._marks
+            if iterations_only:
+                return self.file.iteration_sequence() != self._sequence
             return self.file.heartbeat() != self._heartbeat
         except OSError:
             return True  # reading it will say why
@@ -65,13 +66,13 @@ class _Tracked:
         if check_alive:
             self._alive = self.file.is_alive()
         # Before the counters: what comes between is seen next time.
-        self._heartbeat, self._marks = self.file.heartbeat(), self.file.marks()
+        self._heartbeat, self._sequence = self.file.heartbeat(), self.file.iteration_sequence()
         snapshot = self.file.read()
         _refuse_nonsense(snapshot, self.file.job)
-        if snapshot.mark is not None:
-            self._mark = snapshot.mark
-            self._learner.observe(snapshot.mark)
-        mark = self._mark  # while a writer is off the CPU inside its tuple, the one before holds
+        if snapshot.iteration_counter is not None:
+            self._counter = snapshot.iteration_counter
+            self._learner.observe(snapshot.iteration_counter)
+        counter = self._counter  # while a writer is off the CPU in the middle of storing it, the value before holds
         learned = self._learner.learned
         measured = any(flow.kind is Kind.PROXY for flow in snapshot.flows)
         enqueued_bytes, tx_bytes = snapshot.enqueued_bytes, snapshot.tx_bytes
@@ -82,8 +83,8 @@ class _Tracked:
             alive=self._alive,
             age_ns=max(0, now_ns - snapshot.heartbeat_ns),
             waiting_bytes=self._waiting.update(enqueued_bytes, snapshot.expected_tx_bytes, tx_bytes, measured, learned),
-            iteration_enqueued_bytes=enqueued_bytes - (mark.enqueued_at_start if mark else 0),
-            iteration_sent_bytes=tx_bytes - (mark.tx_at_start if mark else 0),
+            iteration_enqueued_bytes=enqueued_bytes - (counter.enqueued_at_start if counter else 0),
+            iteration_sent_bytes=tx_bytes - (counter.tx_at_start if counter else 0),
             learned=learned,
         )
 
@@ -92,10 +93,11 @@ def _refuse_nonsense(snapshot: ProcessSnapshot, job: str) -> None:
     """What a job writes into its own file must not become somebody else's wrong number, or the end of a daemon."""
     if snapshot.job != job:
         raise NotASegment(f"was of the job {job}, and is of another")
-    if max(snapshot.enqueued_bytes, snapshot.expected_tx_bytes, snapshot.tx_bytes, *(snapshot.mark or ())) > MOST_COUNT:
+    counter = snapshot.iteration_counter
+    if max(snapshot.enqueued_bytes, snapshot.expected_tx_bytes, snapshot.tx_bytes, *(counter or ())) > MOST_COUNT:
         raise NotASegment("counts more than there can be")
-    if snapshot.mark is not None and snapshot.mark.iteration > MOST_ITERATIONS:
-        raise NotASegment(f"counts {snapshot.mark.iteration} iterations, expected at most {MOST_ITERATIONS}")
+    if counter is not None and counter.iteration > MOST_ITERATIONS:
+        raise NotASegment(f"counts {counter.iteration} iterations, expected at most {MOST_ITERATIONS}")
 
 
 class Reader:
@@ -108,15 +110,15 @@ class Reader:
         self._tracked: dict[str, _Tracked] = {}
         self._changed_ns = 0  # the directory, when it was last read
 
-    def poll_stirred(self, jobs: Container[str], marks_only: Container[str] = ()) -> list[ProcessView]:
+    def poll_changed(self, jobs: Container[str], iterations_only: Container[str] = ()) -> list[ProcessView]:
         """Of these jobs, the processes with an event since they were last read, or that have ended an iteration for
-        `marks_only`, which is among them; who came or died, `poll` tells."""
-        stirred = [
+        `iterations_only`, which is among them; who came or died, `poll` tells."""
+        changed = [
             name
             for name, one in self._tracked.items()
-            if one.file.job in jobs and one.stirred(one.file.job in marks_only)
+            if one.file.job in jobs and one.changed(one.file.job in iterations_only)
         ]
-        return self._views(stirred, time.monotonic_ns(), False) if stirred else []
+        return self._views(changed, time.monotonic_ns(), False) if changed else []
 
     def stale(self) -> bool:
         """Whether files came or went since the last poll; a coarse clock may hide some."""

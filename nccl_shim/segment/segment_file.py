@@ -12,11 +12,18 @@ from pathlib import Path
 from nccl_shim.segment import layout
 from nccl_shim.segment.layout import Header
 from nccl_shim.segment.liveness import host_pid, is_alive, owner_of, start_ticks
-from nccl_shim.segment.snapshot import NotASegment, ProcessSnapshot, parse_flows, parse_header, parse_mark, snapshot_of
+from nccl_shim.segment.snapshot import (
+    NotASegment,
+    ProcessSnapshot,
+    parse_flows,
+    parse_header,
+    parse_iteration_counter,
+    snapshot_of,
+)
 
-_MARK_ATTEMPTS = 32
+_TORN_ATTEMPTS = 32
 _HEARTBEAT = Header.heartbeat_ns
-_MARKS = Header.iteration  # begins with a number that changes with every mark
+_ITERATION = Header.iteration  # begins with a sequence number that changes with every iteration
 
 
 def open_own(path: Path) -> int:
@@ -50,9 +57,9 @@ class SegmentFile:
         """The time of the last event as it stands in the file: one system call, to see whether to `read`."""
         return os.pread(self._file, _HEARTBEAT.size, _HEARTBEAT.offset)
 
-    def marks(self) -> bytes:
-        """The same of the last end of an iteration."""
-        return os.pread(self._file, 8, _MARKS.offset)
+    def iteration_sequence(self) -> bytes:
+        """The same for the last end of an iteration."""
+        return os.pread(self._file, 8, _ITERATION.offset)
 
     def read(self) -> ProcessSnapshot:
         """The counters now; raises NotASegment when the file was cut."""
@@ -63,11 +70,11 @@ class SegmentFile:
             if header.records_claimed <= claimed or claimed == layout.RECORD_COUNT:
                 break
             claimed = self._claimed = min(header.records_claimed, layout.RECORD_COUNT)
-        mark, attempts = parse_mark(header), 0
-        while mark is None and attempts < _MARK_ATTEMPTS:
+        counter, attempts = parse_iteration_counter(header), 0
+        while counter is None and attempts < _TORN_ATTEMPTS:
             attempts += 1
-            mark = parse_mark(parse_header(os.pread(self._file, layout.HEADER_BYTES, 0)))
-        return snapshot_of(header, mark, parse_flows(raw, claimed))
+            counter = parse_iteration_counter(parse_header(os.pread(self._file, layout.HEADER_BYTES, 0)))
+        return snapshot_of(header, counter, parse_flows(raw, claimed))
 
     def is_alive(self) -> bool:
         """Whether the writer still runs. Whoever can name it need not ask for its lock, which a copy of its descriptor

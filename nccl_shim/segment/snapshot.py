@@ -6,10 +6,10 @@ Tuples, because hostd makes them for every process many times a second: a frozen
 from typing import NamedTuple
 
 from nccl_shim.segment import layout
-from nccl_shim.segment.layout import Header, Kind, Record, Role, Source
+from nccl_shim.segment.layout import Header, Kind, ProcessRole, Record, Source
 
 
-class Flow(NamedTuple):
+class FlowCounters(NamedTuple):
     """One record: what was asked of it (enqueue side) and what moved (transmit side)."""
 
     kind: Kind
@@ -31,8 +31,8 @@ class Flow(NamedTuple):
     transmit_ns: int
 
 
-class IterationMark(NamedTuple):
-    """The iteration tuple: `iteration` have ended, the last of them at `start_ns`."""
+class IterationCounter(NamedTuple):
+    """`iteration` iterations have ended, the last of them at `start_ns`."""
 
     iteration: int
     start_ns: int
@@ -47,7 +47,7 @@ class ProcessSnapshot(NamedTuple):
     global_rank: int
     world_size: int
     local_rank: int
-    role: Role
+    role: ProcessRole
     pid: int
     pid_start_ticks: int
     pid_namespace: int
@@ -58,8 +58,8 @@ class ProcessSnapshot(NamedTuple):
     heartbeat_ns: int
     event_mask_request: int
     dropped_records: int
-    mark: IterationMark | None  # None: torn, because the writer died inside it
-    flows: tuple[Flow, ...]
+    iteration_counter: IterationCounter | None  # None: torn, because the writer died while storing it
+    flows: tuple[FlowCounters, ...]
 
     @property
     def enqueued_bytes(self) -> int:
@@ -99,24 +99,24 @@ def parse_header(raw: bytes) -> Header:
     return header
 
 
-def parse_mark(header: Header) -> IterationMark | None:
-    """The iteration tuple, or None when it was being written."""
-    tuple_ = header.iteration
+def parse_iteration_counter(header: Header) -> IterationCounter | None:
+    """The iteration counter, or None when it was being written."""
+    stored = header.iteration
     words = (
-        tuple_.seq,
-        tuple_.iteration,
-        tuple_.start_ns,
-        tuple_.enqueued_at_start,
-        tuple_.tx_at_start,
-        tuple_.last_enqueued,
-        tuple_.last_duration_ns,
+        stored.seq,
+        stored.iteration,
+        stored.start_ns,
+        stored.enqueued_at_start,
+        stored.tx_at_start,
+        stored.last_enqueued,
+        stored.last_duration_ns,
     )
-    if words[0] & 1 or tuple_.check != layout.check_word(words):
+    if words[0] & 1 or stored.check != layout.check_word(words):
         return None
-    return IterationMark(*words[1:])
+    return IterationCounter(*words[1:])
 
 
-def parse_flows(raw: bytes, claimed: int) -> tuple[Flow, ...]:
+def parse_flows(raw: bytes, claimed: int) -> tuple[FlowCounters, ...]:
     """Every published record that is there in full."""
     available = (len(raw) - layout.HEADER_BYTES) // layout.RECORD_BYTES
     flows = []
@@ -131,7 +131,7 @@ def parse_flows(raw: bytes, claimed: int) -> tuple[Flow, ...]:
             continue  # a kind from a later release of the same layout
         source = Source(record.source) if record.source in Source._value2member_map_ else None
         flows.append(
-            Flow(
+            FlowCounters(
                 kind,
                 source,
                 record.comm_id,
@@ -154,14 +154,16 @@ def parse_flows(raw: bytes, claimed: int) -> tuple[Flow, ...]:
     return tuple(flows)
 
 
-def snapshot_of(header: Header, mark: IterationMark | None, flows: tuple[Flow, ...]) -> ProcessSnapshot:
+def snapshot_of(
+    header: Header, iteration_counter: IterationCounter | None, flows: tuple[FlowCounters, ...]
+) -> ProcessSnapshot:
     """Puts the parts together."""
     return ProcessSnapshot(
         job=header.job.decode(errors="replace"),
         global_rank=header.global_rank,
         world_size=header.world_size,
         local_rank=header.local_rank,
-        role=Role.SERVER if header.role == Role.SERVER else Role.WORKER,
+        role=ProcessRole.SERVER if header.role == ProcessRole.SERVER else ProcessRole.WORKER,
         pid=header.pid,
         pid_start_ticks=header.pid_start_ticks,
         pid_namespace=header.pid_namespace,
@@ -172,6 +174,6 @@ def snapshot_of(header: Header, mark: IterationMark | None, flows: tuple[Flow, .
         heartbeat_ns=header.heartbeat_ns,
         event_mask_request=header.event_mask_request,
         dropped_records=header.dropped_records,
-        mark=mark,
+        iteration_counter=iteration_counter,
         flows=flows,
     )

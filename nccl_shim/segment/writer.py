@@ -32,8 +32,8 @@ class NativeWriter:
     def transmit(self, record: int | None, tx_bytes: int, rx_bytes: int) -> None:
         self._library.pls_transmit(self.header, record, tx_bytes, rx_bytes)
 
-    def mark_iteration(self) -> int:
-        return self._library.pls_mark_iteration(self.header)
+    def end_iteration(self) -> int:
+        return self._library.pls_end_iteration(self.header)
 
     def begin_iterations(self) -> None:
         self._library.pls_begin_iterations(self.header)
@@ -56,7 +56,7 @@ class SilentWriter:
     def transmit(self, record: None, tx_bytes: int, rx_bytes: int) -> None:
         pass
 
-    def mark_iteration(self) -> int:
+    def end_iteration(self) -> int:
         return 0
 
     def begin_iterations(self) -> None:

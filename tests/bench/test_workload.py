@@ -83,8 +83,8 @@ class WatchedControl(TcpControl):
             for host, reader in readers.items():
                 for view in reader.poll():
                     key = host, view.snapshot.job, view.snapshot.global_rank
-                    mark = view.snapshot.mark
-                    self.seen[key] = (mark.iteration if mark else 0, view.snapshot.tx_bytes)
+                    counter = view.snapshot.iteration_counter
+                    self.seen[key] = (counter.iteration if counter else 0, view.snapshot.tx_bytes)
             time.sleep(0.01)
         for reader in readers.values():
             reader.close()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nccl_shim.segment.reader import ProcessView, Reader
-from nccl_shim.segment.snapshot import IterationMark
+from nccl_shim.segment.snapshot import IterationCounter
 
 SCRIPTS = Path(__file__).parent / "scripts"
 OBSERVED = (sys.executable, "-m", "nccl_shim", "run", "--job", "test-job", "--")
@@ -22,7 +22,7 @@ OBSERVED = (sys.executable, "-m", "nccl_shim", "run", "--job", "test-job", "--")
 class Run:
     printed: list[list[dict]]  # by rank: the JSON objects the script printed
     errors: list[str]
-    marks: dict[int, dict[int, IterationMark]]  # rank → iteration → mark, as polled while it ran
+    counters: dict[int, dict[int, IterationCounter]]  # rank → iteration → counter, as polled while it ran
     views: dict[int, ProcessView]  # rank → the last view
 
 
@@ -84,7 +84,7 @@ def run_ranks(
         )
         for rank in range(2)
     ]
-    marks: dict[int, dict[int, IterationMark]] = {0: {}, 1: {}}
+    counters: dict[int, dict[int, IterationCounter]] = {0: {}, 1: {}}
     views: dict[int, ProcessView] = {}
     until = time.monotonic() + timeout_s
     try:
@@ -93,10 +93,10 @@ def run_ranks(
             while running:
                 running = any(child.poll() is None for child in children) and time.monotonic() < until
                 for view in reader.poll():
-                    rank, mark = view.snapshot.global_rank, view.snapshot.mark
+                    rank, counter = view.snapshot.global_rank, view.snapshot.iteration_counter
                     views[rank] = view
-                    if mark is not None:
-                        marks[rank][mark.iteration] = mark
+                    if counter is not None:
+                        counters[rank][counter.iteration] = counter
                 time.sleep(0.002)
     finally:
         for child in children:
@@ -110,4 +110,4 @@ def run_ranks(
         output.close()
     assert [child.returncode for child in children] == [0, 0], "\n".join(texts)
     printed = [[json.loads(line) for line in text.splitlines() if line.startswith("{")] for text in texts[:2]]
-    return Run(printed, texts[2:], marks, views)
+    return Run(printed, texts[2:], counters, views)

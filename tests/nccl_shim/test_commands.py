@@ -126,9 +126,9 @@ def test_a_job_in_another_environment_finds_the_package(clean_env: dict) -> None
     # -P and no PYTHONPATH but ours: as in a virtual environment without Paceline.
     added = json.loads(call(clean_env | {"PYTHONPATH": clean_env["PYTHONPATH"]}, "run", "--json", "--", "t").stdout)
     env = clean_env | added["environment"] | {"PYTHONPATH": str(INJECT)}
-    show = "import nccl_shim, sys; print(nccl_shim.__file__, 'AfterImport' in repr(sys.meta_path))"
+    show = "import nccl_shim, sys; print(nccl_shim.__file__, 'AfterImport' in repr(sys.meta_path), sep='\\n')"
     done = subprocess.run([sys.executable, "-c", show], env=env, cwd="/", capture_output=True, text=True, check=True)
-    assert done.stdout.split() == [str(INJECT.parent / "__init__.py"), "True"]
+    assert done.stdout.splitlines() == [str(INJECT.parent / "__init__.py"), "True"]
 
 
 @pytest.fixture
@@ -138,7 +138,7 @@ def a_job(shm_dir: Path) -> PythonWriter:
     for _ in range(4):
         writer.enqueue(record, 25_000_000, 25_000_000)
         writer.transmit(record, 25_000_000, 0)
-        writer.mark_iteration()
+        writer.end_iteration()
     writer.enqueue(record, 3_000, 3_000)
     return writer
 
@@ -198,7 +198,7 @@ def test_watch_keeps_up_until_interrupted(clean_env: dict, a_job: PythonWriter) 
     while b"    5  " not in seen and time.monotonic() < until:
         seen += os.read(ours, 65536)
         if b"bert" in seen and a_job is not None:
-            a_job.mark_iteration()
+            a_job.end_iteration()
             a_job = None
     child.send_signal(signal.SIGINT)
     until = time.monotonic() + 10

@@ -12,7 +12,7 @@ import pytest
 from bench.gpu.nccl_check import exactness
 from bench.gpu.outside_pacing import UNLIMITED, data_sockets, pace
 from nccl_shim.overhead import __main__ as overhead
-from nccl_shim.segment.snapshot import IterationMark
+from nccl_shim.segment.snapshot import IterationCounter
 
 SO_MAX_PACING_RATE = 47
 
@@ -53,11 +53,11 @@ def test_a_rate_is_divided_over_the_sockets_and_lifted_again(connection) -> None
 
 
 def run_with(sizes: list[int]) -> dict:
-    marks, total = {}, 0
+    counters, total = {}, 0
     for index, size in enumerate(sizes, start=1):
         total += size
-        marks[index] = IterationMark(index, index, total, total, size, 1)
-    return {"printed": {"gradient_bytes": 500}, "marks": {0: marks, 1: marks}, "views": {}}
+        counters[index] = IterationCounter(index, index, total, total, size, 1)
+    return {"printed": {"gradient_bytes": 500}, "counters": {0: counters, 1: counters}, "views": {}}
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_exactness_is_judged_from_the_third_iteration_to_the_last(sizes: list[in
 
 def test_an_iteration_that_polls_missed_is_judged_by_the_sum() -> None:
     run = run_with([900, 600, 500, 501, 500])
-    del run["marks"][0][4]
+    del run["counters"][0][4]
     assert not exactness(run, iterations=5)["pass"]
 
 

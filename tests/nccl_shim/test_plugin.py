@@ -166,12 +166,12 @@ def test_sigkill_at_any_instruction(plain: list[str], clean_env: dict, shm_dir: 
         child.wait()
         with Reader(shm_dir) as reader:
             [view] = reader.poll()
-            snapshot, mark = view.snapshot, view.snapshot.mark
+            snapshot, counter = view.snapshot, view.snapshot.iteration_counter
             assert not view.alive and not snapshot.finished
             assert snapshot.enqueued_bytes % 1000 == 0
-            if mark is not None:  # None: died inside the tuple, and says so
-                assert mark.enqueued_at_start == 1000 * mark.iteration
-                assert mark.iteration == 0 or mark.last_enqueued_bytes == 1000
+            if counter is not None:  # None: died inside the tuple, and says so
+                assert counter.enqueued_at_start == 1000 * counter.iteration
+                assert counter.iteration == 0 or counter.last_enqueued_bytes == 1000
             assert len(reader.reap()) == 1
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nccl_shim.hooks.cycle import CallCycle
-from nccl_shim.segment.layout import Kind, Role
+from nccl_shim.segment.layout import Kind, ProcessRole
 from nccl_shim.segment.reader import Reader
 from tests.nccl_shim.ranks import child_env, our_lines, run_ranks
 
@@ -33,12 +33,12 @@ def test_the_five_line_api(clean_env: dict, shm_dir: Path) -> None:
     with Reader(shm_dir) as reader:
         [view] = reader.poll()
     snapshot = view.snapshot
-    assert (snapshot.role, snapshot.global_rank, snapshot.world_size) == (Role.WORKER, 1, 3)
+    assert (snapshot.role, snapshot.global_rank, snapshot.world_size) == (ProcessRole.WORKER, 1, 3)
     flows = {(flow.kind, flow.peer): flow for flow in snapshot.flows}
     assert flows[Kind.PUSH, 2].enqueued_bytes == flows[Kind.PUSH, 2].tx_bytes == 4000
     assert flows[Kind.PULL, 2].rx_bytes == 12000
     assert flows[Kind.PULL, 0].rx_bytes == 9
-    assert (snapshot.mark.iteration, snapshot.mark.last_enqueued_bytes) == (4, 1000)
+    assert (snapshot.iteration_counter.iteration, snapshot.iteration_counter.last_enqueued_bytes) == (4, 1000)
     assert view.waiting_bytes == 77, "announced and not done"
 
 
@@ -91,10 +91,10 @@ def test_torch_rpc(library_path: Path, tmp_path: Path) -> None:
     [phase] = run.printed[1]
     assert "the user's own error" in phase["error"]
     worker, server = run.views[1].snapshot, run.views[0].snapshot
-    assert (worker.role, server.role) == (Role.WORKER, Role.SERVER)
+    assert (worker.role, server.role) == (ProcessRole.WORKER, ProcessRole.SERVER)
     flows = {flow.kind: flow for flow in worker.flows}
     assert flows[Kind.PUSH].peer == flows[Kind.PULL].peer == 0
     assert flows[Kind.PUSH].tx_bytes == flows[Kind.PULL].rx_bytes == phase["bytes"] * phase["iterations"]
     assert {f.kind: f.tx_bytes for f in server.flows} == {Kind.PUSH: phase["bytes"] * phase["iterations"]}
-    assert max(run.marks[1]) == phase["iterations"]
-    assert {mark.last_enqueued_bytes for i, mark in run.marks[1].items() if i >= 3} == {phase["bytes"]}
+    assert max(run.counters[1]) == phase["iterations"]
+    assert {counter.last_enqueued_bytes for i, counter in run.counters[1].items() if i >= 3} == {phase["bytes"]}

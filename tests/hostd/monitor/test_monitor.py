@@ -64,7 +64,7 @@ class OwnJob:
     def iterate(self) -> None:
         self.announce()
         self.send(BURST_BYTES)
-        self.writer.mark_iteration()
+        self.writer.end_iteration()
 
     def close(self) -> None:
         for one in (self._socket, self._peer, self._listener):
@@ -139,7 +139,7 @@ def burst(job: OwnJob, watched: Watched, compute_ns: int) -> None:
 
 
 def end_iteration(job: OwnJob, watched: Watched) -> None:
-    job.writer.mark_iteration()
+    job.writer.end_iteration()
     watched.until(IterationEnded)
 
 
@@ -204,7 +204,7 @@ def test_a_job_from_its_first_bytes_to_its_end(job: OwnJob, watched: Watched, tm
     watched.until(FlowDone)
     watched.now_ns += FRESH_NS
     assert watched.monitor.progress(watched.now_ns, {"a"}).sent_bytes == (), "nothing is live"
-    job.writer.mark_iteration()
+    job.writer.end_iteration()
     watched.until(IterationEnded)
     next(tmp_path.glob("*")).unlink()
     assert watched.until(JobLeft)[-1] == JobLeft("a")
@@ -222,7 +222,7 @@ def test_a_job_joins_with_its_first_iteration_whatever_prepared_it(job: OwnJob, 
     job.announce()
     watched.step()
     job.send(BURST_BYTES)
-    job.writer.mark_iteration()
+    job.writer.end_iteration()
     [joins] = [event for event in watched.until(JobJoined) if isinstance(event, JobJoined)]
     assert [spec.size_bytes for spec in joins.flows] == [pytest.approx(BURST_BYTES * WIRE_PER_PAYLOAD, rel=1e-3)]
     assert len(watched.monitor.sockets_of(FLOW)) == 1

@@ -291,10 +291,10 @@ static void until_killed(void) {
     int mask = 0;
     void *ctx = init(81, 2, 0, &mask);
     void *(*process)(void) = (void *(*)(void))dlsym(library, "pls_process");
-    uint64_t (*mark)(void *) = (uint64_t(*)(void *))dlsym(library, "pls_mark_iteration");
+    uint64_t (*end_iteration)(void *) = (uint64_t(*)(void *))dlsym(library, "pls_end_iteration");
     for (;;) {
         coll(ctx, NULL, "AllReduce", 250, "ncclFloat32");
-        mark(process());
+        end_iteration(process());
     }
 }
 

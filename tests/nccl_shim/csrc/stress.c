@@ -30,7 +30,7 @@ static void *iterate(void *unused) {
     struct pls_record *record = pls_find(segment, PLS_PUSH, PLS_PS, 1, 0, 2, 1);
     while (!stop) {
         pls_enqueue(segment, record, 7, 7);
-        pls_mark_iteration(segment);
+        pls_end_iteration(segment);
     }
     return unused;
 }

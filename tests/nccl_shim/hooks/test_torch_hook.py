@@ -28,22 +28,22 @@ def run_ddp(library_path: Path, directory: Path, **extra: str) -> Run:
 
 def test_bytes_are_exact_from_the_third_iteration_on(ddp: Run) -> None:
     for rank in (0, 1):
-        marks = ddp.marks[rank]
-        assert max(marks) == ITERATIONS * 4, "one mark an iteration, accumulation included"
+        counters = ddp.counters[rank]
+        assert max(counters) == ITERATIONS * 4, "one end an iteration, accumulation included"
         for number, phase in enumerate(ddp.printed[rank]):
             first, last = number * ITERATIONS + 1, (number + 1) * ITERATIONS
-            seen = [marks[i].last_enqueued_bytes for i in range(first + 2, last + 1) if i in marks]
+            seen = [counters[i].last_enqueued_bytes for i in range(first + 2, last + 1) if i in counters]
             assert len(seen) >= 5, f"polled too rarely: {phase}"
             assert set(seen) == {phase["bytes"]}, phase
             # The same over the whole stretch, so that what polls missed is exact too.
-            known = sorted(i for i in marks if first + 1 <= i <= last)
-            bytes_between = marks[known[-1]].enqueued_at_start - marks[known[0]].enqueued_at_start
+            known = sorted(i for i in counters if first + 1 <= i <= last)
+            bytes_between = counters[known[-1]].enqueued_at_start - counters[known[0]].enqueued_at_start
             assert bytes_between == phase["bytes"] * (known[-1] - known[0])
 
 
 def test_what_ddp_sends_to_begin_with_is_no_part_of_the_first_iteration(ddp: Run) -> None:
     for rank in (0, 1):
-        first = ddp.marks[rank][1]
+        first = ddp.counters[rank][1]
         assert first.enqueued_at_start > first.last_enqueued_bytes >= ddp.printed[rank][0]["bytes"]
 
 
@@ -78,10 +78,10 @@ def test_fsdp_and_point_to_point_are_counted(library_path: Path, tmp_path: Path)
     assert not any(our_lines(text) for text in run.errors)
     [phase] = run.printed[0]
     share = phase["bytes"] // 2
-    seen = {mark.last_enqueued_bytes for i, mark in run.marks[0].items() if i >= 3}
+    seen = {counter.last_enqueued_bytes for i, counter in run.counters[0].items() if i >= 3}
     # Forward gathers the shards, which the root keeps; backward scatters the gradients.
     assert seen == {2 * share}
-    assert max(run.marks[0]) == 6
+    assert max(run.counters[0]) == 6
     kinds = {flow.kind: flow for flow in run.views[0].snapshot.flows}
     assert kinds[Kind.SEND].enqueued_bytes == 200 and kinds[Kind.SEND].peer == 1
     assert next(f for f in run.views[1].snapshot.flows if f.kind is Kind.RECV).rx_bytes == 200
@@ -107,7 +107,7 @@ def test_torchrun_and_a_python_without_the_c_library(library_path: Path, tmp_pat
     # Two ranks write to one pipe: their lines may come glued together.
     printed, _ = json.JSONDecoder().raw_decode(done.stdout[done.stdout.index("{") :])
     share = printed["bytes"] // 2
-    assert all(view.snapshot.mark.last_enqueued_bytes == 2 * share for view in views)
+    assert all(view.snapshot.iteration_counter.last_enqueued_bytes == 2 * share for view in views)
     assert all(view.snapshot.finished and not view.snapshot.native_writer for view in views)
 
 

@@ -20,15 +20,15 @@ from nccl_shim.hooks import torch_count, torch_hook
 if sys.argv[1] == "nccl":
     torch_hook.is_nccl = torch_count.is_nccl = lambda *_: True
 torch_hook.install()
-marks = 0
+ended = 0
 
 
-def mark() -> None:
-    global marks
-    marks += 1
+def end() -> None:
+    global ended
+    ended += 1
 
 
-torch_hook._installed.boundary._end = mark
+torch_hook._installed.boundary._end = end
 
 
 @dataclass
@@ -70,8 +70,8 @@ def loss_of(output) -> torch.Tensor:
 
 
 def count(style: str, iterations: int = 3) -> int:
-    global marks
-    marks = 0
+    global ended
+    ended = 0
     model = DistributedDataParallel(Model(style), find_unused_parameters=style == "unused")
     for i in range(iterations):
         Fails.armed = style == "fails" and i == 0
@@ -85,7 +85,7 @@ def count(style: str, iterations: int = 3) -> int:
             model = DistributedDataParallel(Model(style))
     with torch.no_grad():
         model(torch.ones(2, 4))
-    return marks
+    return ended
 
 
 dist.init_process_group("gloo", init_method=f"file://{tempfile.mkdtemp()}/s", rank=0, world_size=1)

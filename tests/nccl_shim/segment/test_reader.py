@@ -133,20 +133,20 @@ def test_a_hostile_record_count_reads_no_further_than_the_file(file: Path) -> No
         assert len(reader.poll()[0].snapshot.flows) <= layout.RECORD_COUNT
 
 
-def marked(**words: int) -> bytes:
-    """An iteration tuple as a writer would have stored it."""
-    tuple_ = Iteration(**words)
-    tuple_.check = layout.check_word(tuple(getattr(tuple_, name) for name, _ in Iteration._fields_[:-1]))
-    return bytes(tuple_)
+def iteration_counter(**words: int) -> bytes:
+    """As a writer would have stored it."""
+    stored = Iteration(**words)
+    stored.check = layout.check_word(tuple(getattr(stored, name) for name, _ in Iteration._fields_[:-1]))
+    return bytes(stored)
 
 
 @pytest.mark.parametrize(
     ("field", "value", "why"),
     [
         ("job", b"another\0", "is of another"),
-        ("iteration", marked(seq=2, iteration=2**64 - 1), "more than there can be"),
-        ("iteration", marked(seq=2, iteration=10**12), "iterations"),
-        ("iteration", marked(seq=2, iteration=3, last_duration_ns=2**63), "more than there can be"),
+        ("iteration", iteration_counter(seq=2, iteration=2**64 - 1), "more than there can be"),
+        ("iteration", iteration_counter(seq=2, iteration=10**12), "iterations"),
+        ("iteration", iteration_counter(seq=2, iteration=3, last_duration_ns=2**63), "more than there can be"),
     ],
 )
 def test_nonsense_written_later_is_refused_too(file: Path, field: str, value: bytes, why: str) -> None:
@@ -154,7 +154,7 @@ def test_nonsense_written_later_is_refused_too(file: Path, field: str, value: by
         assert len(reader.poll()) == 1
         patch(file, field, value)
         patch(file, "heartbeat_ns", bytes(8))
-        assert reader.poll_stirred({"j"}) == []
+        assert reader.poll_changed({"j"}) == []
         assert why in reader.refused[file.name]
 
 
@@ -198,23 +198,23 @@ def test_a_process_whose_name_is_cut_inside_a_character() -> None:
         name.write_bytes(before.rstrip(b"\n"))
 
 
-def test_a_mark_torn_by_a_dead_writer_is_reported_as_unknown(file: Path) -> None:
+def test_an_iteration_counter_torn_by_a_dead_writer_is_reported_as_unknown(file: Path) -> None:
     patch(file, "iteration", (1).to_bytes(8, "little"))
     with Reader(file.parent) as reader:
         [view] = reader.poll()
-    assert view.snapshot.mark is None and view.learned is None
+    assert view.snapshot.iteration_counter is None and view.learned is None
 
 
-def test_a_mark_being_written_leaves_the_one_before_in_force(shm_dir: Path) -> None:
+def test_an_iteration_counter_being_written_leaves_the_value_before_in_force(shm_dir: Path) -> None:
     writer = PythonWriter(Identity("j", shm_dir))
     [file] = shm_dir.iterdir()
     writer.enqueue(writer.find(Kind.PUSH, Source.PS, 0, 0, 2, 1), 500, 500)
-    writer.mark_iteration()
+    writer.end_iteration()
     with Reader(shm_dir) as reader:
         reader.poll()
         patch(file, "iteration", (3).to_bytes(8, "little"))
         [view] = reader.poll()
-    assert view.snapshot.mark is None and view.iteration_enqueued_bytes == 0
+    assert view.snapshot.iteration_counter is None and view.iteration_enqueued_bytes == 0
 
 
 def test_a_killed_writer_is_seen_dead_and_reaped(clean_env: dict, shm_dir: Path) -> None:
@@ -300,16 +300,16 @@ def test_a_directory_that_is_not_there_is_empty(shm_dir: Path) -> None:
         assert reader.poll() == [] and reader.reap() == []
 
 
-def test_of_a_job_that_sends_only_the_end_of_an_iteration_stirs(shm_dir: Path) -> None:
+def test_of_a_job_that_sends_only_the_end_of_an_iteration_is_a_change(shm_dir: Path) -> None:
     writer = PythonWriter(Identity("j", shm_dir))
     record = writer.find(Kind.COLLECTIVE, Source.TORCH, 0, 0, 2, -1)
     with Reader(shm_dir) as reader:
         reader.poll()
         writer.transmit(record, 5, 0)
-        assert reader.poll_stirred({"j"}, marks_only={"j"}) == []
-        assert [view.snapshot.tx_bytes for view in reader.poll_stirred({"j"})] == [5]
-        writer.mark_iteration()
-        assert reader.poll_stirred({"other"}, marks_only={"other"}) == []
-        [view] = reader.poll_stirred({"j"}, marks_only={"j"})
-        assert view.snapshot.mark is not None and view.snapshot.mark.iteration == 1
-        assert reader.poll_stirred({"j"}, marks_only={"j"}) == []
+        assert reader.poll_changed({"j"}, iterations_only={"j"}) == []
+        assert [view.snapshot.tx_bytes for view in reader.poll_changed({"j"})] == [5]
+        writer.end_iteration()
+        assert reader.poll_changed({"other"}, iterations_only={"other"}) == []
+        [view] = reader.poll_changed({"j"}, iterations_only={"j"})
+        assert view.snapshot.iteration_counter is not None and view.snapshot.iteration_counter.iteration == 1
+        assert reader.poll_changed({"j"}, iterations_only={"j"}) == []

@@ -23,20 +23,20 @@ def halves_agree(value: int) -> bool:
 
 def wrong_values(snapshot: ProcessSnapshot) -> int:
     """How many values break what the writers promise: equal halves, 7 bytes an iteration."""
-    mark = snapshot.mark
+    counter = snapshot.iteration_counter
     torn = sum(
         (not halves_agree(flow.enqueued_bytes)) + (not halves_agree(flow.rx_bytes))
         for flow in snapshot.flows
         if flow.kind is Kind.RECV
     )
-    return torn + (mark is not None and mark.enqueued_at_start != 7 * mark.iteration)
+    return torn + (counter is not None and counter.enqueued_at_start != 7 * counter.iteration)
 
 
 def test_the_judge_sees_torn_and_mixed_values(shm_dir: Path) -> None:
     writer = PythonWriter(Identity("j", shm_dir))
     writer.enqueue(writer.find(Kind.RECV, Source.NCCL, 1, 0, 2, 0), (1 << 32) + 2, 0)
     writer.enqueue(writer.find(Kind.PUSH, Source.PS, 1, 0, 2, 0), 8, 0)
-    writer.mark_iteration()
+    writer.end_iteration()
     with Reader(shm_dir) as reader:
         assert wrong_values(reader.poll()[0].snapshot) == 2
 
@@ -54,7 +54,7 @@ def test_c_writers(shm_dir: Path, clean_env: dict, tmp_path: Path) -> None:
         while child.poll() is None:
             [view] = reader.poll()
             reads += 1
-            unknown += view.snapshot.mark is None
+            unknown += view.snapshot.iteration_counter is None
             wrong += wrong_values(view.snapshot)
         in_c = json.loads(child.stdout.readline())
     print(f"python reader: {reads} polls, {unknown} without a tuple; C reader: {in_c}")
@@ -98,7 +98,7 @@ def test_the_python_writer(shm_dir: Path, clean_env: dict) -> None:
         until = time.monotonic() + 30
         while child.poll() is None and time.monotonic() < until:
             writer.enqueue(outbound, 7, 7)
-            writer.mark_iteration()
+            writer.end_iteration()
         stop.set()
         thread.join()
         reads, wrong = map(int, child.stdout.read().split())

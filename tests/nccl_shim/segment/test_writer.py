@@ -11,7 +11,7 @@ import pytest
 
 from nccl_shim.segment import layout
 from nccl_shim.segment.identity import Identity
-from nccl_shim.segment.layout import Kind, Role, Source
+from nccl_shim.segment.layout import Kind, ProcessRole, Source
 from nccl_shim.segment.reader import Reader
 
 
@@ -22,7 +22,7 @@ def read_one(directory: Path):
 
 
 def test_counts_come_back_exactly(new_writer, shm_dir: Path) -> None:
-    writer = new_writer(Identity("a job", shm_dir, 3, 8, 1, Role.SERVER))
+    writer = new_writer(Identity("a job", shm_dir, 3, 8, 1, ProcessRole.SERVER))
     record = writer.find(Kind.COLLECTIVE, Source.TORCH, 7, 3, 8, -1)
     writer.enqueue(record, 1000, 1750)
     writer.enqueue(record, 24, 42)
@@ -35,14 +35,14 @@ def test_counts_come_back_exactly(new_writer, shm_dir: Path) -> None:
         8,
         1,
     )
-    assert (snapshot.role, snapshot.pid, view.host_pid) == (Role.SERVER, os.getpid(), os.getpid())
+    assert (snapshot.role, snapshot.pid, view.host_pid) == (ProcessRole.SERVER, os.getpid(), os.getpid())
     assert (flow.kind, flow.source, flow.comm_id, flow.peer) == (Kind.COLLECTIVE, Source.TORCH, 7, -1)
     assert (flow.enqueued_bytes, flow.enqueued_ops, flow.expected_tx_bytes) == (1024, 2, 1792)
     assert (flow.tx_bytes, flow.tx_steps, flow.rx_bytes, flow.rx_steps) == (1750, 1, 0, 0)
     assert (view.waiting_bytes, view.alive) == (42, True)
 
 
-def test_iteration_marks_carry_bytes_and_time(new_writer, shm_dir: Path) -> None:
+def test_the_iteration_counter_carries_bytes_and_time(new_writer, shm_dir: Path) -> None:
     writer = new_writer(Identity("j", shm_dir))
     out = writer.find(Kind.PUSH, Source.PS, 0, 0, 2, 1)
     inbound = writer.find(Kind.PULL, Source.PS, 0, 0, 2, 1)
@@ -50,14 +50,14 @@ def test_iteration_marks_carry_bytes_and_time(new_writer, shm_dir: Path) -> None
         writer.enqueue(out, size_bytes, size_bytes)
         writer.enqueue(inbound, 10**6, 0)  # comes in: not part of what this process sends
         writer.transmit(out, size_bytes, 0)
-        number = writer.mark_iteration()
+        number = writer.end_iteration()
     writer.enqueue(out, 9, 9)
     view = read_one(shm_dir)
-    mark = view.snapshot.mark
-    assert number == mark.iteration == 2
-    assert (mark.last_enqueued_bytes, mark.enqueued_at_start, mark.tx_at_start) == (700, 1200, 1200)
+    counter = view.snapshot.iteration_counter
+    assert number == counter.iteration == 2
+    assert (counter.last_enqueued_bytes, counter.enqueued_at_start, counter.tx_at_start) == (700, 1200, 1200)
     assert (view.iteration_enqueued_bytes, view.iteration_sent_bytes) == (9, 0)
-    assert 0 < mark.last_duration_ns < 10**9
+    assert 0 < counter.last_duration_ns < 10**9
 
 
 def test_what_was_moved_before_the_first_iteration_is_no_part_of_it(new_writer, shm_dir: Path) -> None:
@@ -67,11 +67,11 @@ def test_what_was_moved_before_the_first_iteration_is_no_part_of_it(new_writer, 
     writer.begin_iterations()
     assert read_one(shm_dir).iteration_enqueued_bytes == 0
     writer.enqueue(out, 500, 500)
-    assert writer.mark_iteration() == 1
+    assert writer.end_iteration() == 1
     writer.enqueue(out, 7, 7)
     writer.begin_iterations()  # too late: they have begun
     view = read_one(shm_dir)
-    assert (view.snapshot.mark.iteration, view.snapshot.mark.last_enqueued_bytes) == (1, 500)
+    assert (view.snapshot.iteration_counter.iteration, view.snapshot.iteration_counter.last_enqueued_bytes) == (1, 500)
     assert view.iteration_enqueued_bytes == 7
 
 
@@ -140,7 +140,7 @@ from nccl_shim.segment.writer import process_writer
 w = process_writer()
 for _ in range(3):
     w.enqueue(w.find(Kind.PUSH, Source.PS, 0, 0, 2, 1), 5, 5)
-    w.mark_iteration()
+    w.end_iteration()
 print(type(process_writer()).__name__)
 """
 
