@@ -1,6 +1,6 @@
 """From what happened to what is done about it: HostAgent decides, this performs.
 
-    what the jobs concerned have sent ──▶ ┌───────────┐ ──SetRate──▶ enforcer
+    what the jobs concerned have sent ──▶ ┌───────────┐ ──Limit────▶ enforcer
     what happened ──────────────────────▶ │ HostAgent │ ──Send─────▶ switch
                                           └───────────┘
 
@@ -15,14 +15,13 @@ from collections.abc import Container, Iterable
 from contextlib import suppress
 from typing import TextIO
 
-from hostd.enforce.base import Limit
 from hostd.enforce.enforcer import Enforcer
 from hostd.introspect.answer_latency import Negotiation
 from hostd.introspect.durations import Durations
 from hostd.monitor.monitor import Monitor
 from paceline.flowcore.host.agent import HostAgent
 from paceline.flowcore.messages.coalescing import joined
-from paceline.flowcore.messages.events import ClockSet, Effect, HostEvent, JobJoined, JobLeft, Message, Send, SetRate
+from paceline.flowcore.messages.events import ClockSet, Effect, HostEvent, JobJoined, JobLeft, Limit, Message, Send
 from paceline.flowcore.messages.journal import Entry, encode
 from paceline.flowcore.messages.reports import Report
 from paceline.flowcore.model.patterns import FlowId
@@ -121,8 +120,8 @@ class Decider:
         reports: list[Message] = []
         for effect in effects:
             match effect:
-                case SetRate(flow, rate_bps, ceiling_bps):
-                    limits[flow] = Limit(flow, rate_bps, ceiling_bps)
+                case Limit(flow):
+                    limits[flow] = effect
                 case Send(_, message):
                     reports.append(message)
         self._report(reports)

@@ -89,7 +89,7 @@ class Switch:
             config.max_flows_per_host,
             self.agent.remembers,
             self._paths.path,
-            self.agent.arena is not None,
+            self.agent.arbitration is not None,
         )
         self._repeats = RepeatLimit()
         self._lost: set[str] = set()
@@ -267,8 +267,8 @@ class Switch:
         return table.load_bps(link, self.slots.index(self.clock.now_ns())) / table.capacity_bps[link]
 
     def _contested_links(self) -> int:
-        arena = self.agent.arena
-        return 0 if arena is None or arena.empty else len(arena.contested)
+        arbitration = self.agent.arbitration
+        return 0 if arbitration is None or arbitration.empty else len(arbitration.shared_links)
 
     def snapshot(self, links: tuple[str, ...]) -> pb.TableSnapshot:
         table = self.agent.table

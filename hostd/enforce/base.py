@@ -20,16 +20,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from hostd.kernel.sockets import DataSocket
+from paceline.flowcore.messages.events import Limit
 from paceline.flowcore.model.patterns import FlowId
-
-FLOOR_BPS = 1e6
-
-
-@dataclass(frozen=True, slots=True)
-class Limit:
-    flow: FlowId
-    rate_bps: float  # guaranteed
-    ceiling_bps: float  # what it may borrow up to
 
 
 @dataclass(frozen=True, slots=True)

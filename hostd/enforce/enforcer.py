@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from hostd.config import HostConfig
-from hostd.enforce.base import Backend, CannotEnforce, Limit, Trouble
+from hostd.enforce.base import Backend, CannotEnforce, Trouble
 from hostd.enforce.htb import HtbBackend
 from hostd.enforce.observe import ObserveBackend
 from hostd.enforce.pacing import PacingBackend
@@ -22,6 +22,7 @@ from hostd.kernel.netlink import Netlink
 from hostd.kernel.sockets import DataSocket
 from hostd.safety.lease import Lease
 from hostd.safety.undo_log import BadJournal, Journal, Revoked, release
+from paceline.flowcore.messages.events import Limit
 from paceline.flowcore.model.patterns import FlowId
 from paceline.service.log_rate_limit import RepeatLimit
 

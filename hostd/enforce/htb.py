@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hostd.enforce.base import FLOOR_BPS, CannotEnforce, Limit, Trouble
+from hostd.enforce.base import CannotEnforce, Trouble
 from hostd.enforce.htb_device import FIRST_MINOR, LAST_MINOR, MAJOR, HtbDevice
 from hostd.enforce.socket_options import SO_PRIORITY, HeldSockets
 from hostd.enforce.transport import AS_THE_KERNEL, Transport
@@ -28,6 +28,7 @@ from hostd.kernel.devices import link_speed_bps, read_devices
 from hostd.kernel.netlink import Message, Netlink, means_absent
 from hostd.kernel.sockets import DataSocket, own_namespace
 from hostd.safety.undo_log import Journal
+from paceline.flowcore.messages.events import FLOOR_BPS, Limit
 from paceline.flowcore.model.patterns import FlowId, Role
 from paceline.flowcore.model.units import UNLIMITED
 

@@ -6,7 +6,7 @@ Neither backend goes as low as it is asked: htb no lower than a bundle in 16 ms,
 (enforce/htb_device.py), pacing no lower than the floor of each socket. Up to LEAST_PART of the NIC nothing is said.
 """
 
-from hostd.enforce.base import Limit
+from paceline.flowcore.messages.events import Limit
 from paceline.flowcore.model.units import UNLIMITED
 
 CLOSE = 0.2

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from hostd.enforce.base import Limit, Trouble
+from hostd.enforce.base import Trouble
 from hostd.kernel.sockets import DataSocket
+from paceline.flowcore.messages.events import Limit
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.units import UNLIMITED
 

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hostd.enforce.base import FLOOR_BPS, Limit, Trouble
+from hostd.enforce.base import Trouble
 from hostd.enforce.socket_options import SO_MAX_PACING_RATE, HeldSockets
 from hostd.enforce.transport import AS_THE_KERNEL, Transport
 from hostd.kernel.pidfd import Gone, borrowed
@@ -32,6 +32,7 @@ from hostd.kernel.tcp_info import TcpCounters
 from hostd.safety.undo import SysctlUndo
 from hostd.safety.undo_log import Journal
 from paceline.flowcore.allocation.fairshare import max_min
+from paceline.flowcore.messages.events import FLOOR_BPS, Limit
 from paceline.flowcore.model.patterns import FlowId, Role
 from paceline.flowcore.model.units import BITS_PER_BYTE, UNLIMITED
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from paceline.flowcore.host.agent import HostAgent
-from paceline.flowcore.host.flow_state import Flow
+from paceline.flowcore.host.flow_state import FlowState
 
 CLOSE = 0.01  # rates this close, as a part of a link, are the same
 
@@ -29,7 +29,7 @@ class Bottleneck(NamedTuple):
     price: float | None = None  # b/u: the part of it that others have been promised
 
 
-def bottleneck(agent: HostAgent, flow: Flow, capacity_bps: Mapping[str, float], slot: int) -> Bottleneck:
+def bottleneck(agent: HostAgent, flow: FlowState, capacity_bps: Mapping[str, float], slot: int) -> Bottleneck:
     """In this slot, as far as this host can tell."""
     if not flow.live:
         return Bottleneck((), "it has nothing to send")
@@ -57,7 +57,7 @@ def bottleneck(agent: HostAgent, flow: Flow, capacity_bps: Mapping[str, float], 
     return Bottleneck(tuple(able), why, room_bps, needed[able[0]] if len(prices) == 1 else None)
 
 
-def _planned_bps(agent: HostAgent, flow: Flow, slot: int) -> float:
+def _planned_bps(agent: HostAgent, flow: FlowState, slot: int) -> float:
     """What the host's other flows have been promised in this slot."""
     others = [other for other in agent.live_flows() if other is not flow and other.claimed]
     return sum(

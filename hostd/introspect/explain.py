@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 from hostd.introspect.bottleneck import bottleneck
 from hostd.introspect.status import finite
 from hostd.monitor.flow_view import flows_of
-from paceline.flowcore.host.flow_state import Flow
-from paceline.flowcore.policy.arbitrated import FLOOR_BPS
-from paceline.flowcore.policy.base import Standing
+from paceline.flowcore.host.flow_state import FlowState
+from paceline.flowcore.host.policy import JobState
+from paceline.flowcore.messages.events import FLOOR_BPS
 
 if TYPE_CHECKING:
     from hostd.daemon import HostDaemon
@@ -23,16 +23,16 @@ def explain(daemon: "HostDaemon", text: str) -> dict[str, object]:
     now_ns = daemon.clock.now_ns()
     job = daemon.agent.jobs[flow.id.job]
     progress = job.progress
-    bid = daemon.agent.policy.bid(Standing(progress, job.remaining_share, flow.ready_ns))
+    bid = daemon.agent.policy.bid(JobState(progress, job.remaining_share, flow.ready_ns))
     grant = flow.grant
     return {
         "flow": text,
         "path": list(flow.path),
         "live": flow.live,
         "because": _because(daemon, flow),
-        "rate_bps": finite(flow.rate_bps),
-        "ceiling_bps": finite(flow.ceiling_bps),
-        "at_floor": flow.rate_bps <= FLOOR_BPS,
+        "rate_bps": finite(flow.limit.rate_bps),
+        "ceiling_bps": finite(flow.limit.ceiling_bps),
+        "at_floor": flow.limit.rate_bps <= FLOOR_BPS,
         "decided_by": "this host alone" if daemon.agent.isolated else daemon.config.switch_name,
         "job": {
             "slowdown": progress.slowdown,
@@ -65,7 +65,7 @@ def _why_unknown(daemon: "HostDaemon", text: str) -> str:
     return f"{text} is only watched: its job is not among those to be paced (jobs, in the configuration)"
 
 
-def _because(daemon: "HostDaemon", flow: Flow) -> str:
+def _because(daemon: "HostDaemon", flow: FlowState) -> str:
     if not flow.live:
         return "it has nothing to send: nothing is guaranteed, and its next bytes may start at once"
     if flow.grant is None:
@@ -77,7 +77,7 @@ def _because(daemon: "HostDaemon", flow: Flow) -> str:
     return "its job shares the path, or another link of its job is the bottleneck"
 
 
-def _bottleneck(daemon: "HostDaemon", flow: Flow, now_ns: int) -> dict[str, object]:
+def _bottleneck(daemon: "HostDaemon", flow: FlowState, now_ns: int) -> dict[str, object]:
     """`link` is None where it is not known which; `links` are those it can be."""
     capacity_bps = {name: link.capacity_bps for name, link in daemon.config.topology.links.items()}
     found = bottleneck(daemon.agent, flow, capacity_bps, daemon.slots.index(now_ns))
@@ -91,7 +91,7 @@ def _bottleneck(daemon: "HostDaemon", flow: Flow, now_ns: int) -> dict[str, obje
     }
 
 
-def _dependency(flow: Flow) -> dict[str, object]:
+def _dependency(flow: FlowState) -> dict[str, object]:
     grant = flow.grant
     upstream_bytes = grant.upstream_bytes if grant else math.inf
     allowed = upstream_bytes + flow.spec.window_bytes
@@ -103,7 +103,7 @@ def _dependency(flow: Flow) -> dict[str, object]:
     }
 
 
-def _slots(daemon: "HostDaemon", flow: Flow) -> list[dict[str, object]]:
+def _slots(daemon: "HostDaemon", flow: FlowState) -> list[dict[str, object]]:
     """Price and room of each coming slot, as the last grant had them, and what was planned in it."""
     if flow.grant is None:
         return []

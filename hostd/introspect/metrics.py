@@ -3,7 +3,6 @@
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from hostd.enforce.base import Limit
 from hostd.enforce.kernel_check import agrees
 from hostd.enforce.trouble_kinds import KINDS, OTHER
 from hostd.monitor.flow_view import PHASES, flows_of, iteration_ns_of, phase_of
@@ -61,14 +60,13 @@ class Publisher:
         enforced = enforcer.backend.name != "observe"
         for flow, decided in agent.flows.items():
             names = (flow.job, str(flow))
-            instruments.requested_rate.labels(*names).set(decided.rate_bps)
+            instruments.requested_rate.labels(*names).set(decided.limit.rate_bps)
             found = kernel.get(flow)
             if found is None or found.rate_bps == 0.0:  # it has no sockets that could be held to anything
                 instruments.forget_kernel_rate(*names)
                 continue
             instruments.kernel_rate.labels(*names).set(found.rate_bps)
-            limit = Limit(flow, decided.rate_bps, decided.ceiling_bps)
-            differs = enforced and not agrees(limit, found.rate_bps, agent.nic_bps)
+            differs = enforced and not agrees(decided.limit, found.rate_bps, agent.nic_bps)
             instruments.kernel_disagrees.labels(*names).set(differs)
 
 

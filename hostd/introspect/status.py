@@ -4,10 +4,10 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from hostd.enforce.base import Limit
 from hostd.introspect.metrics import word_age_ns
 from hostd.monitor.flow_view import WatchedFlow, flows_of, iteration_ns_of, phase_of
 from hostd.monitor.job_tracker import WatchedJob
+from paceline.flowcore.messages.events import Limit
 from paceline.flowcore.model.patterns import FlowId
 
 if TYPE_CHECKING:
@@ -71,8 +71,8 @@ def _flow(daemon: "HostDaemon", one: WatchedFlow, kernel: Mapping[FlowId, Limit]
         "sent_bytes": round(one.sent_bytes),
         "live": one.live,
         "sockets": one.sockets,
-        "requested_bps": finite(decided.rate_bps) if decided else None,
-        "ceiling_bps": finite(decided.ceiling_bps) if decided else None,
+        "requested_bps": finite(decided.limit.rate_bps) if decided else None,
+        "ceiling_bps": finite(decided.limit.ceiling_bps) if decided else None,
         "kernel_bps": finite(kernel[one.flow].rate_bps) if one.flow in kernel else None,
         "achieved_bps": round(daemon.achieved.bps(one.flow)),
     }

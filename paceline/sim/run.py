@@ -78,7 +78,7 @@ def run(
     simulation.run(ticker)
     jobs = tuple(job_result(job, alone_s[name], simulation.now_ns) for name, job in simulation.jobs.items())
     planned = [
-        max(switch.table.peak_ratio, switch.arena.peak_ratio if switch.arena is not None else 0.0)
+        max(switch.table.peak_ratio, switch.arbitration.peak_ratio if switch.arbitration is not None else 0.0)
         for switch in (*simulation.switches.values(), *(host.local for host in simulation.hosts.values()))
     ]
     return RunResult(

@@ -15,7 +15,7 @@ from paceline.flowcore.allocation.allocator import allocate
 from paceline.flowcore.allocation.dependency import increased_bps
 from paceline.flowcore.host.agent import HostAgent
 from paceline.flowcore.host.bandwidth import BandwidthEstimate
-from paceline.flowcore.messages.events import Effect, FlowReady, HostEvent, JobJoined, Progress, Send, SetRate, Tick
+from paceline.flowcore.messages.events import Effect, FlowReady, HostEvent, JobJoined, Limit, Progress, Send, Tick
 from paceline.flowcore.messages.reports import NO_ANSWER, Bid, Claim, Feedback, Grant, Report
 from paceline.flowcore.model.domain import domains
 from paceline.flowcore.model.patterns import FlowId, Role, downstream_of, flows_of
@@ -216,7 +216,7 @@ def test_iv_c_in_every_slot_fetch_then_plan_then_adjust_then_update() -> None:
         if actor not in steps:
             return
         for effect in effects:
-            if isinstance(effect, SetRate) and isinstance(event, Feedback):
+            if isinstance(effect, Limit) and isinstance(event, Feedback):
                 steps[actor].append((now_ns, "adjust"))
             elif isinstance(effect, Send) and isinstance(effect.message, Report) and effect.message.claims:
                 planned = bool(effect.message.claims[0].plan_bps)
@@ -580,6 +580,6 @@ class Worker:
     def _tell(self, event: HostEvent) -> list[Effect]:
         effects = self.agent.handle(event, self.now_ns)
         for effect in effects:
-            if isinstance(effect, SetRate) and effect.flow == self.flow:
+            if isinstance(effect, Limit) and effect.flow == self.flow:
                 self.rate_bps = effect.rate_bps
         return effects

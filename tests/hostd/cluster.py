@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from bench.jobs.daemons import DaemonProcess, hostd, switchd
-from bench.jobs.fork_server import Nursery
-from bench.jobs.launch import nursery_environment, parts_of
-from bench.jobs.process_group import Crew
+from bench.jobs.fork_server import ForkServer
+from bench.jobs.launch import fork_server_environment, process_specs
+from bench.jobs.process_group import ProcessGroup
 from bench.testbed.impair import UNIMPAIRED, Impairment
 from bench.testbed.leftovers import new_directory
 from bench.testbed.network import Testbed
@@ -32,20 +32,22 @@ SETTLED_S = 20.0  # for anything that should happen soon, on a busy machine
 
 
 class Cluster:
-    def __init__(self, nursery: Nursery, stack: ExitStack, impairment: Impairment = UNIMPAIRED) -> None:
+    def __init__(self, fork_server: ForkServer, stack: ExitStack, impairment: Impairment = UNIMPAIRED) -> None:
         self.topology = star(2, LINK_GBPS)
         self.directory = new_directory()
         stack.callback(shutil.rmtree, self.directory, ignore_errors=True)
         self.testbed = stack.enter_context(Testbed(self.topology, impairment=impairment))
         for host in self.topology.hosts:
             (self.directory / host).mkdir()
-        self._nursery, self._stack = nursery, stack
+        self._fork_server, self._stack = fork_server, stack
         self._wire = Wire(self.testbed.nodes["h0"], self.testbed.nodes["h1"], stack)
         self._jobs: list[JobSpec] = []
 
     # ---- Jobs ----
 
-    def jobs(self, *names: str, model_mb: float = 1.25, compute_s: float = 0.1, iterations: int | None = None) -> Crew:
+    def jobs(
+        self, *names: str, model_mb: float = 1.25, compute_s: float = 0.1, iterations: int | None = None
+    ) -> ProcessGroup:
         """Starts them, each with a worker on both hosts."""
         specs = [
             JobSpec(name, Pattern.ALLREDUCE, ("h0", "h1"), (), model_mb, compute_s, iterations, 0.0, 0.0)
@@ -53,14 +55,14 @@ class Cluster:
         ]
         before, self._jobs = self._jobs, [*self._jobs, *specs]
         scenario = Scenario("test", 1, None, SLOTS, self.topology, tuple(self._jobs), ())
-        parts = parts_of(scenario, 1, "synthetic", self.testbed.addresses, self.directory)
-        fresh = [part for part in parts if part.job not in {job.name for job in before}]
-        crew = self._stack.enter_context(Crew(self._nursery, self.testbed, fresh, self.directory))
-        crew.await_ready()
-        crew.go()
-        return crew
+        processes = process_specs(scenario, 1, "synthetic", self.testbed.addresses, self.directory)
+        new = [spec for spec in processes if spec.job not in {job.name for job in before}]
+        group = self._stack.enter_context(ProcessGroup(self._fork_server, self.testbed, new, self.directory))
+        group.await_ready()
+        group.go()
+        return group
 
-    def run(self, crew: Crew, holds: Callable[[], object], limit_s: float = SETTLED_S) -> float:
+    def run(self, group: ProcessGroup, holds: Callable[[], object], limit_s: float = SETTLED_S) -> float:
         """Lets the jobs go on until it holds; how long that took.
 
         Looked at by the clock: whoever looks when a job says something sees it at the ends of iterations only.
@@ -68,19 +70,18 @@ class Cluster:
         began_s = time.monotonic()
         while not holds():
             assert time.monotonic() < began_s + limit_s, "it never came"
-            self.pause(crew, LOOK_S)
+            self.pause(group, LOOK_S)
         return time.monotonic() - began_s
 
-    def pause(self, crew: Crew, duration_s: float) -> None:
+    def pause(self, group: ProcessGroup, duration_s: float) -> None:
         """Lets the jobs go on for a while."""
-        crew.follow(lambda: False, time.monotonic_ns() + round(duration_s * 1e9))
+        group.follow(lambda: False, time.monotonic_ns() + round(duration_s * 1e9))
 
-    def sockets(self, crew: Crew, host: str = "h0") -> tuple[DataSocket, ...]:
-        """The data sockets of the crew's jobs on this host that lead to the other one."""
-        members = [member for member in crew.members if member.part.host == host]
-        processes = [ProcessSockets(member.pid) for member in members]
-        self.run(crew, lambda: all((one.look() or True) and one.sockets for one in processes))
-        return tuple(one for process in processes for one in process.sockets)
+    def sockets(self, group: ProcessGroup, host: str = "h0") -> tuple[DataSocket, ...]:
+        """The data sockets of the group's jobs on this host that lead to the other one."""
+        found = [ProcessSockets(process.pid) for process in group.processes if process.spec.host == host]
+        self.run(group, lambda: all((one.look() or True) and one.sockets for one in found))
+        return tuple(one for process in found for one in process.sockets)
 
     # ---- Daemons ----
 
@@ -107,15 +108,15 @@ class Cluster:
 
 
 @pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    with Nursery(["bench.workload.synthetic"], nursery_environment()) as made:
+def fork_server() -> Iterator[ForkServer]:
+    with ForkServer(["bench.workload.synthetic"], fork_server_environment()) as made:
         yield made
 
 
 @pytest.fixture
-def cluster(nursery: Nursery) -> Iterator[Cluster]:
+def cluster(fork_server: ForkServer) -> Iterator[Cluster]:
     with ExitStack() as stack:
-        yield Cluster(nursery, stack)
+        yield Cluster(fork_server, stack)
 
 
 def edit(daemon: DaemonProcess, old: str, new: str) -> None:

@@ -9,11 +9,10 @@ from prometheus_client import CollectorRegistry
 
 from hostd.config import HostConfig
 from hostd.driver import Decider
-from hostd.enforce.base import Limit
 from hostd.enforce.enforcer import Enforcer
 from hostd.monitor.monitor import Monitor
 from paceline.flowcore.host.agent import HostAgent
-from paceline.flowcore.messages.events import FlowDone, FlowReady, JobJoined, JobLeft, Tick
+from paceline.flowcore.messages.events import FlowDone, FlowReady, JobJoined, JobLeft, Limit, Tick
 from paceline.flowcore.messages.journal import decode
 from paceline.flowcore.messages.reports import Feedback, Report
 from paceline.flowcore.model.patterns import FlowId, FlowSpec, Role
@@ -86,7 +85,7 @@ def test_what_happened_at_one_time_is_set_at_once_and_only_as_it_ends(deciding: 
     assert {limit.flow for limit in limits} == set(FLOWS) and len(limits) == 2
     for limit in limits:
         flow = deciding.agent.flows[limit.flow]
-        assert (limit.rate_bps, limit.ceiling_bps) == (flow.rate_bps, flow.ceiling_bps)
+        assert (limit.rate_bps, limit.ceiling_bps) == (flow.limit.rate_bps, flow.limit.ceiling_bps)
 
 
 def test_the_switch_hears_of_all_flows_of_a_burst_in_one_report(deciding: Deciding) -> None:

@@ -149,5 +149,5 @@ async def test_accepted_plans_never_exceed_a_link(fabric, topology: Topology, po
     for name in topology.switches:
         agent = net.switch(name).agent
         assert agent.table.peak_ratio <= 1 + 1e-9
-        assert agent.arena is None or agent.arena.peak_ratio <= 1 + 1e-9
+        assert agent.arbitration is None or agent.arbitration.peak_ratio <= 1 + 1e-9
     assert 0.5 < books.worst <= 1 + 1e-9

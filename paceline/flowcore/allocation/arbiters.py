@@ -36,7 +36,7 @@ class Contender:
 Arbiter = Callable[[Sequence[Contender], Mapping[str, float]], list[float]]
 
 
-def in_order(contenders: Sequence[Contender], capacity_bps: Mapping[str, float]) -> list[float]:
+def strict_priority(contenders: Sequence[Contender], capacity_bps: Mapping[str, float]) -> list[float]:
     """Highest bid first, each takes what those before it left; ties by job name."""
     order = sorted(range(len(contenders)), key=lambda index: (-contenders[index].bid.urgency, contenders[index].job))
     return _in_turn(contenders, order, capacity_bps)
@@ -54,14 +54,14 @@ def _in_turn(contenders: Sequence[Contender], order: Iterable[int], capacity_bps
     return rates
 
 
-def equally(contenders: Sequence[Contender], capacity_bps: Mapping[str, float]) -> list[float]:
+def max_min_shares(contenders: Sequence[Contender], capacity_bps: Mapping[str, float]) -> list[float]:
     """Every flow as much as every other, as far as its job's links allow (max-min)."""
     links = {link: index for index, link in enumerate(capacity_bps)}
     paths = [[links[link] for link, flows in c.flows_on.items() for _ in range(flows)] for c in contenders]
     return max_min(paths, [UNLIMITED] * len(contenders), list(capacity_bps.values()))
 
 
-def by_weight(
+def max_weight_shares(
     contenders: Sequence[Contender],
     capacity_bps: Mapping[str, float],
     weights: Callable[[Sequence[Bid]], list[float]],

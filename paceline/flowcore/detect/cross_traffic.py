@@ -3,7 +3,7 @@
 Taking turns pays while a link is ours. Beside k flows TCP leaves a stranger one part in k + 1; beside the one flow
 whose turn it is, a half, while the jobs that wait get nothing. So what the flows of a link were promised is compared
 with what they have sent, both as their hosts count them. Where it is much less, the link is contested and nobody waits
-for a turn there (arena.py): TCP divides it as if we were not there, until what we promise is carried again.
+for a turn there (arbitration.py): TCP divides it as if we were not there, until what we promise is carried again.
 
 What holds a flow up that is no link (its job computes, its upstream are late) is no sign of strangers: promises count
 while it has something to send. What else slows one down, a machine short of CPU, cannot be told from strangers; but
@@ -40,13 +40,13 @@ class _Link:
         self.since_ns, self.promised_bytes, self.carried_bytes = now_ns, 0.0, 0.0
 
 
-class Strangers:
+class CrossTrafficDetector:
     def __init__(self, capacity_bps: Mapping[str, float], slot_ns: int) -> None:
         self._capacity_bps, self._slot_ns = capacity_bps, slot_ns
         self._links: dict[str, _Link] = {}
         self._last: dict[FlowId, tuple[float, float]] = {}  # promised and sent by a flow's last report
 
-    def contested(self, now_ns: int) -> frozenset[str]:
+    def shared_links(self, now_ns: int) -> frozenset[str]:
         return frozenset(name for name, link in self._links.items() if now_ns < link.contested_until_ns)
 
     def forget(self, flow: FlowId) -> None:

@@ -4,7 +4,7 @@ It knows the jobs on its host, how far each of their flows is, and what the swit
 to make of that is the policy's: the agent keeps the books, calls the policy when something happens, and turns its
 decisions into messages and rates.
 
-    Progress, FlowReady, FlowDone, IterationEnded   from the monitor        SetRate         to the enforcer
+    Progress, FlowReady, FlowDone, IterationEnded   from the monitor        Limit           to the enforcer
     Feedback                                        from the switch         Send(Report)    to the switch
     Tick                                            at next_deadline()
 
@@ -16,7 +16,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from paceline.flowcore.host.bandwidth import BandwidthEstimate
-from paceline.flowcore.host.flow_state import Flow, Job
+from paceline.flowcore.host.flow_state import FlowState, JobFlows
+from paceline.flowcore.host.policy import JobState, Policy
 from paceline.flowcore.host.progress import JobProgress
 from paceline.flowcore.messages.events import (
     ClockSet,
@@ -27,9 +28,9 @@ from paceline.flowcore.messages.events import (
     IterationEnded,
     JobJoined,
     JobLeft,
+    Limit,
     Progress,
     Send,
-    SetRate,
     SwitchLost,
     Tick,
     Welcomed,
@@ -40,7 +41,6 @@ from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.slots import SlotClock
 from paceline.flowcore.model.topology import Topology, link_name
 from paceline.flowcore.model.units import UNLIMITED, transfer_bytes, transfer_ns
-from paceline.flowcore.policy.base import Policy, Standing
 from paceline.flowcore.switch.agent import SwitchAgent
 
 # As long as the switch keeps a lease: by then it has forgotten us as well.
@@ -52,8 +52,8 @@ class HostAgent:
         self.name = name
         self.clock = clock
         self.policy = policy
-        self.jobs: dict[str, Job] = {}
-        self.flows: dict[FlowId, Flow] = {}
+        self.jobs: dict[str, JobFlows] = {}
+        self.flows: dict[FlowId, FlowState] = {}
         self.nic = topology.links[link_name(name, topology.switch_of[name])]
         self.nic_bps = self.nic.capacity_bps
         self.rtt_ns = 0  # from a new claim to its grant, which may have been decided several switches up
@@ -120,10 +120,12 @@ class HostAgent:
 
     # ---- What the policy may do ----
 
-    def live_flows(self) -> list[Flow]:
+    def live_flows(self) -> list[FlowState]:
         return [flow for flow in self.flows.values() if flow.live]
 
-    def report(self, flows: Iterable[Flow], now_ns: int, *, plans: bool = False, withdraw: Sequence[Flow] = ()) -> None:
+    def report(
+        self, flows: Iterable[FlowState], now_ns: int, *, plans: bool = False, withdraw: Sequence[FlowState] = ()
+    ) -> None:
         """Send one report with these flows' claims, with or without their plans."""
         flows = tuple(flows)
         newcomers = {flow.id for flow in flows if flow.grant is None}
@@ -144,24 +146,25 @@ class HostAgent:
             nic_only = tuple(claim._replace(path=(self.nic.name,)) for claim in claims)
             self._answer(self.local.handle(replace(report, claims=nic_only), now_ns), now_ns)
 
-    def set_rate(self, flow: Flow, rate_bps: float, ceiling_bps: float) -> None:
+    def limit(self, flow: FlowState, rate_bps: float, ceiling_bps: float) -> None:
         """Enforce, unless it is in force already: a change has a price in the kernel."""
-        if rate_bps != flow.rate_bps or ceiling_bps != flow.ceiling_bps:
+        limit = Limit(flow.id, rate_bps, ceiling_bps)
+        if limit != flow.limit:
             if flow.live:
                 flow.add_promise(self._now_ns)
-            flow.rate_bps, flow.ceiling_bps = rate_bps, ceiling_bps
-            self._effects.append(SetRate(flow.id, rate_bps, ceiling_bps))
+            flow.limit = limit
+            self._effects.append(limit)
 
     # ---- Events ----
 
     def _join(self, event: JobJoined, now_ns: int) -> None:
         self._leave(event.job, now_ns)  # a job that joins again has been restarted
-        job = self.jobs[event.job] = Job(JobProgress(now_ns))
+        job = self.jobs[event.job] = JobFlows(JobProgress(now_ns))
         downstream = dict(event.downstream)
         for spec in event.flows:
             path = self._topology.path(spec.flow.source, spec.flow.target, str(spec.flow))
             estimate = BandwidthEstimate(self.nic_bps)
-            flow = Flow(spec, path, downstream.get(spec.flow, ()), estimate)
+            flow = FlowState(spec, path, downstream.get(spec.flow, ()), estimate)
             self.flows[spec.flow] = flow
             job.flows.append(flow)
         # Until a switch knows better, this host's own NIC is the bottleneck.
@@ -172,7 +175,7 @@ class HostAgent:
         if job is not None:
             self.report((), now_ns, withdraw=job.flows)
             for flow in job.flows:
-                self.set_rate(flow, UNLIMITED, UNLIMITED)
+                self.limit(flow, UNLIMITED, UNLIMITED)
                 del self.flows[flow.id]
 
     def _ready(self, event: FlowReady, now_ns: int) -> None:
@@ -283,7 +286,7 @@ class HostAgent:
 
     # ---- Books ----
 
-    def _claim(self, flow: Flow, now_ns: int, plans: bool) -> Claim:
+    def _claim(self, flow: FlowState, now_ns: int, plans: bool) -> Claim:
         flow.claimed = True
         job = self.jobs[flow.id.job]
         slot = self.clock.index(now_ns)
@@ -292,7 +295,7 @@ class HostAgent:
             flow=flow.id,
             path=self.policy.sees(flow.path),
             size_bytes=flow.spec.size_bytes,
-            bid=self.policy.bid(Standing(job.progress, job.remaining_share, flow.ready_ns)),
+            bid=self.policy.bid(JobState(job.progress, job.remaining_share, flow.ready_ns)),
             sent_bytes=flow.volume_bytes,
             planned_bytes=min(flow.remaining_bytes, transfer_bytes(planned_bps, self.clock.remaining_ns(now_ns))),
             # Flows within a host are nobody's to claim; they are through as soon as their sender is.
@@ -302,7 +305,7 @@ class HostAgent:
             promised_bytes=flow.promised_bytes,
         )
 
-    def _credit(self, job: Job, now_ns: int) -> None:
+    def _credit(self, job: JobFlows, now_ns: int) -> None:
         fresh = 0.0
         for flow in job.flows:
             fresh += flow.sent_bytes - flow.counted_bytes

@@ -4,13 +4,14 @@ from dataclasses import dataclass, field
 
 from paceline.flowcore.host.bandwidth import BandwidthEstimate
 from paceline.flowcore.host.progress import JobProgress
+from paceline.flowcore.messages.events import Limit
 from paceline.flowcore.messages.reports import Grant
 from paceline.flowcore.model.patterns import FlowId, FlowSpec
 from paceline.flowcore.model.units import UNLIMITED, transfer_bytes
 
 
 @dataclass(slots=True)
-class Flow:
+class FlowState:
     """One flow this host sends."""
 
     spec: FlowSpec
@@ -30,8 +31,7 @@ class Flow:
     grant_slot: int = 0  # ... and the slot its numbers begin with
     plan_bps: tuple[float, ...] = ()
     plan_slot: int = 0
-    rate_bps: float = UNLIMITED
-    ceiling_bps: float = UNLIMITED
+    limit: Limit = field(init=False)
     promised_bytes: float = 0.0  # at the rates it was guaranteed, over all iterations, while it had something to send
     # What was promised and sent in the current slot, for the bandwidth estimate.
     _slot_sent_bytes: float = 0.0
@@ -40,6 +40,9 @@ class Flow:
     _promised_ns: int = 0  # until when promises have been added up ...
     _promised_unseen_bytes: float = 0.0  # ... and how much since it was observed
     observed_ns: int = 0
+
+    def __post_init__(self) -> None:
+        self.limit = Limit(self.id, UNLIMITED, UNLIMITED)
 
     @property
     def id(self) -> FlowId:
@@ -71,7 +74,7 @@ class Flow:
     def add_promise(self, now_ns: int) -> None:
         """At its rate until now. Call before it gets another: a flow that waited was promised nothing meanwhile."""
         elapsed_ns, self._promised_ns = now_ns - self._promised_ns, now_ns
-        promised_bps = min(self.rate_bps, self.bandwidth.line_rate_bps)
+        promised_bps = min(self.limit.rate_bps, self.bandwidth.line_rate_bps)
         self._slot_busy_ns += elapsed_ns
         self._slot_promised_bits_ns += promised_bps * elapsed_ns
         self._promised_unseen_bytes += transfer_bytes(promised_bps, elapsed_ns)
@@ -113,9 +116,9 @@ class Flow:
 
 
 @dataclass(slots=True)
-class Job:
+class JobFlows:
     progress: JobProgress
-    flows: list[Flow] = field(default_factory=list)
+    flows: list[FlowState] = field(default_factory=list)
 
     @property
     def size_bytes(self) -> float:

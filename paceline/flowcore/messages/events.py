@@ -117,13 +117,18 @@ class Send:
     message: Message
 
 
+# No limit is lower: below 1 Mbit/s HTB and pacing build up a debt that outlives the limit, and the first byte after it
+# is late. A guarantee of the floor is none: what the flow was promised before is free for other flows.
+FLOOR_BPS = 1e6
+
+
 @dataclass(frozen=True, slots=True)
-class SetRate:
-    """Guarantee `rate_bps` and allow borrowing up to `ceiling_bps` (HTB's rate and ceil; inf lifts the limit)."""
+class Limit:
+    """Hold a flow to this, HTB's rate and ceil, from the host agent's decision to the kernel; UNLIMITED lifts it."""
 
     flow: FlowId
-    rate_bps: float
-    ceiling_bps: float
+    rate_bps: float  # guaranteed
+    ceiling_bps: float  # how far the flow may borrow
 
 
-Effect = Send | SetRate
+Effect = Send | Limit

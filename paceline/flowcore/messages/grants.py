@@ -18,7 +18,7 @@ def shifted(grant: Grant, slots: int) -> Grant:
 
 
 def merged(own: Grant, others: Iterable[Grant]) -> Grant:
-    """The path's grant. Shares are not merged: they come from one place, the arena that settled the group."""
+    """The path's grant. Shares are not merged: they come from one place, the arbitration that settled the group."""
     grants = [own, *others]
     _, accepted, _, _, available_bps, load, alone_ns, upstream_bytes, downstream_bytes = zip(*grants, strict=True)
     return Grant(

@@ -1,7 +1,7 @@
 """Who is responsible for which link.
 
 A link's table is kept by the switch that sends into it; a host's uplink by its ToR. A group of jobs is arbitrated by
-the lowest switch with all their links in its scope, the subtree below it (arena.py).
+the lowest switch with all their links in its scope, the subtree below it (arbitration.py).
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,6 +1,6 @@
 """Flow policies, by the name people type. All of them run in the same two agents."""
 
-from paceline.flowcore.policy.base import Policy
+from paceline.flowcore.host.policy import Policy
 from paceline.flowcore.policy.ccml import Ccml
 from paceline.flowcore.policy.fair import Fair, FairPenalty
 from paceline.flowcore.policy.mcs import Mcs

@@ -16,20 +16,15 @@ live at the next slot and claims again.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from paceline.flowcore.allocation.allocator import allocate
+from paceline.flowcore.host.flow_state import FlowState
+from paceline.flowcore.host.policy import HostContext, Policy
+from paceline.flowcore.messages.events import FLOOR_BPS
 from paceline.flowcore.model.units import rate_bps, transfer_bytes, transfer_ns
-from paceline.flowcore.policy.base import Policy
-
-if TYPE_CHECKING:
-    from paceline.flowcore.host.agent import HostAgent
-    from paceline.flowcore.host.flow_state import Flow
-
-# Below 1 Mbit/s HTB and pacing build up a debt that outlives the limit: the first byte after it is late.
-FLOOR_BPS = 1e6
 
 # A burst of fewer round trips than this is over before turns can be taken: its ceiling stays open, and inside the
 # network TCP shares it out. Found on trees, where the round trip is longest: held to their ceilings, bursts of five
@@ -38,16 +33,16 @@ SHORTEST_BURST_RTTS = 8
 
 
 class Arbitrated(Policy):
-    def on_ready(self, host: "HostAgent", flow: "Flow", now_ns: int) -> None:
-        host.set_rate(flow, FLOOR_BPS, host.nic_bps)
+    def on_ready(self, host: HostContext, flow: FlowState, now_ns: int) -> None:
+        host.limit(flow, FLOOR_BPS, host.nic_bps)
         host.report([flow], now_ns)
 
-    def on_done(self, host: "HostAgent", flow: "Flow", now_ns: int) -> None:
+    def on_done(self, host: HostContext, flow: FlowState, now_ns: int) -> None:
         # What it was guaranteed is free again; the first bytes of its next iteration will be out before we know.
-        host.set_rate(flow, FLOOR_BPS, host.nic_bps)
+        host.limit(flow, FLOOR_BPS, host.nic_bps)
         host.report((), now_ns, withdraw=[flow])
 
-    def on_slot(self, host: "HostAgent", now_ns: int) -> None:
+    def on_slot(self, host: HostContext, now_ns: int) -> None:
         flows = []
         for flow in host.live_flows():
             if not flow.claimed:
@@ -58,7 +53,7 @@ class Arbitrated(Policy):
         self._plan(host, flows, now_ns)
         host.report(flows, now_ns, plans=True)
 
-    def on_feedback(self, host: "HostAgent", flows: "list[Flow]", now_ns: int) -> None:
+    def on_feedback(self, host: HostContext, flows: list[FlowState], now_ns: int) -> None:
         refused = []
         slot = host.clock.index(now_ns)
         for flow in flows:
@@ -66,7 +61,7 @@ class Arbitrated(Policy):
             assert grant is not None
             short = too_short(host.jobs[flow.id.job].progress.alone_comm_ns, host.rtt_ns)
             firm_bps, ceiling_bps = enforced(grant.share_bps, grant.ceiling_bps, host.nic_bps, short)
-            host.set_rate(flow, float(firm_bps), float(ceiling_bps))
+            host.limit(flow, float(firm_bps), float(ceiling_bps))
             # Once per slot: the loads in a refusal are fresh, so a second one means a crowd, not a race.
             if flow.plan_bps and not grant.accepted and flow.replanned_slot != slot:
                 flow.replanned_slot = slot
@@ -74,7 +69,7 @@ class Arbitrated(Policy):
         self._plan(host, refused, now_ns)
         host.report(refused, now_ns, plans=True)
 
-    def _plan(self, host: "HostAgent", flows: "Iterable[Flow]", now_ns: int) -> None:
+    def _plan(self, host: HostContext, flows: Iterable[FlowState], now_ns: int) -> None:
         """One by one: what this host plans now is not in the loads it was told, and its flows share its NIC."""
         free_bps = [host.nic_bps] * host.clock.horizon
         for flow in flows:
@@ -82,7 +77,7 @@ class Arbitrated(Policy):
             for index, planned_bps in enumerate(flow.plan_bps):
                 free_bps[index] = max(0.0, free_bps[index] - planned_bps)
 
-    def _plan_one(self, host: "HostAgent", flow: "Flow", free_bps: Sequence[float], now_ns: int) -> None:
+    def _plan_one(self, host: HostContext, flow: FlowState, free_bps: Sequence[float], now_ns: int) -> None:
         """Algorithm 1 from now on; the first slot is what is left of the current one, at the arbiter's share."""
         grant = flow.grant
         flow.plan_bps = ()
@@ -102,11 +97,11 @@ class Arbitrated(Policy):
 
     # ---- Hand-over ----
 
-    def next_deadline(self, host: "HostAgent") -> int | None:
+    def next_deadline(self, host: HostContext) -> int | None:
         releases = (_release_ns(host, flow) for flow in host.flows.values() if flow.live and flow.claimed)
         return min((release_ns for release_ns in releases if release_ns is not None), default=None)
 
-    def on_tick(self, host: "HostAgent", now_ns: int) -> None:
+    def on_tick(self, host: HostContext, now_ns: int) -> None:
         leaving = [flow for flow in host.live_flows() if flow.claimed and _almost_through(host, flow, now_ns)]
         for flow in leaving:
             flow.released_ns = now_ns
@@ -131,14 +126,14 @@ def through_within(duration_ns: Any, remaining_bytes: Any, share_bps: Any) -> An
     return (share_bps > 0.0) & (transfer_bytes(share_bps, duration_ns) >= remaining_bytes)
 
 
-def _release_ns(host: "HostAgent", flow: "Flow") -> int | None:
+def _release_ns(host: HostContext, flow: FlowState) -> int | None:
     """When to withdraw: one round trip before the last byte leaves at the granted rate."""
     if flow.grant is None or flow.grant.share_bps <= 0.0:
         return None
     return flow.observed_ns + transfer_ns(flow.remaining_bytes, flow.grant.share_bps) - host.rtt_ns
 
 
-def _almost_through(host: "HostAgent", flow: "Flow", now_ns: int) -> bool:
+def _almost_through(host: HostContext, flow: FlowState, now_ns: int) -> bool:
     if flow.grant is None:
         return False
     duration_ns = host.rtt_ns + now_ns - flow.observed_ns

@@ -11,15 +11,15 @@ It runs on the host alone: it knows neither the links beyond the NIC nor what th
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from paceline.flowcore.allocation.arbiters import Contender, equally, in_order
+from paceline.flowcore.allocation.arbiters import Contender, max_min_shares, strict_priority
+from paceline.flowcore.host.policy import JobState
 from paceline.flowcore.messages.reports import Bid
 from paceline.flowcore.policy.arbitrated import Arbitrated
-from paceline.flowcore.policy.base import Standing
 
 
 def interleave(contenders: Sequence[Contender], capacity_bps: Mapping[str, float]) -> list[float]:
     needed = sum(_share_of_time(contender.bid) for contender in contenders)
-    return (in_order if needed <= 1.0 else equally)(contenders, capacity_bps)
+    return (strict_priority if needed <= 1.0 else max_min_shares)(contenders, capacity_bps)
 
 
 def _share_of_time(bid: Bid) -> float:
@@ -34,6 +34,6 @@ class Ccml(Arbitrated):
     simulated: ClassVar[bool] = True
     host_only: ClassVar[bool] = True
 
-    def bid(self, standing: Standing) -> Bid:
-        progress = standing.progress
-        return Bid(-float(standing.ready_ns), progress.compute_ns, progress.alone_comm_ns)
+    def bid(self, state: JobState) -> Bid:
+        progress = state.progress
+        return Bid(-float(state.ready_ns), progress.compute_ns, progress.alone_comm_ns)

@@ -5,7 +5,7 @@ fair-penalty is TCP as Ada-SRSF measured it: jobs that collide on a link lose pa
 
 from typing import ClassVar
 
-from paceline.flowcore.policy.base import Policy
+from paceline.flowcore.host.policy import Policy
 
 
 class Fair(Policy):

@@ -9,17 +9,12 @@ not" (§V); here a refused flow plans again from the loads in the answer, up to 
 nothing until the next slot only when that fails too.
 """
 
-from typing import TYPE_CHECKING
 
 from paceline.flowcore.allocation.allocator import allocate
 from paceline.flowcore.allocation.dependency import excess_bytes, increased_bps, shortfall_bytes
-from paceline.flowcore.policy.arbitrated import FLOOR_BPS
-from paceline.flowcore.policy.base import Policy
-
-if TYPE_CHECKING:
-    from paceline.flowcore.host.agent import HostAgent
-    from paceline.flowcore.host.flow_state import Flow
-
+from paceline.flowcore.host.flow_state import FlowState
+from paceline.flowcore.host.policy import HostContext, Policy
+from paceline.flowcore.messages.events import FLOOR_BPS
 
 # Plans of one flow in one slot. At 2 ms each way the third is in force 12 ms into a slot of 60.
 TRIES = 3
@@ -28,25 +23,25 @@ TRIES = 3
 class Mlcc(Policy):
     name = "mlcc"
 
-    def on_ready(self, host: "HostAgent", flow: "Flow", now_ns: int) -> None:
-        host.set_rate(flow, FLOOR_BPS, FLOOR_BPS)
+    def on_ready(self, host: HostContext, flow: FlowState, now_ns: int) -> None:
+        host.limit(flow, FLOOR_BPS, FLOOR_BPS)
 
-    def on_done(self, host: "HostAgent", flow: "Flow", now_ns: int) -> None:
-        host.set_rate(flow, FLOOR_BPS, FLOOR_BPS)
+    def on_done(self, host: HostContext, flow: FlowState, now_ns: int) -> None:
+        host.limit(flow, FLOOR_BPS, FLOOR_BPS)
         host.report((), now_ns, withdraw=[flow])
 
-    def on_slot(self, host: "HostAgent", now_ns: int) -> None:
+    def on_slot(self, host: HostContext, now_ns: int) -> None:
         host.report(host.live_flows(), now_ns)
 
-    def on_boundary(self, host: "HostAgent", now_ns: int) -> None:
+    def on_boundary(self, host: HostContext, now_ns: int) -> None:
         """The plan made in the last slot goes on until this slot's negotiation."""
         for flow in host.live_flows():
             offset = host.clock.index(now_ns) - flow.plan_slot
             if 0 <= offset < len(flow.plan_bps):
                 rate_bps = max(flow.plan_bps[offset], FLOOR_BPS)
-                host.set_rate(flow, rate_bps, rate_bps)
+                host.limit(flow, rate_bps, rate_bps)
 
-    def on_feedback(self, host: "HostAgent", flows: "list[Flow]", now_ns: int) -> None:
+    def on_feedback(self, host: HostContext, flows: list[FlowState], now_ns: int) -> None:
         slot = host.clock.index(now_ns)
         planned = []
         # What this host plans now is not in the loads it was told: flows of one host share at least its NIC.
@@ -63,10 +58,10 @@ class Mlcc(Policy):
                 self._plan(host, flow, committed_bps, now_ns)
                 planned.append(flow)
             else:
-                host.set_rate(flow, FLOOR_BPS, FLOOR_BPS)
+                host.limit(flow, FLOOR_BPS, FLOOR_BPS)
         host.report(planned, now_ns, plans=True)
 
-    def _plan(self, host: "HostAgent", flow: "Flow", committed_bps: list[float], now_ns: int) -> None:
+    def _plan(self, host: HostContext, flow: FlowState, committed_bps: list[float], now_ns: int) -> None:
         grant, clock = flow.grant, host.clock
         assert grant is not None
         slot = clock.index(now_ns)
@@ -101,4 +96,4 @@ class Mlcc(Policy):
         flow.plan_bps = (rate_bps, *(v * 8e9 / clock.length_ns for v in later))
         for index, (new, old) in enumerate(zip(flow.plan_bps, before, strict=True)):
             committed_bps[index] += new - old
-        host.set_rate(flow, max(rate_bps, FLOOR_BPS), max(rate_bps, FLOOR_BPS))
+        host.limit(flow, max(rate_bps, FLOOR_BPS), max(rate_bps, FLOOR_BPS))

@@ -28,10 +28,10 @@ highest response ratio, weighted max-min shares, and simulating every order of t
 
 from collections.abc import Mapping, Sequence
 
-from paceline.flowcore.allocation.arbiters import Contender, by_weight
+from paceline.flowcore.allocation.arbiters import Contender, max_weight_shares
+from paceline.flowcore.host.policy import JobState
 from paceline.flowcore.messages.reports import Bid
 from paceline.flowcore.policy.arbitrated import Arbitrated
-from paceline.flowcore.policy.base import Standing
 
 KAPPA = 0.6
 
@@ -51,15 +51,15 @@ def weights(bids: Sequence[Bid]) -> list[float]:
 
 
 def arbitrate(contenders: Sequence[Contender], capacity_bps: Mapping[str, float]) -> list[float]:
-    return by_weight(contenders, capacity_bps, weights)
+    return max_weight_shares(contenders, capacity_bps, weights)
 
 
 class Paceline(Arbitrated):
     name = "paceline"
     arbiter = staticmethod(arbitrate)
-    wary = True
+    yields_to_cross_traffic = True
 
-    def bid(self, standing: Standing) -> Bid:
-        progress = standing.progress
-        remaining_ns = standing.remaining_share * progress.alone_comm_ns
+    def bid(self, state: JobState) -> Bid:
+        progress = state.progress
+        remaining_ns = state.remaining_share * progress.alone_comm_ns
         return Bid(progress.slowdown**2, progress.compute_ns, remaining_ns)

@@ -3,7 +3,7 @@
 It keeps the load table of its links (its outgoing ones, and the uplinks of the hosts plugged into it: a ToR knows
 its ports' speed, and a NIC is as shared as any link), tells each flow what its path has promised, enters or
 refuses plans, and relays accumulated volumes between dependent flows. Where the policy has an arbiter it also
-divides the links among the jobs that want them now (arena.py).
+divides the links among the jobs that want them now (arbitration.py).
 
 A host talks to its own ToR only. The ToR forwards each claim to the other switches on the flow's path, where it
 appears as one more reporting peer, and merges their grants with its own:
@@ -22,7 +22,8 @@ that no lease would end and no plan meet the slots it is for.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from paceline.flowcore.detect.cross_traffic import Strangers
+from paceline.flowcore.detect.cross_traffic import CrossTrafficDetector
+from paceline.flowcore.host.policy import Policy
 from paceline.flowcore.messages.escalation import EscalatedClaims, Share, ShareUpdate
 from paceline.flowcore.messages.events import Effect, PeersFound, PeersLost, Send, SwitchEvent, Tick
 from paceline.flowcore.messages.grants import merged, shifted
@@ -31,11 +32,10 @@ from paceline.flowcore.model.domain import Domain
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.slots import SlotClock
 from paceline.flowcore.model.units import UNLIMITED
-from paceline.flowcore.policy.base import Policy
-from paceline.flowcore.switch.arbitration import Arena
-from paceline.flowcore.switch.job_demand import JobSizes
+from paceline.flowcore.switch.arbitration import Arbitration
+from paceline.flowcore.switch.job_demand import JobDemand
 from paceline.flowcore.switch.load_table import LoadTable, Rates
-from paceline.flowcore.switch.pending_reports import VERDICT, Asked, OpenReport, Waiting
+from paceline.flowcore.switch.pending_reports import PARENT_DECISION, Asked, PendingReport, PendingReports
 
 # Bids grow while jobs wait. Settling them twice a slot costs little and was measured to be as good as always.
 SETTLES_PER_SLOT = 2
@@ -51,7 +51,7 @@ class _Flow:
 
     claim: Claim
     peer: str  # who reported it: its host, or its host's ToR
-    sizes: JobSizes
+    sizes: JobDemand
     others: tuple[str, ...]  # the other switches on its path
     remote: dict[str, tuple[int, Grant]]  # their grants, with the slot their numbers begin with
     accepted: bool = True
@@ -73,14 +73,16 @@ class SwitchAgent:
         """With nothing known of anybody's flows."""
         domain, policy = self._domain, self._policy
         self.table = LoadTable(domain.table_bps, self._clock.horizon)
-        strangers = Strangers(domain.scope_bps, self._clock.length_ns) if policy.wary else None
-        arbiter = policy.arbiter
-        self.arena = None if arbiter is None else Arena(domain.scope_bps, arbiter, domain.table_bps, strangers)
+        detector = CrossTrafficDetector(domain.scope_bps, self._clock.length_ns)
+        cross_traffic = detector if policy.yields_to_cross_traffic else None
+        arbiter, self.arbitration = policy.arbiter, None
+        if arbiter is not None:
+            self.arbitration = Arbitration(domain.scope_bps, arbiter, domain.table_bps, cross_traffic)
         self._flows: dict[FlowId, _Flow] = {}
         self._child_of: dict[FlowId, str] = {}  # contending flows a child sent up
         self._volume: dict[FlowId, float] = {}  # F with this slot's plan
-        self._jobs: dict[str, JobSizes] = {}
-        self._waiting = Waiting()
+        self._jobs: dict[str, JobDemand] = {}
+        self._waiting = PendingReports()
         self._reported: Sequence[FlowId] = ()  # of the report being taken: its answer will speak of them
         self._settle_ns = self._clock.epoch_ns
         self._swept_slot = 0
@@ -122,7 +124,7 @@ class SwitchAgent:
 
     def _begin_anew(self) -> list[Effect]:
         """Time has turned back. The parent, for which it has not, must decide again what we forget."""
-        escalated = () if self.arena is None else self.arena.escalated
+        escalated = () if self.arbitration is None else self.arbitration.escalated
         self._begin()
         if self._domain.parent is None or not escalated:
             return []
@@ -134,16 +136,16 @@ class SwitchAgent:
         for flow in self.table.expire(slot):
             self._forget(flow)
             self._volume[flow] = UNLIMITED  # its host says nothing any more: nobody waits for it
-            if self.arena is not None:
-                self._unsettled |= self.arena.passed(flow)
+            if self.arbitration is not None:
+                self._unsettled |= self.arbitration.passed(flow)
         self._forget_jobs(slot)
-        if self.arena is not None:
-            for flow in self.arena.expire(slot):
+        if self.arbitration is not None:
+            for flow in self.arbitration.expire(slot):
                 self._child_of.pop(flow, None)
                 self._unsettled = True
             if self._unsettled:
                 effects += self._settle(slot)
-        self._idle = not self._flows and not self._jobs and (self.arena is None or self.arena.empty)
+        self._idle = not self._flows and not self._jobs and (self.arbitration is None or self.arbitration.empty)
         return effects
 
     def _forget_jobs(self, slot: int) -> None:
@@ -182,7 +184,7 @@ class SwitchAgent:
             effects += self._complete(self._forget(withdrawal.flow), slot)
             if withdrawal.flow.job in self._jobs:
                 self._volume[withdrawal.flow] = withdrawal.volume_bytes
-        answer = OpenReport(report.number, Asked(slot, self._letters))
+        answer = PendingReport(report.number, Asked(slot, self._letters))
         # What this report names is answered with it: only the rest of an older one is still to be answered.
         older = self._waiting.replace_with(answer, [claim.flow for claim in report.claims])
         effects += self._complete(older, slot)
@@ -195,7 +197,7 @@ class SwitchAgent:
                     answer.wait_for(heeded, claim.flow)
         self._enter(report, slot)
         self._reported = answer.flows
-        if self.arena is not None:
+        if self.arbitration is not None:
             effects += self._contend(report, answer, slot)
         self._reported = ()
         if answer.missing:
@@ -208,7 +210,7 @@ class SwitchAgent:
         links = self.table.renew(flow, claim.path, slot)
         known = self._flows.get(flow)
         if known is None:
-            sizes = self._jobs.setdefault(flow.job, JobSizes(self._domain.table_bps))
+            sizes = self._jobs.setdefault(flow.job, JobDemand(self._domain.table_bps))
             known = self._flows[flow] = _Flow(claim, peer, sizes, self._others_on(claim.path), {})
         else:
             known.claim, known.peer = claim, peer
@@ -225,7 +227,7 @@ class SwitchAgent:
         for flow, accepted in self.table.enter(plans, report.first_slot, slot).items():
             self._flows[flow].accepted = accepted
 
-    def _forget(self, flow: FlowId) -> list[OpenReport]:
+    def _forget(self, flow: FlowId) -> list[PendingReport]:
         """Drop the claim and all that came with it. F stays: downstream must learn that the flow is through.
 
         Returns the report that waited for nobody but this flow, if there was one.
@@ -234,7 +236,7 @@ class SwitchAgent:
         self._flows.pop(flow, None)
         return self._waiting.stop(flow)
 
-    def _complete(self, reports: Iterable[OpenReport], slot: int) -> list[Effect]:
+    def _complete(self, reports: Iterable[PendingReport], slot: int) -> list[Effect]:
         """Answer these reports; nobody is waited for any more."""
         effects: list[Effect] = []
         for report in reports:
@@ -259,7 +261,7 @@ class SwitchAgent:
 
     def _grant(self, known: _Flow, slot: int, available_bps: Rates, load: Rates) -> Grant:
         claim = known.claim
-        share = None if self.arena is None else self.arena.shares.get(claim.flow)
+        share = None if self.arbitration is None else self.arbitration.shares.get(claim.flow)
         upstream_bytes, downstream_bytes = UNLIMITED, 0.0
         if claim.upstream:
             unheard = 0.0 if self._domain.sees_arrivals else UNLIMITED
@@ -292,7 +294,7 @@ class SwitchAgent:
 
     def _merge(self, feedback: Feedback, slot: int) -> list[Effect]:
         """Another switch answered a forwarded claim, or pushed."""
-        complete: list[OpenReport] = []
+        complete: list[PendingReport] = []
         news: set[FlowId] = set()
         for grant in feedback.grants:
             flow = grant.flow
@@ -311,14 +313,14 @@ class SwitchAgent:
         for known in self._flows.values():
             for peer in lost & known.remote.keys():
                 del known.remote[peer]
-        effects = self._settle(slot) if self.arena is not None and self._domain.parent in lost else []
-        unheard = lost | ({VERDICT} if self._domain.parent in lost else set())
+        effects = self._settle(slot) if self.arbitration is not None and self._domain.parent in lost else []
+        unheard = lost | ({PARENT_DECISION} if self._domain.parent in lost else set())
         return effects + self._complete(self._waiting.no_longer_for(unheard), slot)
 
     def _find(self, peers: Iterable[str], slot: int) -> list[Effect]:
         """They may have been restarted, and know nothing of what was said before."""
         found = set(peers)
-        parent_is_back = self.arena is not None and self._domain.parent in self.silent & found
+        parent_is_back = self.arbitration is not None and self._domain.parent in self.silent & found
         self.silent -= found
         self._forget_what_came_from(found)
         return self._settle(slot) if parent_is_back else []
@@ -330,14 +332,14 @@ class SwitchAgent:
         """Who brings contenders: its own hosts. A ToR that forwards a claim for the table contends elsewhere."""
         return self._domain.hosts or frozenset((self.name,))
 
-    def _contend(self, report: Report, answer: OpenReport, slot: int) -> list[Effect]:
-        assert self.arena is not None
+    def _contend(self, report: Report, answer: PendingReport, slot: int) -> list[Effect]:
+        assert self.arbitration is not None
         if report.sender in self._contending_peers:
             effects = self._compete(report.claims, [flow for flow, _ in report.withdrawn], slot)
             self._await_verdict(answer)
             return effects
-        news = [self.arena.passes(claim.flow, claim.path) for claim in report.claims]
-        news += [self.arena.passed(flow) for flow, _ in report.withdrawn]
+        news = [self.arbitration.passes(claim.flow, claim.path) for claim in report.claims]
+        news += [self.arbitration.passed(flow) for flow, _ in report.withdrawn]
         return self._settle(slot) if any(news) else []
 
     def _contest(self, contest: EscalatedClaims, slot: int) -> list[Effect]:
@@ -353,52 +355,52 @@ class SwitchAgent:
         flows = [flow for flow, child in self._child_of.items() if child in children]
         for flow in flows:
             del self._child_of[flow]
-        if self.arena is not None:
-            self._unsettled |= self.arena.remove(flows)
+        if self.arbitration is not None:
+            self._unsettled |= self.arbitration.remove(flows)
 
     def _compete(self, claims: Iterable[Claim], withdrawn: Iterable[FlowId], slot: int) -> list[Effect]:
         """Settle at once when somebody came or left; mere renewals wait for the next tick."""
-        assert self.arena is not None
-        left = self.arena.remove(withdrawn)
-        came = self.arena.put(claims, slot, self._now_ns)
+        assert self.arbitration is not None
+        left = self.arbitration.remove(withdrawn)
+        came = self.arbitration.put(claims, slot, self._now_ns)
         if left or came:
             return self._settle(slot)
         self._unsettled = True
         return []
 
     def _settle(self, slot: int) -> list[Effect]:
-        assert self.arena is not None
+        assert self.arbitration is not None
         self._unsettled = False
-        settlement = self.arena.settle(self._now_ns, alone=self._domain.parent in self.silent)
+        settlement = self.arbitration.reallocate(self._now_ns, alone=self._domain.parent in self.silent)
         effects = self._tell(settlement.changed, slot)
         if self._domain.parent is not None and (settlement.escalate or settlement.recall):
             contest = EscalatedClaims(self.name, settlement.escalate, settlement.recall)
             effects.append(Send(self._domain.parent, contest))
         return effects
 
-    def _await_verdict(self, answer: OpenReport) -> None:
+    def _await_verdict(self, answer: PendingReport) -> None:
         """A newcomer that was sent up has no share yet: its host is answered when the parent has decided."""
-        assert self.arena is not None
+        assert self.arbitration is not None
         if self._domain.parent is not None and self._domain.parent not in self.silent:
             for flow in answer.flows:
-                if flow not in self.arena.shares:
-                    answer.wait_for((VERDICT,), flow)
+                if flow not in self.arbitration.shares:
+                    answer.wait_for((PARENT_DECISION,), flow)
 
     def _decided_above(self, verdict: ShareUpdate, slot: int) -> list[Effect]:
-        assert self.arena is not None
-        changed = self.arena.decided_above(verdict.shares)
-        complete = [report for flow in sorted(changed) for report in self._waiting.heard_from(VERDICT, flow)]
+        assert self.arbitration is not None
+        changed = self.arbitration.decided_above(verdict.shares)
+        complete = [report for flow in sorted(changed) for report in self._waiting.heard_from(PARENT_DECISION, flow)]
         answered = {flow for report in complete for flow in report.flows}
         return self._complete(complete, slot) + self._tell(changed - answered, slot)
 
     def _tell(self, changed: Iterable[FlowId], slot: int) -> list[Effect]:
         """New shares: to the child that sent the flow up, or straight to its host."""
-        assert self.arena is not None
+        assert self.arbitration is not None
         own: list[FlowId] = []
         below: dict[str, list[Share]] = {}
         for flow in sorted(changed):
             if flow in self._child_of:
-                below.setdefault(self._child_of[flow], []).append(self.arena.shares[flow])
+                below.setdefault(self._child_of[flow], []).append(self.arbitration.shares[flow])
             elif flow not in self._reported:
                 own.append(flow)
         verdicts: list[Effect] = [Send(child, ShareUpdate(self.name, tuple(shares))) for child, shares in below.items()]

@@ -17,7 +17,7 @@ A switch that has lost its parent settles alone what it would have escalated, ov
 among them: on those shares stay within capacity, beyond them TCP has to make do. When the parent is back it is asked
 anew about everything: it may think that nothing has changed.
 
-A job that crosses a contested link (strangers.py) waits for nobody, on none of its links: what it could not use of its
+A job that crosses a contested link waits for no other job, on none of its links: what it could not use of its
 turn would be lost to those who wait for it. It is guaranteed what it would have of every link if all were shared
 equally, and may borrow as far as TCP lets it; the others take turns in what is left.
 
@@ -30,9 +30,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from paceline.flowcore.allocation.arbiters import Arbiter, Contender, equally, groups
+from paceline.flowcore.allocation.arbiters import Arbiter, Contender, groups, max_min_shares
 from paceline.flowcore.allocation.borrowing import ceilings
-from paceline.flowcore.detect.cross_traffic import Strangers
+from paceline.flowcore.detect.cross_traffic import CrossTrafficDetector
 from paceline.flowcore.messages.escalation import Share
 from paceline.flowcore.messages.reports import Bid, Claim
 from paceline.flowcore.model.patterns import FlowId
@@ -41,7 +41,7 @@ from paceline.flowcore.switch.load_table import LEASE_SLOTS
 
 
 @dataclass(frozen=True, slots=True)
-class Settlement:
+class Reallocation:
     """What came of settling: whose share or ceiling changed, and what concerns the parent."""
 
     changed: frozenset[FlowId]
@@ -49,23 +49,23 @@ class Settlement:
     recall: tuple[FlowId, ...] = ()  # escalated before, and not any more or to be decided anew
 
 
-class Arena:
+class Arbitration:
     def __init__(
         self,
         scope_bps: Mapping[str, float],
         arbiter: Arbiter,
         table_bps: Mapping[str, float] | None = None,
-        strangers: Strangers | None = None,
+        cross_traffic: CrossTrafficDetector | None = None,
     ) -> None:
         """`table_bps`: the links whose table is kept here, which reach one tier beyond the scope. `strangers` knows
         where others send; None: nobody looks."""
         self.shares: dict[FlowId, Share] = {}
-        self.contested: frozenset[str] = frozenset()  # links on which strangers send
+        self.shared_links: frozenset[str] = frozenset()  # links on which strangers send
         self.peak_ratio = 0.0
         self._scope_bps = scope_bps
         self._known_bps = {**scope_bps, **(table_bps or {})}
         self._arbiter = arbiter
-        self._strangers = strangers
+        self._cross_traffic = cross_traffic
         self._claims: dict[FlowId, Claim] = {}
         self._heard: dict[FlowId, int] = {}
         self._escalated: set[FlowId] = set()
@@ -97,8 +97,8 @@ class Arena:
         new = False
         for claim in claims:
             new |= claim.flow not in self._claims
-            if self._strangers is not None:
-                new |= self._strangers.heard(claim, now_ns)
+            if self._cross_traffic is not None:
+                new |= self._cross_traffic.heard(claim, now_ns)
             self._claims[claim.flow] = claim
             self._heard[claim.flow] = slot
         return new
@@ -109,8 +109,8 @@ class Arena:
         for flow in flows:
             gone |= self._claims.pop(flow, None) is not None
             self._heard.pop(flow, None)
-            if self._strangers is not None:
-                self._strangers.forget(flow)
+            if self._cross_traffic is not None:
+                self._cross_traffic.forget(flow)
             self.shares.pop(flow, None)
             if flow in self._escalated:
                 self._left.add(flow)
@@ -122,10 +122,10 @@ class Arena:
         self.remove(silent)
         return silent
 
-    def settle(self, now_ns: int, *, alone: bool = False) -> Settlement:
+    def reallocate(self, now_ns: int, *, alone: bool = False) -> Reallocation:
         """Divide the links anew among the groups in scope, `alone` also among the others; name the others."""
-        if self._strangers is not None:
-            self.contested = self._strangers.contested(now_ns)
+        if self._cross_traffic is not None:
+            self.shared_links = self._cross_traffic.shared_links(now_ns)
         flows_of: dict[str, list[FlowId]] = {}
         for flow in self._claims:
             flows_of.setdefault(flow.job, []).append(flow)
@@ -147,7 +147,7 @@ class Arena:
         anew = self._escalated if self._was_alone and not alone else self._left
         recall = tuple(sorted(self._escalated & (anew | (self._escalated - above))))
         self.shares, self._escalated, self._left, self._was_alone = shares, above, set(), alone
-        return Settlement(changed, tuple(escalate.values()), recall)
+        return Reallocation(changed, tuple(escalate.values()), recall)
 
     def _groups(self, own: Mapping[str, Contender]) -> Iterable[list[Contender]]:
         """Of jobs that meet, here or where flows of theirs pass."""
@@ -182,10 +182,10 @@ class Arena:
             replace(member, flows_on={link: n for link, n in member.flows_on.items() if link in capacity_bps})
             for member in members
         ]
-        free = [member for member in known if not self.contested.isdisjoint(member.flows_on)]
+        free = [member for member in known if not self.shared_links.isdisjoint(member.flows_on)]
         if not free:
             return self._in_turns(known, flows_of, capacity_bps)
-        fair_bps = {member.job: rate for member, rate in zip(known, equally(known, capacity_bps), strict=True)}
+        fair_bps = {member.job: rate for member, rate in zip(known, max_min_shares(known, capacity_bps), strict=True)}
         left_bps = dict(capacity_bps)
         shares: dict[FlowId, Share] = {}
         for member in free:

@@ -7,7 +7,7 @@ from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.units import transfer_ns
 
 
-class JobSizes:
+class JobDemand:
     """What one iteration of a job puts on the links of this switch."""
 
     __slots__ = ("_capacity_bps", "_heard", "_known", "alone_ns", "heard_slot")

@@ -18,10 +18,10 @@ from paceline.flowcore.messages.events import (
     IterationEnded,
     JobJoined,
     JobLeft,
+    Limit,
     Message,
     Progress,
     Send,
-    SetRate,
     SwitchEvent,
     Tick,
 )
@@ -120,7 +120,7 @@ class AgentControl:
     def _perform(self, effects: list[Effect], now_ns: int) -> None:
         for effect in effects:
             match effect:
-                case SetRate(flow, rate_bps, ceiling_bps):
+                case Limit(flow, rate_bps, ceiling_bps):
                     if flow in self._network.numbers:
                         self._network.limit(self._network.numbers[flow], rate_bps, ceiling_bps)
                 case Send(to, message):

@@ -21,7 +21,8 @@ import numpy as np
 
 from paceline.flowcore.allocation.arbiters import groups
 from paceline.flowcore.allocation.borrowing import Floats, Ints, ceilings
-from paceline.flowcore.policy.arbitrated import FLOOR_BPS, enforced, through_within, too_short
+from paceline.flowcore.messages.events import FLOOR_BPS
+from paceline.flowcore.policy.arbitrated import enforced, through_within, too_short
 from paceline.flowcore.switch.agent import SETTLES_PER_SLOT
 from paceline.sim.array.bid_propagation import Renewals
 from paceline.sim.array.claims import Claims, Counters, Team, Unit
@@ -210,7 +211,7 @@ class ArbitratedControl:
                     sent, left = counters.sent[index], counters.remaining[index]
                     unit.bid(unit.bids, sent, left, self._policy, counters.taken_ns)
 
-    # ---- Settlement ----
+    # ---- Reallocation ----
 
     def _settle(self, now_ns: int) -> None:
         claims = self._claims

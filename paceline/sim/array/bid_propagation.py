@@ -4,7 +4,7 @@ A host renews its bids at the start of a slot. To a switch that is no reason to 
 
     at every half slot,
     when somebody below it claims or withdraws,
-    when a flow from elsewhere begins or ends to cross its links: that may change its groups (arena.py),
+    when a flow from elsewhere begins or ends to cross its links: that may change its groups (arbitration.py),
 
 and then all it has heard. With d the latency, and heard_S(t) the time up to which the renewals below a ToR are known at
 the switch S above it:  heard_ToR(t) = t − d, and S settling at t makes heard_parent(t + d) = heard_S(t).

@@ -12,11 +12,11 @@ import numpy as np
 
 from paceline.flowcore.allocation.arbiters import Contender
 from paceline.flowcore.allocation.borrowing import Ints
+from paceline.flowcore.host.policy import JobState, Policy
 from paceline.flowcore.host.progress import JobProgress
 from paceline.flowcore.messages.reports import Bid
 from paceline.flowcore.model.domain import keepers
 from paceline.flowcore.model.units import transfer_ns
-from paceline.flowcore.policy.base import Policy, Standing
 from paceline.sim.array.control import Member
 from paceline.sim.array.network import ArrayNetwork
 
@@ -49,7 +49,7 @@ class Unit:
     def bid(self, numbers: Iterable[int], sent_bytes: float, left_bytes: float, policy: Policy, now_ns: int) -> None:
         """What the host said of these flows then."""
         self.credit(sent_bytes, now_ns)
-        bid = policy.bid(Standing(self.progress, left_bytes / self.size_bytes, self.ready_ns))
+        bid = policy.bid(JobState(self.progress, left_bytes / self.size_bytes, self.ready_ns))
         self.bids.update(dict.fromkeys(numbers, bid))
         self.bid_ns = now_ns
 

@@ -11,9 +11,9 @@ from typing import Protocol
 
 from paceline.cluster.shared import Gpu
 from paceline.flowcore.allocation.borrowing import Ints
+from paceline.flowcore.host.policy import Policy
 from paceline.flowcore.model.slots import SlotClock
 from paceline.flowcore.policy.arbitrated import Arbitrated
-from paceline.flowcore.policy.base import Policy
 from paceline.sim.array.network import ArrayNetwork
 from paceline.sim.jobs import TrainingJob
 

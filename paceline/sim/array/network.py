@@ -197,7 +197,7 @@ class ArrayNetwork:
         self._stale = True
 
     def limit(self, numbers: Ints | int, firm_bps: Floats | float, ceiling_bps: Floats | float) -> None:
-        """SetRate, of one flow or of many."""
+        """Limit, of one flow or of many."""
         self.firm[numbers], self.ceiling[numbers] = firm_bps, ceiling_bps
         self.paced[numbers] = np.isfinite(ceiling_bps)
         self._stale = True

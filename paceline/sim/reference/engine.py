@@ -23,10 +23,10 @@ from paceline.flowcore.messages.events import (
     IterationEnded,
     JobJoined,
     JobLeft,
+    Limit,
     Message,
     Progress,
     Send,
-    SetRate,
     SwitchEvent,
     Tick,
 )
@@ -212,7 +212,7 @@ class Simulation:
             self._journal(self.now_ns, actor, event, effects)
         for effect in effects:
             match effect:
-                case SetRate(flow, rate_bps, ceiling_bps):
+                case Limit(flow, rate_bps, ceiling_bps):
                     if flow in self.network.channels:
                         self.network.limit(flow, rate_bps, ceiling_bps)
                 case Send(to, message):

@@ -2,7 +2,7 @@
 
 What binds a flow, in this order:
 
-    its host    HTB on the NIC: a guaranteed rate first, then borrowing up to a ceiling (SetRate)
+    its host    HTB on the NIC: a guaranteed rate first, then borrowing up to a ceiling (Limit)
     the links   TCP: max-min fair among all flows, whatever their hosts promised them
     its upstream   a flow cannot forward what has not arrived: F_i ≤ min_j F_j + W_i (patterns.py)
 
@@ -11,7 +11,7 @@ others as a TCP flow would. Rates hold until something changes: a flow starts or
 catches up with a feeder. F counts over all iterations, so that it never goes back.
 
 Two options for baselines: start-after jobs forward whole grains of what has arrived, and contention takes from a link
-on which jobs collide (paceline.flowcore.policy.base).
+on which jobs collide (paceline.flowcore.host.policy).
 """
 
 import math
@@ -49,7 +49,7 @@ class Channel:
     rate_bps: float = 0.0
     guaranteed_bps: float = 0.0
     ceiling_bps: float = math.inf
-    paced: bool = False  # has a SetRate in force
+    paced: bool = False  # has a Limit in force
 
     @property
     def active(self) -> bool:

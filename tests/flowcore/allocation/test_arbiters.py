@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.flowcore.allocation.arbiters import Arbiter, Contender, by_weight, in_order
+from paceline.flowcore.allocation.arbiters import Arbiter, Contender, max_weight_shares, strict_priority
 from paceline.flowcore.messages.reports import Bid
 
 CAPACITY_BPS = {f"link{number}": bps for number, bps in enumerate([1e9, 1e9, 2e9, 5e8, 1e10, 1e9])}
 
 
 def by_urgency(contenders: Sequence[Contender], capacity_bps: Mapping[str, float]) -> list[float]:
-    return by_weight(contenders, capacity_bps, lambda bids: [bid.urgency for bid in bids])
+    return max_weight_shares(contenders, capacity_bps, lambda bids: [bid.urgency for bid in bids])
 
 
-both = pytest.mark.parametrize("arbiter", [in_order, by_urgency])
+both = pytest.mark.parametrize("arbiter", [strict_priority, by_urgency])
 
 
 @st.composite
@@ -79,7 +79,7 @@ def test_the_order_of_contenders_is_worth_nothing(
     shuffler.shuffle(moved)  # type: ignore[attr-defined]
     worth = _worth(contenders, arbiter(contenders, CAPACITY_BPS))
     assert _worth(moved, arbiter(moved, CAPACITY_BPS)) == pytest.approx(worth, rel=1e-7)
-    if arbiter is in_order:
+    if arbiter is strict_priority:
         rates = dict(zip((c.job for c in contenders), arbiter(contenders, CAPACITY_BPS), strict=True))
         assert dict(zip((c.job for c in moved), arbiter(moved, CAPACITY_BPS), strict=True)) == rates
 
@@ -119,18 +119,18 @@ def test_on_one_link_the_more_urgent_goes_first(arbiter: Arbiter) -> None:
 
 def test_in_order_breaks_ties_by_name() -> None:
     jobs = [contender("b", 1.0, "link0"), contender("a", 1.0, "link0")]
-    assert in_order(jobs, CAPACITY_BPS) == [0.0, 1e9]
+    assert strict_priority(jobs, CAPACITY_BPS) == [0.0, 1e9]
 
 
 def test_where_an_order_serves_one_the_packing_serves_three_halves() -> None:
     cycle = [contender("a", 3.0, "link0", "link1"), contender("b", 2.0, "link1", "link5")]
     cycle += [contender("c", 2.5, "link5", "link0")]
-    assert sum(in_order(cycle, CAPACITY_BPS)) == pytest.approx(1e9)
+    assert sum(strict_priority(cycle, CAPACITY_BPS)) == pytest.approx(1e9)
     assert by_urgency(cycle, CAPACITY_BPS) == pytest.approx([5e8] * 3)
 
 
 def test_two_rivals_against_one_on_both_links() -> None:
     jobs = [contender("long", 3.0, "link0", "link1")]
     jobs += [contender("x", 2.0, "link0"), contender("y", 2.0, "link1")]
-    assert in_order(jobs, CAPACITY_BPS) == [1e9, 0.0, 0.0]
+    assert strict_priority(jobs, CAPACITY_BPS) == [1e9, 0.0, 0.0]
     assert by_urgency(jobs, CAPACITY_BPS) == pytest.approx([0.0, 1e9, 1e9])

@@ -6,7 +6,7 @@ from statistics import fmean
 import pytest
 
 from paceline.flowcore.allocation import arbiters as arbitrate
-from paceline.flowcore.allocation.arbiters import Contender, by_weight
+from paceline.flowcore.allocation.arbiters import Contender, max_weight_shares
 from paceline.flowcore.messages.reports import Bid
 
 
@@ -44,9 +44,9 @@ def test_a_crowd_is_packed_nearly_as_well_as_can_be(monkeypatch: pytest.MonkeyPa
     for seed in range(12):
         contenders, capacity = crowd(seed)
         monkeypatch.setattr(arbitrate, "LARGEST_EXACT", 1000)
-        best = value(contenders, capacity, by_weight(contenders, capacity, urgencies))
+        best = value(contenders, capacity, max_weight_shares(contenders, capacity, urgencies))
         monkeypatch.setattr(arbitrate, "LARGEST_EXACT", 1)
-        ratios.append(value(contenders, capacity, by_weight(contenders, capacity, urgencies)) / best)
+        ratios.append(value(contenders, capacity, max_weight_shares(contenders, capacity, urgencies)) / best)
     print(fmean(ratios), min(ratios))
     assert fmean(ratios) > 0.95
     assert min(ratios) > 0.85
@@ -55,7 +55,7 @@ def test_a_crowd_is_packed_nearly_as_well_as_can_be(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("seed", range(5))
 def test_no_link_gets_more_than_it_has_and_nobody_waits_for_nothing(seed: int) -> None:
     contenders, capacity = crowd(seed, jobs=60)
-    rates = by_weight(contenders, capacity, urgencies)
+    rates = max_weight_shares(contenders, capacity, urgencies)
     load = dict.fromkeys(capacity, 0.0)
     for contender, rate in zip(contenders, rates, strict=True):
         for link, flows in contender.flows_on.items():

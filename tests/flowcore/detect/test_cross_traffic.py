@@ -6,16 +6,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.flowcore.detect.cross_traffic import CARRIED, ENOUGH_SLOTS, FRESH_SLOTS, HOLD_SLOTS, STILL, Strangers
+from paceline.flowcore.detect.cross_traffic import (
+    CARRIED,
+    ENOUGH_SLOTS,
+    FRESH_SLOTS,
+    HOLD_SLOTS,
+    STILL,
+    CrossTrafficDetector,
+)
 from paceline.flowcore.host.bandwidth import BandwidthEstimate
-from paceline.flowcore.host.flow_state import Flow
+from paceline.flowcore.host.flow_state import FlowState
+from paceline.flowcore.messages.events import Limit
 from paceline.flowcore.messages.reports import Bid, Claim
 from paceline.flowcore.model.patterns import FlowId, FlowSpec, Role
 from paceline.flowcore.model.scenario import CrossTraffic, JobSpec, Pattern, Scenario, SlotsSpec
 from paceline.flowcore.model.topology import star
 from paceline.flowcore.model.units import transfer_bytes
 from paceline.flowcore.policy.paceline import arbitrate
-from paceline.flowcore.switch.arbitration import Arena
+from paceline.flowcore.switch.arbitration import Arbitration
 from paceline.sim.run import run
 
 SLOT_NS = 60_000_000
@@ -35,9 +43,9 @@ class Link:
     """One flow that reports every slot, promised so much of the link and carrying so much of it."""
 
     def __init__(self) -> None:
-        self.strangers = Strangers(LINKS, SLOT_NS)
+        self.detector = CrossTrafficDetector(LINKS, SLOT_NS)
         self.now_ns, self.sent, self.promised = 0, 0.0, 0.0
-        self.strangers.heard(claim("a"), 0)
+        self.detector.heard(claim("a"), 0)
 
     def slots(self, count: int, carried: float, promised: float = 1.0) -> bool:
         """Whether the link is contested at the end."""
@@ -45,15 +53,15 @@ class Link:
             self.now_ns += SLOT_NS
             self.sent += carried * SLOTFUL
             self.promised += promised * SLOTFUL
-            self.strangers.heard(claim("a", sent=self.sent, promised=self.promised), self.now_ns)
-        return UP in self.strangers.contested(self.now_ns)
+            self.detector.heard(claim("a", sent=self.sent, promised=self.promised), self.now_ns)
+        return UP in self.detector.shared_links(self.now_ns)
 
 
 def test_half_of_what_was_promised_is_a_stranger() -> None:
     link = Link()
     assert not link.slots(ENOUGH_SLOTS - 1, carried=0.5), "too soon to say"
     assert link.slots(1, carried=0.5)
-    assert link.strangers.contested(link.now_ns) == {UP, DOWN}
+    assert link.detector.shared_links(link.now_ns) == {UP, DOWN}
 
 
 @given(st.floats(CARRIED + 0.01, 1.5), st.integers(1, 100))
@@ -78,21 +86,22 @@ def test_a_contested_link_stays_so_until_all_of_it_is_ours() -> None:
 def test_it_is_tried_again_when_nobody_says_anything() -> None:
     link = Link()
     link.slots(ENOUGH_SLOTS, carried=0.5)
-    assert link.strangers.contested(link.now_ns + (HOLD_SLOTS - 1) * SLOT_NS)
-    assert not link.strangers.contested(link.now_ns + HOLD_SLOTS * SLOT_NS)
+    assert link.detector.shared_links(link.now_ns + (HOLD_SLOTS - 1) * SLOT_NS)
+    assert not link.detector.shared_links(link.now_ns + HOLD_SLOTS * SLOT_NS)
 
 
 def test_a_claim_that_comes_back_begins_anew() -> None:
     link = Link()
     link.slots(ENOUGH_SLOTS - 1, carried=1.0)
-    link.strangers.forget(claim("a").flow)
+    link.detector.forget(claim("a").flow)
     link.promised += 100 * SLOTFUL  # meanwhile
     assert not link.slots(1, carried=1.0)
 
 
 def test_a_host_counts_promises_while_there_is_something_to_send() -> None:
     spec = FlowSpec(claim("a").flow, 25e6, (), float("inf"))
-    flow = Flow(spec, (UP, DOWN), (), BandwidthEstimate(GBPS), rate_bps=GBPS / 2)
+    flow = FlowState(spec, (UP, DOWN), (), BandwidthEstimate(GBPS))
+    flow.limit = Limit(flow.id, GBPS / 2, GBPS / 2)
     flow.start_observing(0)
     flow.observe(1e6, SLOT_NS)
     assert flow.promised_bytes == pytest.approx(SLOTFUL / 2)
@@ -103,33 +112,33 @@ def test_a_host_counts_promises_while_there_is_something_to_send() -> None:
 # ---- What follows from it ----
 
 
-def arena_with(contested: bool) -> Arena:
-    arena = Arena(LINKS, arbitrate, strangers=Strangers(LINKS, SLOT_NS))
+def arbitration_with(contested: bool) -> Arbitration:
+    arbitration = Arbitration(LINKS, arbitrate, cross_traffic=CrossTrafficDetector(LINKS, SLOT_NS))
     share = 0.5 if contested else 1.0
     for slot in range(ENOUGH_SLOTS + 1):
-        arena.put([claim("a", sent=share * slot * SLOTFUL, promised=slot * SLOTFUL)], slot, slot * SLOT_NS)
-    return arena
+        arbitration.put([claim("a", sent=share * slot * SLOTFUL, promised=slot * SLOTFUL)], slot, slot * SLOT_NS)
+    return arbitration
 
 
-def settled(arena: Arena, *claims: Claim) -> dict[str, tuple[float, float]]:
-    arena.put(claims, ENOUGH_SLOTS + 1, (ENOUGH_SLOTS + 1) * SLOT_NS)
-    arena.settle((ENOUGH_SLOTS + 1) * SLOT_NS)
-    return {flow.job: (share.share_bps, share.ceiling_bps) for flow, share in arena.shares.items()}
+def settled(arbitration: Arbitration, *claims: Claim) -> dict[str, tuple[float, float]]:
+    arbitration.put(claims, ENOUGH_SLOTS + 1, (ENOUGH_SLOTS + 1) * SLOT_NS)
+    arbitration.reallocate((ENOUGH_SLOTS + 1) * SLOT_NS)
+    return {flow.job: (share.share_bps, share.ceiling_bps) for flow, share in arbitration.shares.items()}
 
 
 def test_jobs_take_turns_on_a_link_of_ours() -> None:
-    shares = settled(arena_with(contested=False), claim("b", ("h3->sw", DOWN)))
+    shares = settled(arbitration_with(contested=False), claim("b", ("h3->sw", DOWN)))
     assert sorted(shares.values()) == [(0.0, 0.0), (GBPS, GBPS)]
 
 
 def test_nobody_waits_beside_a_stranger() -> None:
-    shares = settled(arena_with(contested=True), claim("b", ("h3->sw", DOWN)))
+    shares = settled(arbitration_with(contested=True), claim("b", ("h3->sw", DOWN)))
     assert shares == {"a": (GBPS / 2, GBPS), "b": (GBPS / 2, GBPS)}
 
 
 def test_who_meets_no_stranger_takes_turns_in_the_rest() -> None:
     """b and c meet on the way to h2; b also crosses the contested link."""
-    shares = settled(arena_with(contested=True), claim("b", (UP, "sw->h2")), claim("c", ("h3->sw", "sw->h2")))
+    shares = settled(arbitration_with(contested=True), claim("b", (UP, "sw->h2")), claim("c", ("h3->sw", "sw->h2")))
     assert shares["a"] == shares["b"] == (GBPS / 2, GBPS)
     assert shares["c"] == pytest.approx((GBPS / 2, GBPS / 2))
 
@@ -140,12 +149,12 @@ def test_who_meets_no_stranger_takes_turns_in_the_rest() -> None:
     )
 )
 def test_shares_stay_within_capacity(paths: list[tuple[str, ...]]) -> None:
-    arena = arena_with(contested=True)
-    settled(arena, *(claim(f"j{number}", path) for number, path in enumerate(paths)))
+    arbitration = arbitration_with(contested=True)
+    settled(arbitration, *(claim(f"j{number}", path) for number, path in enumerate(paths)))
     taken = dict.fromkeys(LINKS, 0.0)
     for one in [claim("a"), *(claim(f"j{number}", path) for number, path in enumerate(paths))]:
         for link in one.path:
-            taken[link] += arena.shares[one.flow].share_bps
+            taken[link] += arbitration.shares[one.flow].share_bps
     assert max(taken.values()) <= GBPS * (1 + 1e-9)
 
 

@@ -14,9 +14,9 @@ from paceline.flowcore.messages.events import (
     IterationEnded,
     JobJoined,
     JobLeft,
+    Limit,
     Progress,
     Send,
-    SetRate,
     SwitchLost,
     Tick,
     Welcomed,
@@ -127,8 +127,8 @@ class Host:
         return [when for when, report in self.reports(since_ns) if flow in {gone.flow for gone in report.withdrawn}]
 
     def limit_of(self, flow: FlowId) -> tuple[float, float]:
-        """The last SetRate."""
-        limits = [e for _, e in self.log if isinstance(e, SetRate) and e.flow == flow]
+        """The last Limit."""
+        limits = [e for _, e in self.log if isinstance(e, Limit) and e.flow == flow]
         return (limits[-1].rate_bps, limits[-1].ceiling_bps) if limits else (INF, INF)
 
 
@@ -242,7 +242,7 @@ def test_never_below_the_floor(policy: str) -> None:
     for slot in range(1, 5):
         host.answer(nothing, at_ns=slot * SLOT_NS + RTT_NS)
         assert host.limit_of(flow) == (FLOOR_BPS, FLOOR_BPS)
-    limits = [effect for _, effect in host.log if isinstance(effect, SetRate)]
+    limits = [effect for _, effect in host.log if isinstance(effect, Limit)]
     assert all(limit.rate_bps >= FLOOR_BPS and limit.ceiling_bps >= FLOOR_BPS for limit in limits)
 
 
@@ -252,7 +252,7 @@ def test_a_rate_in_force_is_not_set_again() -> None:
     host.ready(flow, 0)
     host.answer(grant(flow, 4e8, 7e8))
     effects = host.answer(grant(flow, 4e8, 7e8), push=True)
-    assert not any(isinstance(effect, SetRate) for effect in effects)
+    assert not any(isinstance(effect, Limit) for effect in effects)
 
 
 def test_a_grant_for_a_flow_that_is_through_or_unknown_is_ignored() -> None:
@@ -455,7 +455,7 @@ def test_public_cloud_shares_the_nic_without_a_single_message(policy: str) -> No
     since = len(host.log)
     host.done(ahead)
     host.until(4 * SLOT_NS)
-    limits = [effect for _, effect in host.log[since:] if isinstance(effect, SetRate)]
+    limits = [effect for _, effect in host.log[since:] if isinstance(effect, Limit)]
     assert max(limit.rate_bps for limit in limits if limit.flow == behind) == pytest.approx(GBPS)
     assert host.reports() == []
 
@@ -470,7 +470,7 @@ def test_a_job_that_leaves_takes_its_limits_and_claims_along() -> None:
         host.ready(flow, 0)
     host.answer(grant(one, 5e8), grant(other, 5e8))
     effects = host.tell(JobLeft("a"))
-    assert SetRate(one, INF, INF) in effects
+    assert Limit(one, INF, INF) in effects
     assert host.withdrawals_of(one) == [RTT_NS]
     assert host.withdrawals_of(other) == []
     assert set(host.agent.flows) == {other}

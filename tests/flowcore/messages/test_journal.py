@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from paceline.flowcore.host.agent import HostAgent
-from paceline.flowcore.messages.events import IterationEnded, JobJoined, Progress, SetRate, Tick
+from paceline.flowcore.messages.events import IterationEnded, JobJoined, Limit, Progress, Tick
 from paceline.flowcore.messages.journal import Agent, Entry, JournalError, decode, encode, replay
 from paceline.flowcore.model.domain import domains
 from paceline.flowcore.model.patterns import FlowId, FlowSpec, Role
@@ -78,9 +78,9 @@ def test_every_line_decodes_to_what_was_encoded(scenario: Scenario) -> None:
 
 def test_a_changed_effect_is_found(scenario: Scenario) -> None:
     lines = record(scenario, "paceline")
-    number = next(index for index, line in enumerate(lines) if '"SetRate"' in line)
+    number = next(index for index, line in enumerate(lines) if '"Limit"' in line)
     entry = json.loads(lines[number])
-    effect = next(effect for effect in entry["effects"] if effect["type"] == "SetRate")
+    effect = next(effect for effect in entry["effects"] if effect["type"] == "Limit")
     effect["rate_bps"] = 12345.0
     lines[number] = json.dumps(entry)
     mismatches = list(replay(lines, fresh_agents(scenario, "paceline")))
@@ -104,12 +104,12 @@ def test_a_missing_line_is_found(scenario: Scenario) -> None:
     ],
 )
 def test_round_trip_keeps_types_and_digits(event) -> None:
-    entry = Entry(2**62 + 1, "h0", event, (SetRate(FLOW, 1e9, inf),))
+    entry = Entry(2**62 + 1, "h0", event, (Limit(FLOW, 1e9, inf),))
     line = encode(entry)
     assert "\n" not in line
     back = decode(line)
     assert back == entry
-    assert isinstance(back.effects[0], SetRate)
+    assert isinstance(back.effects[0], Limit)
     assert isinstance(back.effects[0].flow, FlowId)
     assert isinstance(back.effects[0].flow.role, Role)
 

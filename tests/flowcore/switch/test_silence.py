@@ -147,7 +147,7 @@ def test_alone_it_divides_what_it_knows_within_capacity(policy: str) -> None:
     assert len(shares) == 3
     assert sum(shares.values()) == pytest.approx(1.5 * GBPS)  # tor0->edge0 carries all three
     assert shares[one] + shares[other] <= GBPS * (1 + 1e-9)
-    assert fabric.agents["tor0"].arena.peak_ratio <= 1 + 1e-9
+    assert fabric.agents["tor0"].arbitration.peak_ratio <= 1 + 1e-9
 
 
 def test_alone_its_table_still_refuses() -> None:

@@ -8,19 +8,19 @@ from pathlib import Path
 import pytest
 
 from paceline.flowcore.host.agent import HostAgent
-from paceline.flowcore.messages.events import FlowDone, FlowReady, IterationEnded, SetRate
+from paceline.flowcore.messages.events import FlowDone, FlowReady, IterationEnded, Limit
 from paceline.flowcore.messages.journal import decode, replay
 from paceline.flowcore.messages.reports import Feedback
 from paceline.flowcore.policy import POLICIES
-from tests.hostd.cluster import SLOTS, Cluster, cluster, flows, joined, nursery
+from tests.hostd.cluster import SLOTS, Cluster, cluster, flows, fork_server, joined
 
 METRICS = "127.0.0.1:9465"
-__all__ = ["cluster", "nursery"]  # fixtures
+__all__ = ["cluster", "fork_server"]  # fixtures
 
 
 def test_two_jobs_with_a_switch(cluster: Cluster, tmp_path: Path) -> None:
-    crew = cluster.jobs("a", "b")
-    sockets = cluster.sockets(crew)
+    group = cluster.jobs("a", "b")
+    sockets = cluster.sockets(group)
     before = cluster.state(sockets)
     cluster.switchd()
     journals = {host: tmp_path / f"{host}.jsonl" for host in ("h0", "h1")}
@@ -28,7 +28,7 @@ def test_two_jobs_with_a_switch(cluster: Cluster, tmp_path: Path) -> None:
     daemons = [cluster.hostd(host, with_switch=True, journal=path, more=more) for host, path in journals.items()]
     for daemon in daemons:
         daemon.await_hostd(connected=True)
-    cluster.run(crew, lambda: all(joined(daemon) == {"a", "b"} for daemon in daemons))
+    cluster.run(group, lambda: all(joined(daemon) == {"a", "b"} for daemon in daemons))
     assert cluster.state(sockets) != before
     seen = {"live": False, "agreed": False}
 
@@ -40,8 +40,8 @@ def test_two_jobs_with_a_switch(cluster: Cluster, tmp_path: Path) -> None:
             seen["agreed"] |= bool(flow["live"] and kernel and abs(kernel - requested) <= 0.01 * requested)
         return all(seen.values())
 
-    cluster.run(crew, live_and_as_requested)
-    cluster.pause(crew, 2.0)
+    cluster.run(group, live_and_as_requested)
+    cluster.pause(group, 2.0)
     status = daemons[0].status()
     assert not status["switch"]["deciding_alone"] and status["switch"]["round_trip_ms"] > 0
     negotiated = [line for line in _scraped(cluster) if line.startswith("paceline_host_negotiation_seconds_count")]
@@ -59,18 +59,18 @@ def test_two_jobs_with_a_switch(cluster: Cluster, tmp_path: Path) -> None:
         events = [decode(line) for line in lines]
         kinds = {type(entry.event) for entry in events}
         assert kinds >= {FlowReady, FlowDone, IterationEnded, Feedback}
-        assert any(isinstance(effect, SetRate) for entry in events for effect in entry.effects)
+        assert any(isinstance(effect, Limit) for entry in events for effect in entry.effects)
         assert all(one.now_ns <= other.now_ns for one, other in pairwise(events))
 
 
 @pytest.mark.parametrize("backend", ["htb", "pacing"])
 def test_alone_without_a_switch(cluster: Cluster, backend: str) -> None:
-    crew = cluster.jobs("a", "b")
-    sockets = cluster.sockets(crew)
+    group = cluster.jobs("a", "b")
+    sockets = cluster.sockets(group)
     before = cluster.state(sockets)
     daemon = cluster.hostd(backend=backend)
-    cluster.run(crew, lambda: joined(daemon) == {"a", "b"})
-    cluster.run(crew, lambda: any(flow["live"] and flow["kernel_bps"] for flow in flows(daemon.status())))
+    cluster.run(group, lambda: joined(daemon) == {"a", "b"})
+    cluster.run(group, lambda: any(flow["live"] and flow["kernel_bps"] for flow in flows(daemon.status())))
     status = daemon.status()
     assert status["backend"] == backend and status["guardian_pid"]
     assert status["switch"]["deciding_alone"] and status["switch"]["why"] == "no switch is configured"
@@ -81,37 +81,37 @@ def test_alone_without_a_switch(cluster: Cluster, backend: str) -> None:
 
 @pytest.mark.parametrize("mode", ["observe", "advise"])
 def test_a_mode_that_sets_nothing(cluster: Cluster, mode: str) -> None:
-    crew = cluster.jobs("a", "b")
-    sockets = cluster.sockets(crew)
+    group = cluster.jobs("a", "b")
+    sockets = cluster.sockets(group)
     before = cluster.state(sockets)
     daemon = cluster.hostd(mode=mode)
-    cluster.run(crew, lambda: [job["phase"] != "learning" for job in daemon.status()["jobs"]] == [True, True])
-    cluster.pause(crew, 1.0)
+    cluster.run(group, lambda: [job["phase"] != "learning" for job in daemon.status()["jobs"]] == [True, True])
+    cluster.pause(group, 1.0)
     status = daemon.status()
     assert status["guardian_pid"] is None, "nothing is set, so nothing needs to be lifted"
     assert cluster.state(sockets) == before
     assert {flow["flow"] for flow in flows(status)} == {"a/ring/h0>h1", "b/ring/h0>h1"}
-    cluster.run(crew, lambda: all(1e6 < (flow["size_bytes"] or 0) < 2e6 for flow in flows(daemon.status())))
+    cluster.run(group, lambda: all(1e6 < (flow["size_bytes"] or 0) < 2e6 for flow in flows(daemon.status())))
     assert all(flow["sockets"] for flow in flows(daemon.status()))
-    cluster.run(crew, lambda: any(flow["achieved_bps"] > 1e6 for flow in flows(daemon.status())))
-    cluster.run(crew, lambda: all((job["iteration_ms"] or 0) > 100 for job in daemon.status()["jobs"]))
+    cluster.run(group, lambda: any(flow["achieved_bps"] > 1e6 for flow in flows(daemon.status())))
+    cluster.run(group, lambda: all((job["iteration_ms"] or 0) > 100 for job in daemon.status()["jobs"]))
     if mode == "observe":
         assert status["decisions"] == 0 and not joined(daemon)
     else:
         assert status["decisions"] > 0 and joined(daemon) == {"a", "b"}
-        cluster.run(crew, lambda: any(flow["requested_bps"] is not None for flow in flows(daemon.status())))
+        cluster.run(group, lambda: any(flow["requested_bps"] is not None for flow in flows(daemon.status())))
     assert daemon.stop() == 0
     assert cluster.state(sockets) == before
 
 
 def test_only_jobs_on_the_list_are_controlled(cluster: Cluster) -> None:
-    crew = cluster.jobs("mine", "theirs")
-    theirs = tuple(one for one in cluster.sockets(crew) if one.pid in _pids(crew, "theirs"))
+    group = cluster.jobs("mine", "theirs")
+    theirs = tuple(one for one in cluster.sockets(group) if one.pid in _pids(group, "theirs"))
     before = cluster.state(theirs)[-1]
     daemon = cluster.hostd(more='jobs = ["mine", "not there"]')
-    cluster.run(crew, lambda: joined(daemon) == {"mine"})
-    cluster.run(crew, lambda: [job["phase"] != "learning" for job in daemon.status()["jobs"]] == [True, True])
-    cluster.pause(crew, 0.5)
+    cluster.run(group, lambda: joined(daemon) == {"mine"})
+    cluster.run(group, lambda: [job["phase"] != "learning" for job in daemon.status()["jobs"]] == [True, True])
+    cluster.pause(group, 0.5)
     assert joined(daemon) == {"mine"}
     asked = {flow["flow"].partition("/")[0]: flow["requested_bps"] for flow in flows(daemon.status())}
     assert asked["mine"] is not None and asked["theirs"] is None, "the others are watched"
@@ -128,5 +128,5 @@ def _scraped(cluster: Cluster, what: str = "metrics") -> list[str]:
         return found.read().decode().splitlines()
 
 
-def _pids(crew, job: str) -> set[int]:
-    return {member.pid for member in crew.members if member.part.job == job}
+def _pids(group, job: str) -> set[int]:
+    return {process.pid for process in group.processes if process.spec.job == job}

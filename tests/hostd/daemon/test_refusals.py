@@ -11,9 +11,9 @@ import pytest
 
 from bench.jobs.daemons import DaemonProcess
 from hostd.introspect.control import ask
-from tests.hostd.cluster import Cluster, cluster, flows, joined, nursery
+from tests.hostd.cluster import Cluster, cluster, flows, fork_server, joined
 
-__all__ = ["cluster", "nursery"]  # fixtures
+__all__ = ["cluster", "fork_server"]  # fixtures
 
 ROOT = Path(__file__).parents[3]
 NET_ADMIN, SYS_PTRACE = 12, 19
@@ -73,11 +73,11 @@ def test_without_the_capability_to_change_queues(cluster: Cluster) -> None:
 
 def test_a_process_it_may_not_look_into(cluster: Cluster) -> None:
     """The job is root with all capabilities, hostd is root with fewer: the kernel refuses to let it borrow."""
-    crew = cluster.jobs("a")
+    group = cluster.jobs("a")
     daemon = cluster.hostd(mode="advise", start=False)
     without(daemon, SYS_PTRACE)
     cluster.start(daemon)
-    cluster.run(crew, lambda: daemon.status()["invisible"])
+    cluster.run(group, lambda: daemon.status()["invisible"])
     (reason,) = daemon.status()["invisible"].values()
     assert "ermi" in reason, reason
     assert not joined(daemon) and daemon.process.poll() is None
@@ -86,18 +86,18 @@ def test_a_process_it_may_not_look_into(cluster: Cluster) -> None:
 def test_broken_counters_are_refused_by_name(cluster: Cluster) -> None:
     shim = cluster.directory / "h0"
     (shim / "garbage.paceline").write_bytes(os.urandom(4096))
-    crew = cluster.jobs("a")
+    group = cluster.jobs("a")
     suffix = next(path.suffix for path in shim.iterdir() if path.name != "garbage.paceline")
     (shim / "garbage.paceline").rename(shim / f"garbage{suffix}")
     (shim / f"garbage{suffix}").chmod(0o600)
     (shim / f"directory{suffix}").mkdir()
     daemon = cluster.hostd()
-    cluster.run(crew, lambda: joined(daemon) == {"a"})
+    cluster.run(group, lambda: joined(daemon) == {"a"})
     assert daemon.status()["invisible"].keys() == {f"garbage{suffix}", f"directory{suffix}"}
     for path in shim.iterdir():  # cut short under its eyes
         if path.is_file() and not path.name.startswith("garbage"):
             os.truncate(path, 100)
-    cluster.run(crew, lambda: not joined(daemon))
+    cluster.run(group, lambda: not joined(daemon))
     assert daemon.process.poll() is None
 
 

@@ -1,24 +1,24 @@
 """SIGHUP: a valid change takes effect while jobs run, an invalid one changes nothing."""
 
 from hostd.introspect.control import ask
-from tests.hostd.cluster import Cluster, cluster, edit, flows, joined, nursery, reload
+from tests.hostd.cluster import Cluster, cluster, edit, flows, fork_server, joined, reload
 
-__all__ = ["cluster", "nursery"]  # fixtures
+__all__ = ["cluster", "fork_server"]  # fixtures
 
 AS_BEFORE = "running as before"
 
 
 def test_from_observing_to_enforcing_and_back(cluster: Cluster) -> None:
-    crew = cluster.jobs("a", "b")
-    sockets = cluster.sockets(crew)
+    group = cluster.jobs("a", "b")
+    sockets = cluster.sockets(group)
     before = cluster.state(sockets)
     daemon = cluster.hostd(mode="observe")
-    cluster.run(crew, lambda: [job["phase"] != "learning" for job in daemon.status()["jobs"]] == [True, True])
+    cluster.run(group, lambda: [job["phase"] != "learning" for job in daemon.status()["jobs"]] == [True, True])
 
     edit(daemon, 'mode = "observe"', 'mode = "enforce"')
     reload(daemon, "enforce with htb from now on")
     assert joined(daemon) == {"a", "b"}, "they are known already, and need not be learned again"
-    cluster.run(crew, lambda: any(flow["live"] and flow["kernel_bps"] for flow in flows(daemon.status())))
+    cluster.run(group, lambda: any(flow["live"] and flow["kernel_bps"] for flow in flows(daemon.status())))
     assert cluster.state(sockets) != before
 
     edit(daemon, 'mode = "enforce"', 'jobs = ["a"]\nmode = "enforce"')
@@ -36,13 +36,13 @@ def test_from_observing_to_enforcing_and_back(cluster: Cluster) -> None:
 
 
 def test_another_backend_has_the_limits_at_once(cluster: Cluster) -> None:
-    crew = cluster.jobs("a", "b")
+    group = cluster.jobs("a", "b")
     daemon = cluster.hostd(backend="htb")
-    cluster.run(crew, lambda: joined(daemon) == {"a", "b"})
+    cluster.run(group, lambda: joined(daemon) == {"a", "b"})
     edit(daemon, 'backend = "htb"', 'backend = "pacing"')
     reload(daemon, "enforce with pacing from now on")
     assert daemon.status()["backend"] == "pacing"
-    cluster.run(crew, lambda: any(flow["live"] and flow["kernel_bps"] for flow in flows(daemon.status())))
+    cluster.run(group, lambda: any(flow["live"] and flow["kernel_bps"] for flow in flows(daemon.status())))
     assert daemon.status()["fail_opens"] == 0
 
 
@@ -78,14 +78,14 @@ def test_what_is_wrong_or_fixed_is_refused(cluster: Cluster) -> None:
 
 
 def test_a_reload_ends_a_release(cluster: Cluster) -> None:
-    crew = cluster.jobs("a")
-    sockets = cluster.sockets(crew)
+    group = cluster.jobs("a")
+    sockets = cluster.sockets(group)
     before = cluster.state(sockets)
     daemon = cluster.hostd()
-    cluster.run(crew, lambda: joined(daemon) == {"a"})
+    cluster.run(group, lambda: joined(daemon) == {"a"})
     assert ask(daemon.place / "control.sock", "release") == {"released": True, "problems": {}}
     assert cluster.state(sockets) == before
-    cluster.pause(crew, 0.5)
+    cluster.pause(group, 0.5)
     assert cluster.state(sockets) == before, "nothing is set until somebody says so"
     reload(daemon, "enforce with htb from now on")
     assert cluster.state(sockets) != before

@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 
 from bench.jobs.daemons import DaemonProcess
-from bench.jobs.process_group import Crew
+from bench.jobs.process_group import ProcessGroup
 from hostd.config import HostConfig
 from hostd.daemon import HostDaemon
 from hostd.kernel.netlink import Netlink
 from hostd.kernel.qdisc_tree import delete_root
 from paceline.flowcore.model.topology import star_of
-from tests.hostd.cluster import LINK_GBPS, Cluster, cluster, edit, flows, joined, nursery
+from tests.hostd.cluster import LINK_GBPS, Cluster, cluster, edit, flows, fork_server, joined
 from tests.hostd.conftest import wait_until
 
-__all__ = ["cluster", "nursery"]  # fixtures
+__all__ = ["cluster", "fork_server"]  # fixtures
 
 SLOT_MS = 100.0
 TEN_SLOTS_S = 10 * SLOT_MS / 1e3
@@ -32,8 +32,8 @@ FAULTY = Path(__file__).with_name("faulty_hostd.py")
 class Held:
     def __init__(self, cluster: Cluster, tmp_path: Path, backend: str) -> None:
         self.cluster, self.fault = cluster, tmp_path / "fault"
-        self.crew: Crew = cluster.jobs("a", "b", model_mb=2.5)
-        self.sockets = cluster.sockets(self.crew)
+        self.group: ProcessGroup = cluster.jobs("a", "b", model_mb=2.5)
+        self.sockets = cluster.sockets(self.group)
         self.before = cluster.state(self.sockets)
         self.daemon: DaemonProcess = cluster.hostd(backend=backend, slot_ms=SLOT_MS, start=False)
         self.daemon.argv[1:3] = [str(FAULTY), str(self.fault)]
@@ -48,8 +48,8 @@ class Held:
             rates = [flow["kernel_bps"] for flow in flows(self.daemon.status()) if flow["live"]]
             return bool(rates) and all(rate is not None and rate <= 1.1 * HELD_BPS for rate in rates)
 
-        self.cluster.run(self.crew, lambda: joined(self.daemon) == {"a", "b"})
-        self.cluster.run(self.crew, held)
+        self.cluster.run(self.group, lambda: joined(self.daemon) == {"a", "b"})
+        self.cluster.run(self.group, held)
         assert self.state() != self.before
 
     def state(self) -> object:
@@ -58,7 +58,7 @@ class Held:
     def is_free_within(self, limit_s: float) -> None:
         assert wait_until(lambda: self.state() == self.before) < limit_s
         sent = self.sent_bytes()
-        self.cluster.pause(self.crew, 1.0)
+        self.cluster.pause(self.group, 1.0)
         assert self.sent_bytes() - sent > 2 * HELD_BPS / 8, "they still send at the rate they were held at"
 
     def sent_bytes(self) -> int:
@@ -74,7 +74,7 @@ def held(cluster: Cluster, tmp_path: Path) -> Held:
 def test_killed(cluster: Cluster, tmp_path: Path, backend: str) -> None:
     held = Held(cluster, tmp_path, backend)
     sent = held.sent_bytes()
-    held.cluster.pause(held.crew, 1.0)
+    held.cluster.pause(held.group, 1.0)
     assert held.sent_bytes() - sent < 3 * HELD_BPS / 8, "held, give or take what a second is on a busy machine"
     held.daemon.process.kill()
     held.is_free_within(TEN_SLOTS_S)
@@ -114,7 +114,7 @@ def test_somebody_deletes_our_root(held: Held) -> None:
     """As `tc qdisc del dev eth0 root` does."""
     with held.cluster.testbed.nodes["h0"].enter(), Netlink() as netlink:
         netlink.ask(delete_root(held.cluster.testbed.nodes["h0"].index_of("eth0"), 0))
-    held.cluster.run(held.crew, lambda: any("deleted" in one for one in held.daemon.status()["troubles"]))
+    held.cluster.run(held.group, lambda: any("deleted" in one for one in held.daemon.status()["troubles"]))
     held.await_held()
     assert held.daemon.stop() == 0 and "Traceback" not in held.daemon.log()
     assert held.state() == held.before

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bench.jobs.process_group import Crew
+from bench.jobs.process_group import ProcessGroup
 from hostd.config import HostConfig
 from hostd.daemon import HostDaemon
 from hostd.introspect.status import status as status_of
@@ -17,32 +17,32 @@ from paceline.flowcore.model.topology import star
 from paceline.service.lifecycle import Requests, serve
 from paceline.wire import control_pb2 as pb
 from switchd.handshake import Entrance
-from tests.hostd.cluster import Cluster, cluster, joined, nursery
+from tests.hostd.cluster import Cluster, cluster, fork_server, joined
 from tests.switchd.fabric import Fabric, until
 
-__all__ = ["cluster", "nursery"]  # fixtures
+__all__ = ["cluster", "fork_server"]  # fixtures
 
 
 def test_switchd_killed_and_restarted(cluster: Cluster) -> None:
-    crew = cluster.jobs("a", "b")
+    group = cluster.jobs("a", "b")
     local = cluster.hostd()
-    cluster.run(crew, lambda: joined(local) == {"a", "b"})
-    local_mode_s = _mean_iteration_s(cluster, crew, 3.0)
+    cluster.run(group, lambda: joined(local) == {"a", "b"})
+    local_mode_s = _mean_iteration_s(cluster, group, 3.0)
     assert local.stop() == 0
     switch = cluster.switchd()
     daemon = cluster.hostd(with_switch=True)
-    cluster.run(crew, lambda: joined(daemon) == {"a", "b"} and not daemon.status()["switch"]["deciding_alone"])
+    cluster.run(group, lambda: joined(daemon) == {"a", "b"} and not daemon.status()["switch"]["deciding_alone"])
     missed = daemon.status()["missed_slots"]
 
     switch.signal(signal.SIGKILL)
     switch.process.wait()
-    without_s = _mean_iteration_s(cluster, crew, 3.0)  # from the first moment on
+    without_s = _mean_iteration_s(cluster, group, 3.0)  # from the first moment on
     assert daemon.status()["switch"]["deciding_alone"] and daemon.status()["switch"]["why"]
     assert daemon.status()["backend"] == "htb", "its limits stay in force"
 
     switch.start()
-    again_s = _mean_iteration_s(cluster, crew, 3.0)
-    cluster.run(crew, lambda: not daemon.status()["switch"]["deciding_alone"])
+    again_s = _mean_iteration_s(cluster, group, 3.0)
+    cluster.run(group, lambda: not daemon.status()["switch"]["deciding_alone"])
     status = daemon.status()
     # A busy machine may cost a slot or two, an outage would cost dozens.
     assert status["missed_slots"] - missed <= 3
@@ -56,11 +56,11 @@ def test_switchd_killed_and_restarted(cluster: Cluster) -> None:
 def test_a_switch_with_other_terms_is_not_listened_to(cluster: Cluster, options: dict[str, Any], theirs: str) -> None:
     """With a job that has something to say in every iteration."""
     cluster.switchd()
-    crew = cluster.jobs("a")
+    group = cluster.jobs("a")
     daemon = cluster.hostd(with_switch=True, **options)
-    cluster.run(crew, lambda: "configure the same" in daemon.status()["switch"]["why"] and joined(daemon) == {"a"})
+    cluster.run(group, lambda: "configure the same" in daemon.status()["switch"]["why"] and joined(daemon) == {"a"})
     said = daemon.log()
-    cluster.pause(crew, 1.0)
+    cluster.pause(group, 1.0)
     status = daemon.status()["switch"]
     assert "this switch" in status["why"] and theirs in status["why"]
     assert status["deciding_alone"] and not status["connected"]
@@ -96,7 +96,7 @@ async def test_a_switch_that_does_not_compare_terms_hears_no_claims(
         await net.close()
 
 
-def _mean_iteration_s(cluster: Cluster, crew: Crew, duration_s: float) -> float:
-    before = sum(len(member.numbers) for member in crew.members)
-    cluster.pause(crew, duration_s)
-    return duration_s * len(crew.members) / max(1, sum(len(member.numbers) for member in crew.members) - before)
+def _mean_iteration_s(cluster: Cluster, group: ProcessGroup, duration_s: float) -> float:
+    before = sum(len(process.numbers) for process in group.processes)
+    cluster.pause(group, duration_s)
+    return duration_s * len(group.processes) / max(1, sum(len(process.numbers) for process in group.processes) - before)

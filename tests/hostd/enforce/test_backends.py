@@ -11,13 +11,14 @@ import pytest
 
 from bench.testbed.impair import Impairment, heal_arrivals, impair_arrivals
 from bench.testbed.namespace import Namespace
-from hostd.enforce.base import Backend, Limit
+from hostd.enforce.base import Backend
 from hostd.enforce.htb import HtbBackend
 from hostd.enforce.pacing import PacingBackend
 from hostd.enforce.transport import Option, Transport
 from hostd.kernel.pidfd import borrowed, cookie_of
 from hostd.kernel.sockets import DataSocket, own_namespace
 from hostd.safety.undo_log import Journal, release
+from paceline.flowcore.messages.events import Limit
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.units import UNLIMITED
 from tests.hostd.conftest import FLOW, HERE, HERE6, PORT, THERE, THERE6, Wire, next_line, wait_until

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from hostd.config import HostConfig
-from hostd.enforce.base import CannotEnforce, Limit, Trouble
+from hostd.enforce.base import CannotEnforce, Trouble
 from hostd.enforce.enforcer import Enforcer
 from hostd.enforce.htb import HtbBackend
 from hostd.enforce.probe import Finding
 from hostd.kernel.sockets import DataSocket
 from hostd.safety.undo_log import release
+from paceline.flowcore.messages.events import Limit
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.topology import star_of
 from paceline.flowcore.model.units import UNLIMITED

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from bench.testbed.namespace import Namespace, connect
-from hostd.enforce.base import CannotEnforce, Limit
+from hostd.enforce.base import CannotEnforce
 from hostd.enforce.htb import HtbBackend
 from hostd.enforce.htb_device import MAJOR, HtbDevice
 from hostd.kernel.htb_class import RTM_DELTCLASS, TCMSG
@@ -29,6 +29,7 @@ from hostd.kernel.qdisc_tree import (
     read_tree,
 )
 from hostd.safety.undo_log import Journal, _read
+from paceline.flowcore.messages.events import Limit
 from paceline.flowcore.model.patterns import FlowId, Role
 from tests.hostd.conftest import FLOW, PORT, Wire, wait_until
 

@@ -6,12 +6,11 @@ from pathlib import Path
 import pytest
 
 from hostd.config import HostConfig
-from hostd.enforce.base import Limit
 from hostd.enforce.enforcer import Enforcer
 from hostd.enforce.kernel_check import agrees
+from paceline.flowcore.messages.events import FLOOR_BPS, Limit
 from paceline.flowcore.model.topology import star_of
 from paceline.flowcore.model.units import UNLIMITED
-from paceline.flowcore.policy.arbitrated import FLOOR_BPS
 from tests.hostd.conftest import FLOW, Wire
 
 NIC_BPS = 1e9

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.testbed.namespace import Namespace
-from hostd.enforce.base import FLOOR_BPS, Limit
 from hostd.enforce.pacing import PACING_FLOOR_BPS, TSO_RTT_LOG, PacingBackend, borrowing
 from hostd.kernel.pidfd import cookie_of
 from hostd.kernel.sockets import DataSocket
 from hostd.safety.undo_log import Journal
+from paceline.flowcore.messages.events import FLOOR_BPS, Limit
 from paceline.flowcore.model.patterns import FlowId, Role
 from paceline.flowcore.model.units import UNLIMITED
 

@@ -6,7 +6,7 @@ import pytest
 
 from hostd.introspect.bottleneck import Bottleneck, bottleneck
 from paceline.flowcore.host.agent import HostAgent
-from paceline.flowcore.host.flow_state import Flow
+from paceline.flowcore.host.flow_state import FlowState
 from paceline.flowcore.messages.events import Effect, FlowReady, JobJoined, Send, Tick
 from paceline.flowcore.messages.reports import Feedback, Grant
 from paceline.flowcore.model.domain import domains
@@ -60,14 +60,14 @@ class Net:
         capacity_bps = {name: link.capacity_bps for name, link in self.topology.links.items()}
         return bottleneck(host, state, capacity_bps, CLOCK.index(self.now_ns))
 
-    def of(self, flow: FlowId) -> tuple[HostAgent, Flow]:
+    def of(self, flow: FlowId) -> tuple[HostAgent, FlowState]:
         host = self.agents[flow.source]
         assert isinstance(host, HostAgent)
         return host, host.flows[flow]
 
     def loser(self, *flows: FlowId) -> FlowId:
         """Whose turn it is not."""
-        return min(flows, key=lambda flow: self.of(flow)[1].rate_bps)
+        return min(flows, key=lambda flow: self.of(flow)[1].limit.rate_bps)
 
 
 def test_two_hosts_that_send_to_the_same_one_meet_at_its_downlink() -> None:

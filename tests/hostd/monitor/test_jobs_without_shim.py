@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from hostd.monitor.jobs_without_shim import PlainJob, is_there, processes_of
-from tests.hostd.cluster import Cluster, cluster, flows, joined, nursery
+from tests.hostd.cluster import Cluster, cluster, flows, fork_server, joined
 
-__all__ = ["cluster", "nursery"]  # fixtures
+__all__ = ["cluster", "fork_server"]  # fixtures
 
 MARK = "a-mark-of-this-test"
 
@@ -49,23 +49,23 @@ def test_a_process_is_there_until_it_ends() -> None:
 
 
 def test_a_job_without_the_shim_is_seen_paced_and_whole(cluster: Cluster) -> None:
-    crew = cluster.jobs("old")
-    pids = {member.part.host: member.pid for member in crew.members}
+    group = cluster.jobs("old")
+    pids = {process.spec.host: process.pid for process in group.processes}
     for host in pids:
         for counters in (cluster.directory / host).iterdir():
             counters.unlink()  # it goes on writing, and nobody can read it: the same as no shim
-    sockets = cluster.sockets(crew)
+    sockets = cluster.sockets(group)
     before = cluster.state(sockets)
     daemon = cluster.hostd(more=f'[[without_shim]]\njob = "legacy"\npid = {pids["h0"]}')
-    cluster.run(crew, lambda: joined(daemon) == {"legacy"})
+    cluster.run(group, lambda: joined(daemon) == {"legacy"})
     assert cluster.state(sockets) != before
-    cluster.run(crew, lambda: any(flow["live"] and flow["sent_bytes"] for flow in flows(daemon.status())))
+    cluster.run(group, lambda: any(flow["live"] and flow["sent_bytes"] for flow in flows(daemon.status())))
     [flow] = flows(daemon.status())
     assert flow["flow"] == "legacy/ring/h0>h1" and flow["kernel_bps"]
     assert abs(flow["size_bytes"] / 1.25e6 - 1514 / 1448) < 0.05, "a ring of two sends its model"
-    ended = [len(member.numbers) for member in crew.members]
+    ended = [len(process.numbers) for process in group.processes]
     # An iteration ends when all its bytes have arrived at both ends.
-    cluster.run(crew, lambda: all(len(m.numbers) >= n + 10 for m, n in zip(crew.members, ended, strict=True)))
+    cluster.run(group, lambda: all(len(m.numbers) >= n + 10 for m, n in zip(group.processes, ended, strict=True)))
     assert joined(daemon) == {"legacy"}
     assert daemon.status()["troubles"] == {} and daemon.stop() == 0
     assert cluster.state(sockets) == before

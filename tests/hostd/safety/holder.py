@@ -9,13 +9,13 @@ import sys
 import time
 from pathlib import Path
 
-from hostd.enforce.base import Limit
 from hostd.enforce.htb import HtbBackend
 from hostd.enforce.pacing import PacingBackend
 from hostd.enforce.transport import Transport
 from hostd.kernel.sockets import ProcessSockets
 from hostd.safety.lease import Lease
 from hostd.safety.undo_log import Journal, Revoked
+from paceline.flowcore.messages.events import Limit
 from paceline.flowcore.model.patterns import FlowId, Role
 
 FLOW = FlowId("job", "h0", "h1", Role.RING)

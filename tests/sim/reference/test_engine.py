@@ -127,9 +127,10 @@ def test_twenty_hosts_that_plan_in_the_same_instant_never_overbook_a_link(policy
     simulation = finished(scenario, policy)
     for switch in simulation.switches.values():
         assert switch.table.peak_ratio <= 1 + 1e-9
-        assert switch.arena is None or switch.arena.peak_ratio <= 1 + 1e-9
+        assert switch.arbitration is None or switch.arbitration.peak_ratio <= 1 + 1e-9
     peaks = [switch.table.peak_ratio for switch in simulation.switches.values()]
-    peaks += [switch.arena.peak_ratio for switch in simulation.switches.values() if switch.arena is not None]
+    arbitrations = [switch.arbitration for switch in simulation.switches.values()]
+    peaks += [arbitration.peak_ratio for arbitration in arbitrations if arbitration is not None]
     assert max(peaks) > 0.9  # they did plan
 
 
@@ -190,10 +191,9 @@ def test_ten_times_longer_leaves_nothing_more(policy: str) -> None:
         simulation = finished(Scenario("long", 1, duration_s, SlotsSpec(), topology, jobs, ()), policy)
         agents = [*simulation.hosts.values(), *simulation.switches.values()]
         tables = [switch.table for switch in simulation.switches.values()]
-        arenas = [switch.arena for switch in simulation.switches.values() if switch.arena is not None]
-        held.append(
-            entries([*agents, *tables, *arenas, simulation.network]) + len(simulation._heap) + len(simulation._armed)
-        )
+        arbitrations = [switch.arbitration for switch in simulation.switches.values() if switch.arbitration is not None]
+        timers = len(simulation._heap) + len(simulation._armed)
+        held.append(entries([*agents, *tables, *arbitrations, simulation.network]) + timers)
     assert held[1] <= 2 * held[0]  # at its end a run may have more or fewer flows under way
 
 

@@ -179,8 +179,8 @@ def check_table(switch: Switch, good: FlowId) -> None:
     for link in table.renew(good, (), slot):
         own_bps = table.load_bps(link, slot) - table.load_bps(link, slot, without=good)
         assert own_bps == pytest.approx(5e8)
-    arena = switch.agent.arena
-    assert arena is None or arena.peak_ratio <= 1 + 1e-9
+    arbitration = switch.agent.arbitration
+    assert arbitration is None or arbitration.peak_ratio <= 1 + 1e-9
 
 
 def valid_letters(slot: int) -> list[pb.Envelope]:

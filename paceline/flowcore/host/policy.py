@@ -1,0 +1,93 @@
+"""What a host asks of a policy: when to report, what to bid, and how a grant becomes a limit.
+
+The host agent calls these methods and hands itself over as a HostContext. The base class does nothing, which is TCP
+alone: see policy/fair.py. A policy that wants the switch to divide the current slot names an arbiter.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar, NamedTuple, Protocol
+
+from paceline.flowcore.allocation.arbiters import Arbiter
+from paceline.flowcore.host.flow_state import FlowState, JobFlows
+from paceline.flowcore.host.progress import JobProgress
+from paceline.flowcore.messages.reports import Bid
+from paceline.flowcore.model.patterns import FlowId
+from paceline.flowcore.model.slots import SlotClock
+
+
+class HostContext(Protocol):
+    """What a policy may see of a host, and what it may do there."""
+
+    @property
+    def clock(self) -> SlotClock: ...
+
+    @property
+    def flows(self) -> Mapping[FlowId, FlowState]: ...
+
+    @property
+    def jobs(self) -> Mapping[str, JobFlows]: ...
+
+    @property
+    def nic_bps(self) -> float: ...
+
+    @property
+    def rtt_ns(self) -> int:
+        """From a new claim to its grant, which may have been decided several switches up."""
+
+    def live_flows(self) -> list[FlowState]: ...
+
+    def report(
+        self, flows: Iterable[FlowState], now_ns: int, *, plans: bool = False, withdraw: Sequence[FlowState] = ()
+    ) -> None:
+        """Send one report with these flows' claims, with or without their plans."""
+
+    def limit(self, flow: FlowState, rate_bps: float, ceiling_bps: float) -> None:
+        """Enforce, unless it is in force already."""
+
+
+class JobState(NamedTuple):
+    """A job with bytes waiting, as its bid needs it."""
+
+    progress: JobProgress
+    remaining_share: float  # of the iteration's bytes
+    ready_ns: int  # since when they have been waiting
+
+
+class Policy:
+    name: ClassVar[str]
+    paced: ClassVar[bool] = True  # False: hosts neither ask nor limit
+    arbiter: Arbiter | None = None
+    yields_to_cross_traffic: ClassVar[bool] = False  # on links with cross traffic no job waits for a turn
+    simulated: ClassVar[bool] = False  # runs in the simulator only; the daemons refuse it
+    host_only: ClassVar[bool] = False  # a host decides from its own NIC and asks no switch
+    start_after: ClassVar[bool] = False  # the job forwards only what has arrived whole (patterns.grain_bytes)
+    contention: ClassVar[float] = 0.0  # what colliding costs a link (fairshare.contended_bps)
+
+    def bid(self, state: JobState) -> Bid:
+        """How urgent the job is, for the arbiter."""
+        return Bid(0.0)
+
+    def sees(self, path: tuple[str, ...]) -> tuple[str, ...]:
+        """The links of a path that the policy knows of."""
+        return path
+
+    def on_ready(self, host: HostContext, flow: FlowState, now_ns: int) -> None:
+        """The flow has an iteration's bytes waiting."""
+
+    def on_done(self, host: HostContext, flow: FlowState, now_ns: int) -> None:
+        """The flow has sent them."""
+
+    def on_slot(self, host: HostContext, now_ns: int) -> None:
+        """It is time to report, once in every slot in which flows are live."""
+
+    def on_boundary(self, host: HostContext, now_ns: int) -> None:
+        """A slot begins, and this host reports later in it."""
+
+    def on_feedback(self, host: HostContext, flows: list[FlowState], now_ns: int) -> None:
+        """These flows have a fresh grant."""
+
+    def on_tick(self, host: HostContext, now_ns: int) -> None:
+        """The policy's own deadline may have come."""
+
+    def next_deadline(self, host: HostContext) -> int | None:
+        return None
