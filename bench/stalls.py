@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bench.child_process import owned_popen
+from bench.child_process import start_child
 
 SLEEP_S = 0.004
 COUNT = 2000
@@ -93,7 +93,7 @@ def watching_stalls() -> Iterator[Stalls]:
     sleepers: list[subprocess.Popen[str]] = []
     try:
         for command in commands:
-            sleepers.append(owned_popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True))
+            sleepers.append(start_child(command, stdout=subprocess.PIPE, text=True, start_new_session=True))
         for sleeper in sleepers:
             assert sleeper.stdout is not None
             found.first &= sleeper.stdout.readline().strip() == FIRST

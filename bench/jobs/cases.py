@@ -16,8 +16,8 @@ from typing import Protocol
 
 from bench.jobs.control import Control, control_named
 from bench.jobs.daemons import DaemonFailed
-from bench.jobs.fork_server import Nursery
-from bench.jobs.launch import modules_for, nursery_environment
+from bench.jobs.fork_server import ForkServer
+from bench.jobs.launch import fork_server_environment, modules_for
 from bench.jobs.plan import Planned, plan
 from bench.jobs.process_group import RunFailed
 from bench.jobs.run import Conditions, Run, run_once
@@ -95,14 +95,14 @@ def make_runs(
     total_s = sum(run.estimate_s for _, _, run in planned)
     done_s = 0.0
     with ExitStack() as stack:
-        nursery: Nursery | None = None
+        fork_server: ForkServer | None = None
         for number, (repeat, case, run) in enumerate(planned, start=1):
             what = f"{case.name}, {run.alone + ' alone' if run.alone else run.control.name}"
             key = run_key(run.scenario, run.conditions, run.control.name, repeat)
             found = notebook.find(key, run.scenario, case.conditions.seed)
             if found is None:
-                if nursery is None:  # it may have torch to import
-                    nursery = stack.enter_context(_nursery(cases))
+                if fork_server is None:  # it may have torch to import
+                    fork_server = stack.enter_context(_fork_server(cases))
                 doing, began_s = f"run {number} of {len(planned)}: {what}", monotonic()
 
                 def tick() -> None:
@@ -110,7 +110,7 @@ def make_runs(
                     progress(doing, now_s / total_s)  # noqa: B023
 
                 tick()
-                found = _make(case, run, nursery, notebook, key, what, tick)
+                found = _make(case, run, fork_server, notebook, key, what, tick)
             done_s += run.estimate_s
             own = made[case.name]
             if run.alone is not None:
@@ -135,20 +135,20 @@ def _order(cases: Sequence[Case], repeats: int) -> list[tuple[int, Case, Planned
     return sorted(ordered, key=lambda entry: entry[0])  # stable: within a repeat as planned
 
 
-def _nursery(cases: Sequence[Case]) -> Nursery:
+def _fork_server(cases: Sequence[Case]) -> ForkServer:
     modules = {module for case in cases for module in modules_for(case.scenario, case.conditions.workload)}
-    return Nursery(sorted(modules), nursery_environment())
+    return ForkServer(sorted(modules), fork_server_environment())
 
 
 def _make(
-    case: Case, run: Planned, nursery: Nursery, notebook: Notebook, key: str, what: str, tick: Callable[[], None]
+    case: Case, run: Planned, fork_server: ForkServer, notebook: Notebook, key: str, what: str, tick: Callable[[], None]
 ) -> tuple[Run, Seen]:
     """Noted in the notebook, as is what failed before."""
     for attempt in count(1):
         observer = None if case.observer is None or run.alone else case.observer(run.control)
         clock, began_s = StillnessClock(tick), monotonic()
         try:
-            made = run_once(run.scenario, observer or run.control, run.conditions, nursery, clock.tick)
+            made = run_once(run.scenario, observer or run.control, run.conditions, fork_server, clock.tick)
         except (RunFailed, DaemonFailed) as failure:
             notebook.keep_failure(key, what, str(failure), monotonic() - began_s)
             if attempt == ATTEMPTS:

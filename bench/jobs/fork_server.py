@@ -1,10 +1,10 @@
-"""Where the processes of a run come from: forks of one that has imported everything.
+"""Where the processes of a run come from: forks of one process that has imported everything.
 
 Importing torch and what DDP needs of it takes three seconds of CPU per process, for every run again. So one process,
-the nursery, imports it once, with the shim's hooks as the launcher installs them, and forks for each part of a run.
-A fork enters its host's namespace, takes the environment and the files it is given, and runs the workload's `main`.
-It is killed when the nursery ends, and the nursery when we end. All are in a session of their own: Ctrl-C is for us,
-and we end them.
+the fork server, imports it once, with the shim's hooks as the launcher installs them, and forks for each process of a
+run. A fork enters its host's namespace, takes the environment and the files it is given, and runs the workload's
+`main`. A fork is killed when the fork server ends, and the fork server when its parent ends. All are in a session of
+their own: a Ctrl-C goes to the parent, which then ends them.
 """
 
 import ctypes
@@ -19,9 +19,9 @@ import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from bench.child_process import OWNER_VARIABLE, die_with, owned_popen
+from bench.child_process import OWNER_VARIABLE, die_with_parent, start_child
 from bench.testbed.namespace import CLONE_NEWNET, Namespace
 from paceline.failure import Failure
 
@@ -29,53 +29,53 @@ _MESSAGE_BYTES = 1 << 17
 _READY = b"ready"
 
 
-class NurseryError(Failure):
+class ForkServerError(Failure):
     """What a workload needs cannot be imported; str() is one line."""
 
 
-class Child:
-    """A process that is not our child: known by a descriptor."""
+class ForkedProcess:
+    """A child of the fork server, and so not of this process: known by a pidfd."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
         try:
-            self._handle: int | None = os.pidfd_open(pid)
+            self._pidfd: int | None = os.pidfd_open(pid)
         except ProcessLookupError:
-            self._handle = None
+            self._pidfd = None
 
-    def end(self) -> None:
-        """Kills it, and returns when it is gone."""
-        if self._handle is not None:
+    def kill(self) -> None:
+        """Returns when the process is gone."""
+        if self._pidfd is not None:
             try:
-                signal.pidfd_send_signal(self._handle, signal.SIGKILL)
-                select.select([self._handle], [], [])
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+                select.select([self._pidfd], [], [])
             except ProcessLookupError:
                 pass
-            os.close(self._handle)
-            self._handle = None
+            os.close(self._pidfd)
+            self._pidfd = None
 
 
-class Nursery:
+class ForkServer:
     """Use as a context manager; `modules` are imported beforehand."""
 
     def __init__(self, modules: Sequence[str], env: Mapping[str, str]) -> None:
-        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        command = [sys.executable, "-m", "bench.jobs.fork_server", str(theirs.fileno()), *modules]
-        with theirs:
-            # Libraries may print while they are imported; what we print is ours.
-            files = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "pass_fds": [theirs.fileno()]}
-            self._process = owned_popen(command, env, start_new_session=True, **files)
+        self._socket, server_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        command = [sys.executable, "-m", "bench.jobs.fork_server", str(server_end.fileno()), *modules]
+        with server_end:
+            # Libraries may print while they are imported; the parent's standard output is for its result.
+            files = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "pass_fds": [server_end.fileno()]}
+            self._process = start_child(command, env, start_new_session=True, **files)
         try:
             answer = self._socket.recv(_MESSAGE_BYTES)
-        except BaseException:  # importing takes a while: somebody has lost patience
+        except BaseException:  # importing takes a while, and may be interrupted
             self._process.kill()
             self.close()
             raise
         if answer != _READY:
             self.close()
-            raise NurseryError(answer.decode() or "the process that starts the jobs' processes did not start")
+            raise ForkServerError(answer.decode() or "the process that starts the jobs' processes did not start")
 
-    def __enter__(self) -> "Nursery":
+    def __enter__(self) -> "ForkServer":
         return self
 
     def __exit__(self, *failure: object) -> None:
@@ -85,14 +85,14 @@ class Nursery:
         self._socket.close()
         self._process.wait()
 
-    def bear(
+    def fork(
         self,
         namespace: Namespace,
         module: str,
         arguments: Sequence[str],
         env: Mapping[str, str],
         files: Sequence[int],
-    ) -> Child:
+    ) -> ForkedProcess:
         """Runs `module.main(*arguments)` in a new process; `files` become its standard input, output and error."""
         message = json.dumps({"module": module, "arguments": list(arguments), "env": dict(env)}).encode()
         try:
@@ -101,36 +101,39 @@ class Nursery:
         except OSError:
             answer = b""
         if not answer:
-            raise NurseryError("the process that starts the jobs' processes has ended")
-        return Child(int(answer))
+            raise ForkServerError("the process that starts the jobs' processes has ended")
+        return ForkedProcess(int(answer))
 
 
-def _serve(line: socket.socket, modules: Sequence[str]) -> None:
+# ---- In the fork server ----
+
+
+def _serve(requests: socket.socket, modules: Sequence[str]) -> None:
     try:
         for module in modules:
             importlib.import_module(module)
     except ImportError as error:
         hint = "; real jobs need it (scripts/setup torch), synthetic ones do not" if error.name == "torch" else ""
-        line.send(f"{error}{hint}".encode())
+        requests.send(f"{error}{hint}".encode())
         return
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel buries the dead
-    line.send(_READY)
-    nursery_pid = os.getpid()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the forks
+    requests.send(_READY)
+    server_pid = os.getpid()
     while True:
-        message, files, _, _ = socket.recv_fds(line, _MESSAGE_BYTES, 4)
+        message, files, _, _ = socket.recv_fds(requests, _MESSAGE_BYTES, 4)
         if not message:
             return
         pid = os.fork()
         if pid == 0:
-            line.close()
-            die_with(nursery_pid)()
-            _live(json.loads(message), files)
+            requests.close()
+            die_with_parent(server_pid)()
+            _run_fork(json.loads(message), files)
         for file in files:
             os.close(file)
-        line.send(str(pid).encode())
+        requests.send(str(pid).encode())
 
 
-def _live(part: Mapping[str, object], files: Sequence[int]) -> NoReturn:
+def _run_fork(request: Mapping[str, Any], files: Sequence[int]) -> NoReturn:
     status = 1
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -143,8 +146,8 @@ def _live(part: Mapping[str, object], files: Sequence[int]) -> NoReturn:
             os.close(file)
         mark = os.environ[OWNER_VARIABLE]
         os.environ.clear()
-        os.environ.update(part["env"] | {OWNER_VARIABLE: mark})
-        importlib.import_module(str(part["module"])).main(*part["arguments"])
+        os.environ.update(request["env"] | {OWNER_VARIABLE: mark})
+        importlib.import_module(request["module"]).main(*request["arguments"])
         status = 0
     except BaseException:
         traceback.print_exc()
@@ -155,5 +158,5 @@ def _live(part: Mapping[str, object], files: Sequence[int]) -> NoReturn:
 
 
 if __name__ == "__main__":
-    with suppress(BrokenPipeError):  # whom we would answer has ended
+    with suppress(BrokenPipeError):  # the parent has ended
         _serve(socket.socket(fileno=int(sys.argv[1])), sys.argv[2:])

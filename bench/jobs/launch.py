@@ -1,4 +1,4 @@
-"""Which processes a scenario needs on which host, and with which command line and environment."""
+"""Which processes a scenario needs on which host, and with which arguments and environment."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ CROSS_TRAFFIC = "bench.workload.cross_traffic"
 DDP = "bench.workload.ddp"
 _ROOT = Path(__file__).parents[2]
 _RENDEZVOUS_PORT = 9  # the last of a job's ports
-# Variables of whoever started us that would give a job another identity or another plugin.
+# Variables of the caller that would give a job another identity or another plugin.
 _FOREIGN = ("PACELINE_", "NCCL_", "SLURM_", "OMPI_", "PMI_", "TORCHELASTIC_", "RANK", "WORLD_SIZE", "LOCAL_RANK")
 
 
@@ -27,13 +27,13 @@ class WorkloadError(Failure):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ProcessSpec:
     """One process of a run."""
 
     name: str
     job: str | None  # None: cross traffic
     host: str
-    counts: bool  # it prints the ends of its iterations
+    prints_numbers: bool  # the ends of its iterations; cross traffic: bytes
     start_s: float
     module: str  # whose main(*arguments) it runs
     arguments: tuple[str, ...]
@@ -49,36 +49,38 @@ def module_for(job: JobSpec, workload: str) -> str:
 
 
 def modules_for(scenario: Scenario, workload: str) -> list[str]:
-    """All that a run of the scenario needs."""
+    """Of all processes of a run of the scenario."""
     modules = [module_for(job, workload) for job in scenario.jobs]
     return list(dict.fromkeys([*modules, *([CROSS_TRAFFIC] if scenario.cross_traffic else [])]))
 
 
-def nursery_environment() -> dict[str, str]:
-    """With the shim's hooks, which act on import; whose job it is, a process learns when it is born."""
+def fork_server_environment() -> dict[str, str]:
+    """With the shim's hooks, which act on import; its job a process learns when it is forked."""
     env = _environment() | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    return env | observed_environment(env, (), "", job="nursery")
+    return env | observed_environment(env, (), "", job="fork-server")
 
 
-def parts_of(scenario: Scenario, seed: int, workload: str, addresses: Addresses, directory: Path) -> list[Part]:
-    parts = [
-        part
+def process_specs(
+    scenario: Scenario, seed: int, workload: str, addresses: Addresses, directory: Path
+) -> list[ProcessSpec]:
+    specs = [
+        spec
         for number, job in enumerate(scenario.jobs)
-        for part in _job_parts(job, number, seed, module_for(job, workload), addresses, directory)
+        for spec in _of_job(job, number, seed, module_for(job, workload), addresses, directory)
     ]
     for number, bursts in enumerate(scenario.cross_traffic):
         port = FIRST_PORT + PORTS_PER_JOB * (len(scenario.jobs) + number)
-        parts += _cross_parts(bursts, number, seed, str(addresses.data[bursts.target]), str(port))
-    return parts
+        specs += _of_cross_traffic(bursts, number, seed, str(addresses.data[bursts.target]), str(port))
+    return specs
 
 
-def _job_parts(
+def _of_job(
     job: JobSpec, number: int, seed: int, module: str, addresses: Addresses, directory: Path
-) -> Iterator[Part]:
+) -> Iterator[ProcessSpec]:
     data = {host: str(address) for host, address in addresses.data.items()}
-    store = str(addresses.control[job.workers[0]].ip)  # it is no part of the training: off the emulated links
-    members = [(host, False) for host in job.workers] + [(host, True) for host in job.servers]
-    for host, serves in members:
+    store = str(addresses.control[job.workers[0]].ip)  # torch's rendezvous is no training: off the emulated links
+    places = [(host, False) for host in job.workers] + [(host, True) for host in job.servers]
+    for host, serves in places:
         own = Assignment(job, number, seed, host, serves, data)
         role = "server" if serves else "worker"
         env = _environment() | {
@@ -94,26 +96,28 @@ def _job_parts(
             env, (module,), host, _known_as(job, number), job.pattern.value, role, directory / host
         )
         name = f"{job.name} {role} on {host}"
-        yield Part(name, job.name, host, not serves, job.start_s, module, (own.to_json(),), env)
+        yield ProcessSpec(name, job.name, host, not serves, job.start_s, module, (own.to_json(),), env)
 
 
 def _known_as(job: JobSpec, number: int) -> str:
-    """To hostd: the shim has no room for long names, and of two that begin alike it would see one."""
+    """The job's name for hostd: the shim has no room for long names, and would see two that begin alike as one job."""
     return job.name if len(os.fsencode(job.name)) < JOB_BYTES else f"job-{number}"
 
 
 def _rank(own: Assignment, module: str) -> int:
-    """Ours sends to the next worker, gloo's ring to the rank before: so it counts them backwards."""
+    """A ring of the scenario sends to the next worker, gloo's to the rank before: so DDP counts ranks backwards."""
     return -own.rank % own.world_size if module == DDP else own.rank
 
 
-def _cross_parts(bursts: CrossTraffic, number: int, seed: int, address: str, port: str) -> Iterator[Part]:
+def _of_cross_traffic(
+    bursts: CrossTraffic, number: int, seed: int, address: str, port: str
+) -> Iterator[ProcessSpec]:
     times = (str(bursts.every_s), *map(str, bursts.lasts_s), str(bps_from_gbps(bursts.gbps)))
     source = ("source", address, port, *times, f"{seed}/cross/{number}")  # the simulator's draws
     sink = ("sink", address, port)
     for role, host, arguments in (("to", bursts.target, sink), ("from", bursts.source, source)):
         name = f"cross traffic {number} {role} {host}"
-        yield Part(name, None, host, arguments is source, 0.0, CROSS_TRAFFIC, arguments, _environment())
+        yield ProcessSpec(name, None, host, arguments is source, 0.0, CROSS_TRAFFIC, arguments, _environment())
 
 
 def _environment() -> dict[str, str]:

@@ -1,6 +1,6 @@
 """The processes of a run: started together, let go together, listened to, and gone at the end, whatever happens.
 
-The lines they speak are those of workload/stage.py.
+The lines they print and read are those of workload/runner_protocol.py.
 """
 
 import os
@@ -12,47 +12,47 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from bench.jobs.fork_server import Nursery
-from bench.jobs.launch import Part
+from bench.jobs.fork_server import ForkServer
+from bench.jobs.launch import ProcessSpec
 from bench.testbed.network import Testbed
-from bench.workload.stage import DONE, GO, READY
+from bench.workload.runner_protocol import DONE, GO, READY
 from paceline.failure import Failure
 
 READY_WITHIN_S = 180.0
 _POLL_S = 0.2
-_LEAD_S = 0.05  # from the word to the start, so that everyone has heard it
+_LEAD_S = 0.05  # from the word to the start, so that every process has read it
 
 
 class RunFailed(Failure):
     """A process of the run failed; str() says which and how in one line."""
 
 
-class Member:
+class RunProcess:
     """One process, and the numbers it has printed."""
 
-    def __init__(self, part: Part, nursery: Nursery, testbed: Testbed, log: Path) -> None:
-        self.part, self._log = part, log
+    def __init__(self, spec: ProcessSpec, fork_server: ForkServer, testbed: Testbed, log: Path) -> None:
+        self.spec, self._log = spec, log
         self.ready = self.done = False
         self.numbers: list[int] = []
-        self._partial = b""
-        theirs_in, self._to = os.pipe()
-        self.output, theirs_out = os.pipe()
-        errors = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        files = (theirs_in, theirs_out, errors)
+        self._partial_line = b""
+        child_stdin, self._stdin = os.pipe()
+        self.output, child_stdout = os.pipe()
+        child_stderr = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        files = (child_stdin, child_stdout, child_stderr)
         try:
-            self._child = nursery.bear(testbed.nodes[part.host], part.module, part.arguments, part.env, files)
+            self._process = fork_server.fork(testbed.nodes[spec.host], spec.module, spec.arguments, spec.env, files)
         finally:
             for file in files:
                 os.close(file)
 
     @property
     def pid(self) -> int:
-        return self._child.pid
+        return self._process.pid
 
     def listen(self) -> bool:
-        """Takes in what it has printed; False once it has left."""
+        """Takes in what the process has printed; False once it has ended."""
         content = os.read(self.output, 65536)
-        *lines, self._partial = (self._partial + content).split(b"\n")
+        *lines, self._partial_line = (self._partial_line + content).split(b"\n")
         for line in lines:
             if line == READY.encode():
                 self.ready = True
@@ -61,34 +61,36 @@ class Member:
             elif line.isdigit():  # libraries may print, too
                 self.numbers.append(int(line))
         if not content and not self.done:
-            said = self._log.read_text(errors="replace").strip().splitlines()
-            raise RunFailed(f"{self.part.name} failed: {said[-1] if said else 'it said nothing'}")
+            log = self._log.read_text(errors="replace").strip().splitlines()
+            raise RunFailed(f"{self.spec.name} failed: {log[-1] if log else 'it said nothing'}")
         return bool(content)
 
     def go(self, start_ns: int) -> None:
-        with suppress(BrokenPipeError):  # it has left; what it said last is still to be read
-            os.write(self._to, f"{GO} {start_ns}\n".encode())
+        with suppress(BrokenPipeError):  # it has ended; its last lines are still to be read
+            os.write(self._stdin, f"{GO} {start_ns}\n".encode())
 
-    def end(self) -> None:
-        self._child.end()
-        os.close(self._to)
+    def kill(self) -> None:
+        self._process.kill()
+        os.close(self._stdin)
         os.close(self.output)
 
 
-class Crew:
-    """Use as a context manager: nobody outlives the block."""
+class ProcessGroup:
+    """Use as a context manager: no process outlives the block."""
 
-    def __init__(self, nursery: Nursery, testbed: Testbed, parts: Sequence[Part], directory: Path) -> None:
-        self._nursery, self._testbed, self._parts, self._directory = nursery, testbed, parts, directory
+    def __init__(
+        self, fork_server: ForkServer, testbed: Testbed, specs: Sequence[ProcessSpec], directory: Path
+    ) -> None:
+        self._fork_server, self._testbed, self._specs, self._directory = fork_server, testbed, specs, directory
         self._selector = selectors.DefaultSelector()
-        self.members: list[Member] = []
+        self.processes: list[RunProcess] = []
 
-    def __enter__(self) -> "Crew":
+    def __enter__(self) -> "ProcessGroup":
         try:
-            for number, part in enumerate(self._parts):
-                member = Member(part, self._nursery, self._testbed, self._directory / f"{number}.log")
-                self.members.append(member)
-                self._selector.register(member.output, selectors.EVENT_READ, member)
+            for number, spec in enumerate(self._specs):
+                process = RunProcess(spec, self._fork_server, self._testbed, self._directory / f"{number}.log")
+                self.processes.append(process)
+                self._selector.register(process.output, selectors.EVENT_READ, process)
         except BaseException:
             self.__exit__()
             raise
@@ -96,34 +98,34 @@ class Crew:
 
     def __exit__(self, *failure: Any) -> None:
         self._selector.close()
-        for member in self.members:
-            member.end()
+        for process in self.processes:
+            process.kill()
 
     def await_ready(self) -> None:
         deadline_s = time.monotonic() + READY_WITHIN_S
-        while not all(member.ready for member in self.members):
+        while not all(process.ready for process in self.processes):
             self._listen()
             if time.monotonic() > deadline_s:
-                late = next(member.part.name for member in self.members if not member.ready)
+                late = next(process.spec.name for process in self.processes if not process.ready)
                 raise RunFailed(f"{late} was not ready within {READY_WITHIN_S:g} s")
 
     def go(self) -> int:
-        """Lets everyone begin, each job at its own time; returns the beginning on the monotonic clock."""
+        """Lets every job begin, each at its own time; returns the run's beginning on the monotonic clock."""
         begin_ns = time.monotonic_ns() + round(_LEAD_S * 1e9)
-        for member in self.members:
-            member.go(begin_ns + round(member.part.start_s * 1e9))
+        for process in self.processes:
+            process.go(begin_ns + round(process.spec.start_s * 1e9))
         return begin_ns
 
-    def follow(self, finished: Callable[[], bool], end_ns: int | None, patience_s: float = inf) -> None:
-        """Listens until the work is done or the time is over; raises RunFailed where no iteration ends for so long."""
+    def listen_until(self, finished: Callable[[], bool], end_ns: int | None, progress_timeout_s: float = inf) -> None:
+        """Until the work is done or the time is over; raises RunFailed where no iteration ends for so long."""
         ended, since_s = 0, time.monotonic()
         while not finished() and (end_ns is None or time.monotonic_ns() < end_ns):
             self._listen(None if end_ns is None else (end_ns - time.monotonic_ns()) / 1e9)
-            so_far = sum(len(member.numbers) for member in self.members if member.part.job is not None)
+            so_far = sum(len(process.numbers) for process in self.processes if process.spec.job is not None)
             if so_far != ended:
                 ended, since_s = so_far, time.monotonic()
-            elif time.monotonic() - since_s > patience_s:
-                raise RunFailed(f"no job has ended an iteration for {patience_s:.0f} s")
+            elif time.monotonic() - since_s > progress_timeout_s:
+                raise RunFailed(f"no job has ended an iteration for {progress_timeout_s:.0f} s")
 
     def _listen(self, at_most_s: float | None = None) -> None:
         timeout_s = _POLL_S if at_most_s is None else max(0.0, min(_POLL_S, at_most_s))

@@ -12,9 +12,9 @@ from itertools import pairwise
 from math import inf
 
 from bench.jobs.control import Control, DaemonCpu
-from bench.jobs.fork_server import Nursery
-from bench.jobs.launch import parts_of
-from bench.jobs.process_group import Crew, Member, RunFailed
+from bench.jobs.fork_server import ForkServer
+from bench.jobs.launch import process_specs
+from bench.jobs.process_group import ProcessGroup, RunFailed, RunProcess
 from bench.stalls import watching_stalls
 from bench.testbed.impair import UNIMPAIRED, Impairment
 from bench.testbed.leftovers import new_directory
@@ -29,7 +29,7 @@ from paceline.sim.jobs import TrainingJob
 # A model's size is rounded to whole rows of a layer; headers outweigh that except where a model is tiny.
 LEAST_SHARE = 0.99
 
-LEAST_PATIENCE_S, PATIENCE = 120.0, 20
+LEAST_PROGRESS_TIMEOUT_S, PROGRESS_TIMEOUT_ITERATIONS = 120.0, 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def run_once(
     scenario: Scenario,
     control: Control,
     conditions: Conditions,
-    nursery: Nursery,
+    fork_server: ForkServer,
     tick: Callable[[], None] = lambda: None,
 ) -> Run:
     """Raises RunFailed when a process fails or bytes are missing; `tick` is called a few times a second."""
@@ -69,27 +69,27 @@ def run_once(
         with Testbed(*network) as testbed:
             for host in scenario.topology.hosts:
                 (directory / host).mkdir()
-            parts = parts_of(scenario, seed, conditions.workload, testbed.addresses, directory)
-            crew = Crew(nursery, testbed, parts, directory)
-            with control.running(testbed, scenario, directory) as running, crew, watching_stalls() as stalls:
-                crew.await_ready()
+            specs = process_specs(scenario, seed, conditions.workload, testbed.addresses, directory)
+            group = ProcessGroup(fork_server, testbed, specs, directory)
+            with control.running(testbed, scenario, directory) as running, group, watching_stalls() as stalls:
+                group.await_ready()
                 before = testbed.link_bytes()
                 running.begin()
-                begin_ns = crew.go()
+                begin_ns = group.go()
                 jobs = [TrainingJob(spec, seed) for spec in scenario.jobs]
                 end_ns = None if scenario.duration_s is None else begin_ns + round(scenario.duration_s * 1e9)
 
                 def finished() -> bool:
                     tick()
                     for job in jobs:
-                        job.iteration_ends_ns = ends_of(job.spec.name, crew.members, begin_ns)
+                        job.iteration_ends_ns = ends_of(job.spec.name, group.processes, begin_ns)
                     return all(job.finished for job in jobs)
 
-                crew.follow(finished, end_ns, patience_s(scenario) if end_ns is None else inf)
+                group.listen_until(finished, end_ns, progress_timeout_s(scenario) if end_ns is None else inf)
                 lasted_ns = time.monotonic_ns() - begin_ns
                 after = testbed.link_bytes()
                 fail_opens, cpu = running.fail_opens(), running.cpu()
-                sources = [member for member in crew.members if member.part.job is None and member.part.counts]
+                sources = [process for process in group.processes if process.spec.job is None and process.spec.prints_numbers]
                 cross = tuple(max(source.numbers, default=0) for source in sources)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
@@ -102,19 +102,19 @@ def run_once(
     return Run(control.name, tuple(jobs), lasted_ns, carried, cross, cpu, fail_opens, stalled_percent)
 
 
-def patience_s(scenario: Scenario) -> float:
+def progress_timeout_s(scenario: Scenario) -> float:
     """How long a run without an end may go without an iteration that ends: more than the slowest could ever need."""
     slowest_bps = min(link.capacity_bps for link in scenario.topology.links.values())
     needs_s = [
         spec.compute_s + transfer_ns(spec.model_mb * 1e6 * len((*spec.workers, *spec.servers)), slowest_bps) / 1e9
         for spec in scenario.jobs
     ]
-    return LEAST_PATIENCE_S + max(spec.start_s for spec in scenario.jobs) + PATIENCE * max(needs_s)
+    return LEAST_PROGRESS_TIMEOUT_S + max(spec.start_s for spec in scenario.jobs) + PROGRESS_TIMEOUT_ITERATIONS * max(needs_s)
 
 
-def ends_of(job: str, members: Sequence[Member], begin_ns: int) -> list[int]:
+def ends_of(job: str, processes: Sequence[RunProcess], begin_ns: int) -> list[int]:
     """When each iteration was over for the last of the job's workers."""
-    ends = [member.numbers for member in members if member.part.job == job and member.part.counts]
+    ends = [process.numbers for process in processes if process.spec.job == job and process.spec.prints_numbers]
     return [max(iteration) - begin_ns for iteration in zip(*ends, strict=False)]
 
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import grpc
 
-from bench.child_process import owned_popen
+from bench.child_process import start_child
 from bench.micro.conversation import until
 from bench.micro.switch_processes import free_ports
 from paceline.flowcore.model.slots import SlotClock
@@ -26,7 +26,7 @@ _METHOD = "/bench.Echo/Echo"
 def running_echo() -> Iterator[str]:
     """Its address."""
     (port,) = free_ports(1)
-    process = owned_popen([sys.executable, "-m", "bench.micro.echo", str(port)], start_new_session=True)
+    process = start_child([sys.executable, "-m", "bench.micro.echo", str(port)], start_new_session=True)
     try:
         yield f"127.0.0.1:{port}"
     finally:

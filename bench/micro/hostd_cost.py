@@ -14,15 +14,16 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import psutil
 
 from bench.jobs.daemon_control import DaemonControl, Daemons
-from bench.jobs.fork_server import Nursery
-from bench.jobs.launch import modules_for, nursery_environment, parts_of
-from bench.jobs.process_group import Crew, RunFailed
+from bench.jobs.fork_server import ForkServer
+from bench.jobs.launch import ProcessSpec, fork_server_environment, modules_for, process_specs
+from bench.jobs.process_group import ProcessGroup, RunFailed
 from bench.stalls import Stalls, watching_stalls
 from bench.testbed.leftovers import new_directory
 from bench.testbed.network import Testbed
@@ -63,18 +64,18 @@ Progress = Callable[[float, float], None]  # seconds done, seconds in all
 
 def measure(setup: Setup, progress: Progress = lambda done_s, all_s: None) -> dict[str, object]:
     """Raises RunFailed."""
-    with _everything(setup) as (crew, daemons):
-        crew.go()
+    with _everything(setup) as (group, daemons):
+        group.go()
         # In observe mode nobody joins; there a job is known once its sizes are.
-        _listen(crew, JOIN_S, lambda _: all(_known(status) == setup.flows for status in daemons.statuses()))
+        _listen(group, JOIN_S, lambda _: all(_known(status) == setup.flows for status in daemons.statuses()))
         if not all(_known(status) == setup.flows for status in daemons.statuses()):
             raise RunFailed(f"not all {setup.flows} jobs were known after {JOIN_S:g} s")
-        ended = sum(len(member.numbers) for member in crew.members) / 2
+        ended = sum(len(process.numbers) for process in group.processes) / 2
         before, cpu_s, began_s = daemons.statuses(), _cpu_s(daemons), time.monotonic()
         with watching_stalls() as stalls:
-            _listen(crew, setup.duration_s, lambda done_s: progress(done_s, setup.duration_s))
+            _listen(group, setup.duration_s, lambda done_s: progress(done_s, setup.duration_s))
         wall_s, after = time.monotonic() - began_s, daemons.statuses()
-        iterations = sum(len(member.numbers) for member in crew.members) / 2 - ended
+        iterations = sum(len(process.numbers) for process in group.processes) / 2 - ended
         spent = [100 * (now - then) / wall_s for now, then in zip(_cpu_s(daemons), cpu_s, strict=True)]
         resident = [_resident_mb(host.pid) for host in daemons.hosts]
     troubles: Counter[str] = Counter()
@@ -104,29 +105,32 @@ def measure(setup: Setup, progress: Progress = lambda done_s, all_s: None) -> di
 
 
 @contextmanager
-def _everything(setup: Setup) -> Iterator[tuple[Crew, Daemons]]:
+def _everything(setup: Setup) -> Iterator[tuple[ProcessGroup, Daemons]]:
     scenario, directory = setup.scenario(), new_directory()
     control = DaemonControl("paceline", setup.backend, setup.mode)
     try:
         for host in HOSTS:
             (directory / host).mkdir()
         with (
-            Nursery(modules_for(scenario, "synthetic"), nursery_environment()) as nursery,
+            ForkServer(modules_for(scenario, "synthetic"), fork_server_environment()) as fork_server,
             Testbed(scenario.topology) as testbed,
-            Crew(nursery, testbed, parts_of(scenario, SEED, "synthetic", testbed.addresses, directory), directory)
-            as crew,
+            ProcessGroup(fork_server, testbed, _processes(scenario, testbed, directory), directory) as group,
             control.running(testbed, scenario, directory) as daemons,
-        ):  # fmt: skip
-            crew.await_ready()
-            yield crew, daemons
+        ):
+            group.await_ready()
+            yield group, daemons
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _listen(crew: Crew, duration_s: float, done: Callable[[float], object]) -> None:
-    """To the jobs, so that their words do not stop them; until the time is over or `done` says so."""
+def _processes(scenario: Scenario, testbed: Testbed, directory: Path) -> list[ProcessSpec]:
+    return process_specs(scenario, SEED, "synthetic", testbed.addresses, directory)
+
+
+def _listen(group: ProcessGroup, duration_s: float, done: Callable[[float], object]) -> None:
+    """Reads what the jobs print, so that their pipes do not fill, until the time is over or `done` says so."""
     began_s = time.monotonic()
-    crew.follow(lambda: bool(done(time.monotonic() - began_s)), time.monotonic_ns() + round(duration_s * 1e9))
+    group.listen_until(lambda: bool(done(time.monotonic() - began_s)), time.monotonic_ns() + round(duration_s * 1e9))
 
 
 def _known(status: dict[str, Any]) -> int:

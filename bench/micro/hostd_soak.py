@@ -16,9 +16,9 @@ import psutil
 
 from bench.jobs.daemon_control import DaemonControl, Daemons
 from bench.jobs.daemons import DaemonProcess
-from bench.jobs.fork_server import Nursery
-from bench.jobs.launch import modules_for, nursery_environment, parts_of
-from bench.jobs.process_group import Crew, RunFailed
+from bench.jobs.fork_server import ForkServer
+from bench.jobs.launch import fork_server_environment, modules_for, process_specs
+from bench.jobs.process_group import ProcessGroup, RunFailed
 from bench.micro.hostd_cost import HOSTS, SEED, Progress, Setup
 from bench.testbed.leftovers import new_directory
 from bench.testbed.network import Testbed
@@ -46,14 +46,14 @@ def soak(duration_s: float, progress: Progress = lambda done_s, all_s: None) -> 
         for host in HOSTS:
             (directory / host).mkdir()
         with (
-            Nursery(modules_for(base, "synthetic"), nursery_environment()) as nursery,
+            ForkServer(modules_for(base, "synthetic"), fork_server_environment()) as fork_server,
             Testbed(base.topology) as testbed,
             DaemonControl("paceline").running(testbed, base, directory) as daemons,
         ):
             began_s = time.monotonic()
             while (passed_s := time.monotonic() - began_s) < duration_s or len(samples) < WARM_UP_ROUNDS + 2:
                 progress(passed_s, duration_s)
-                _round(_scenario(base, len(samples)), nursery, testbed, daemons, directory)
+                _round(_scenario(base, len(samples)), fork_server, testbed, daemons, directory)
                 samples.append(_sample(daemons.hosts[0]))
             status = daemons.hosts[0].status()
     finally:
@@ -67,15 +67,15 @@ def _scenario(base: Scenario, number: int) -> Scenario:
     return replace(base, jobs=jobs)
 
 
-def _round(scenario: Scenario, nursery: Nursery, testbed: Testbed, daemons: Daemons, directory: Path) -> None:
-    parts = parts_of(scenario, SEED, "synthetic", testbed.addresses, directory)
-    with Crew(nursery, testbed, parts, directory) as crew:
-        crew.await_ready()
-        crew.go()
-        _follow(crew, LIMIT_S, lambda: _all_controlled(daemons))
+def _round(scenario: Scenario, fork_server: ForkServer, testbed: Testbed, daemons: Daemons, directory: Path) -> None:
+    specs = process_specs(scenario, SEED, "synthetic", testbed.addresses, directory)
+    with ProcessGroup(fork_server, testbed, specs, directory) as group:
+        group.await_ready()
+        group.go()
+        _follow(group, LIMIT_S, lambda: _all_controlled(daemons))
         if not _all_controlled(daemons):
             raise RunFailed(f"not all {JOBS} jobs were controlled after {LIMIT_S:g} s")
-        _follow(crew, PACED_S, lambda: False)
+        _follow(group, PACED_S, lambda: False)
     end_s = time.monotonic() + LIMIT_S
     while any(status["jobs"] for status in daemons.statuses()):
         if time.monotonic() > end_s:
@@ -83,8 +83,8 @@ def _round(scenario: Scenario, nursery: Nursery, testbed: Testbed, daemons: Daem
         time.sleep(0.1)
 
 
-def _follow(crew: Crew, duration_s: float, done: Callable[[], bool]) -> None:
-    crew.follow(done, time.monotonic_ns() + round(duration_s * 1e9))
+def _follow(group: ProcessGroup, duration_s: float, done: Callable[[], bool]) -> None:
+    group.listen_until(done, time.monotonic_ns() + round(duration_s * 1e9))
 
 
 def _all_controlled(daemons: Daemons) -> bool:

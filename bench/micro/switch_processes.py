@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from bench.child_process import owned_popen
+from bench.child_process import start_child
 from paceline.flowcore.model.topology import Topology
 
 
@@ -23,7 +23,7 @@ def running_switches(
             config = place / f"{switch}.toml"
             config.write_text(configs[switch])
             command = [sys.executable, "-m", "switchd", "--config", str(config), "--log-level", "ERROR"]
-            processes[switch] = owned_popen(command, start_new_session=True)
+            processes[switch] = start_child(command, start_new_session=True)
         yield processes
     finally:
         for process in processes.values():

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import psutil
 
-from bench.child_process import OWNER_VARIABLE, numbered_by, owner_mark
+from bench.child_process import OWNER_VARIABLE, owner_mark, pid_namespace
 
 _DIRECTORY_PREFIX = "paceline-testbed-"
 _GONE_WITHIN_S = 5.0
@@ -69,7 +69,7 @@ def _lives(owner: str) -> bool:
         namespace, pid, _ = map(int, owner.split("-"))
     except ValueError:
         return True  # another version's mark
-    if namespace != numbered_by():
+    if namespace != pid_namespace():
         return True
     try:
         return owner_mark(pid) == owner and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE

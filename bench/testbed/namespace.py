@@ -18,7 +18,7 @@ from typing import Any
 
 from pyroute2 import IPRoute
 
-from bench.child_process import owned_popen
+from bench.child_process import start_child
 
 CLONE_NEWNET = 0x4000_0000
 _OWN = "/proc/thread-self/ns/net"
@@ -67,7 +67,7 @@ class Namespace:
     ) -> "subprocess.Popen[Any]":
         """A process in the namespace that is killed when the calling thread ends: call it from the main thread."""
         with self.enter():
-            return owned_popen(argv, env, **options)
+            return start_child(argv, env, **options)
 
     def index_of(self, ifname: str) -> int:
         """The interface's number, by which netlink knows it."""

@@ -1,6 +1,6 @@
 """Traffic nobody controls: one TCP connection that sends in bursts, no faster than it is told.
 
-The source speaks the lines of stage.py; instead of an iteration's end it prints, after each burst, the bytes that the
+The source speaks the lines of runner_protocol.py; instead of an iteration's end it prints, after each burst, the bytes that the
 other side has acknowledged so far.
 """
 
@@ -10,7 +10,7 @@ import struct
 import time
 
 from bench.workload.exchange import CHUNK_BYTES, connect, listen
-from bench.workload.stage import wait_for_go
+from bench.workload.runner_protocol import wait_for_go
 
 _SO_MAX_PACING_RATE = 47
 _TCP_INFO_BYTES, _BYTES_ACKED_AT = 128, 120

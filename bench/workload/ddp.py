@@ -17,7 +17,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from bench.workload.assignment import Assignment, ComputeTimes
-from bench.workload.stage import done, iteration_ended, wait_for_go
+from bench.workload.runner_protocol import done, iteration_ended, wait_for_go
 
 WIDTH = 1024
 ROWS_PER_LAYER = 1024  # 4 MB: several layers to a bucket, as in real models

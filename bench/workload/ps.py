@@ -14,7 +14,7 @@ import torch
 from torch.distributed import rpc
 
 from bench.workload.assignment import Assignment, ComputeTimes
-from bench.workload.stage import done, iteration_ended, wait_for_go
+from bench.workload.runner_protocol import done, iteration_ended, wait_for_go
 
 CHUNKS = 8  # per server: enough for push and pull to overlap, each still worth a call
 LEARNING_RATE = 1e-3

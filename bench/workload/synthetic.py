@@ -12,7 +12,7 @@ from functools import partial
 
 from bench.workload.assignment import Assignment, ComputeTimes
 from bench.workload.exchange import EveryoneLeft, Receiver, Sender, connect, exchange, listen
-from bench.workload.stage import done, iteration_ended, wait_for_go
+from bench.workload.runner_protocol import done, iteration_ended, wait_for_go
 from nccl_shim.segment.layout import Kind, Source
 from nccl_shim.segment.writer import process_writer
 from paceline.flowcore.model.scenario import Pattern

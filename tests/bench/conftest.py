@@ -30,7 +30,7 @@ class Pretended:
     def __init__(self) -> None:
         self.made: list[str] = []
 
-    def __call__(self, scenario: Scenario, control: Any, conditions: Conditions, nursery: Any, tick: Any) -> Run:
+    def __call__(self, scenario: Scenario, control: Any, conditions: Conditions, fork_server: Any, tick: Any) -> Run:
         self.made.append(control.name)
         tick()
         lasted_ns = 0
@@ -56,7 +56,7 @@ class Pretended:
 def pretended(monkeypatch: pytest.MonkeyPatch) -> Pretended:
     stand_in = Pretended()
     monkeypatch.setattr(jobs_cases, "run_once", stand_in)
-    monkeypatch.setattr(jobs_cases, "_nursery", lambda of: nullcontext())
+    monkeypatch.setattr(jobs_cases, "_fork_server", lambda of: nullcontext())
     monkeypatch.setattr(mixes, "simulated_slowdown", lambda scenario: 1.2)
     return stand_in
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from bench.child_process import owned_popen
+from bench.child_process import start_child
 
 
 def test_a_ctrl_c_while_a_process_is_started_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -20,12 +20,12 @@ def test_a_ctrl_c_while_a_process_is_started_is_not_lost(monkeypatch: pytest.Mon
             os.kill(os.getpid(), signal.SIGINT)
 
     os.register_at_fork(before=interrupting)
-    with pytest.raises(KeyboardInterrupt), owned_popen([sys.executable, "-S", "-c", ""]):
+    with pytest.raises(KeyboardInterrupt), start_child([sys.executable, "-S", "-c", ""]):
         pass
     assert calls
 
 
 def test_the_process_itself_can_be_interrupted() -> None:
     script = "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler, flush=True)"
-    with owned_popen([sys.executable, "-S", "-c", script], stdout=subprocess.PIPE, text=True) as process:
+    with start_child([sys.executable, "-S", "-c", script], stdout=subprocess.PIPE, text=True) as process:
         assert process.communicate()[0].strip() == "True"

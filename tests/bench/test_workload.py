@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.jobs.control import NoDaemons, Running, TcpControl
-from bench.jobs.fork_server import Nursery, NurseryError
-from bench.jobs.launch import modules_for, nursery_environment
+from bench.jobs.fork_server import ForkServer, ForkServerError
+from bench.jobs.launch import fork_server_environment, modules_for
 from bench.jobs.process_group import RunFailed
 from bench.jobs.run import Conditions, Run, check_bytes, run_once
 from bench.testbed.network import Testbed
@@ -91,10 +91,10 @@ class WatchedControl(TcpControl):
 
 
 @pytest.fixture(scope="module")
-def torch_nursery() -> Iterator[Nursery]:
+def torch_fork_server() -> Iterator[ForkServer]:
     modules = modules_for(scenario(RING, SERVER, CROSS), "auto")
-    with Nursery([*modules, "bench.workload.synthetic"], nursery_environment()) as nursery:
-        yield nursery
+    with ForkServer([*modules, "bench.workload.synthetic"], fork_server_environment()) as fork_server:
+        yield fork_server
 
 
 def steady_s(run: Run, number: int = 0) -> float:
@@ -108,9 +108,11 @@ def steady_s(run: Run, number: int = 0) -> float:
     [(RING, 6.0 * 4 / 3), (SERVER, 4.0 * 2)],
     ids=["ring", "ps"],
 )
-def test_a_synthetic_job_alone_takes_what_theory_says(table: str, size_mb: float, torch_nursery: Nursery) -> None:
+def test_a_synthetic_job_alone_takes_what_theory_says(
+    table: str, size_mb: float, torch_fork_server: ForkServer
+) -> None:
     control = WatchedControl()
-    run = run_once(scenario(table), control, Conditions("synthetic", 1), torch_nursery)
+    run = run_once(scenario(table), control, Conditions("synthetic", 1), torch_fork_server)
     theory_s = 0.1 + size_mb * 8e6 / (0.5e9 * PAYLOAD_SHARE)
     assert 0.95 < steady_s(run) / theory_s < 1.4
     assert len(run.jobs[0].iteration_ends_ns) == 8
@@ -124,9 +126,9 @@ def test_a_synthetic_job_alone_takes_what_theory_says(table: str, size_mb: float
         assert tx_bytes >= 6 * per_iteration
 
 
-def test_real_jobs_train_over_the_emulated_network_and_are_seen(torch_nursery: Nursery) -> None:
+def test_real_jobs_train_over_the_emulated_network_and_are_seen(torch_fork_server: ForkServer) -> None:
     control = WatchedControl()
-    run = run_once(scenario(RING, SERVER), control, Conditions("auto", 1), torch_nursery)
+    run = run_once(scenario(RING, SERVER), control, Conditions("auto", 1), torch_fork_server)
     assert [len(job.iteration_ends_ns) for job in run.jobs] == [8, 8]
     assert all(steady_s(run, number) > 0.1 for number in range(2))
     for host, job, rank in (("h0", "ring", 0), ("h1", "ring", 2), ("h2", "ring", 1), ("h1", "server", 1)):
@@ -136,7 +138,7 @@ def test_real_jobs_train_over_the_emulated_network_and_are_seen(torch_nursery: N
     assert control.seen["h2", "server", 2][1] >= 5 * 8e6  # what it pushed to its two workers
 
 
-def test_a_real_ring_goes_the_way_the_scenario_says(torch_nursery: Nursery) -> None:
+def test_a_real_ring_goes_the_way_the_scenario_says(torch_fork_server: ForkServer) -> None:
     """Where two spines part what goes one way round from what goes the other."""
     head = 'version = 1\nname = "test"\n[topology]\nkind = "clos"\n'
     head += "servers_per_tor = 1\ntors = 3\nspines = 2\nlink_gbps = [0.5, 0.5]\n"
@@ -144,14 +146,14 @@ def test_a_real_ring_goes_the_way_the_scenario_says(torch_nursery: Nursery) -> N
     paths = {flow.flow.source: ring.topology.path(flow.flow.source, flow.flow.target, str(flow.flow))
              for flow in flows_of(ring.jobs[0])}  # fmt: skip
     assert len({path[1].partition("->")[2] for path in paths.values()}) == 2
-    run = run_once(ring, TcpControl("cubic"), Conditions("ddp", 1), torch_nursery)  # raises where bytes are missing
+    run = run_once(ring, TcpControl("cubic"), Conditions("ddp", 1), torch_fork_server)  # raises where bytes are missing
     assert len(run.jobs[0].iteration_ends_ns) == 8
 
 
-def test_cross_traffic_keeps_to_its_rate_and_is_counted(torch_nursery: Nursery) -> None:
+def test_cross_traffic_keeps_to_its_rate_and_is_counted(torch_fork_server: ForkServer) -> None:
     timed = replace(scenario(RING, CROSS), duration_s=2.0)
     jobs = tuple(replace(job, iterations=None) for job in timed.jobs)
-    run = run_once(replace(timed, jobs=jobs), TcpControl("cubic"), Conditions("synthetic", 1), torch_nursery)
+    run = run_once(replace(timed, jobs=jobs), TcpControl("cubic"), Conditions("synthetic", 1), torch_fork_server)
     (sent_bytes,) = run.cross_traffic_bytes
     whole_bytes = 0.1e9 / 8 * 0.2 * 5
     # A busy machine is late to end the run, and traffic goes on meanwhile.
@@ -160,11 +162,11 @@ def test_cross_traffic_keeps_to_its_rate_and_is_counted(torch_nursery: Nursery) 
     assert 1.9e9 < run.lasted_ns < 4e9
 
 
-def test_a_failing_process_is_named_in_one_line(torch_nursery: Nursery) -> None:
+def test_a_failing_process_is_named_in_one_line(torch_fork_server: ForkServer) -> None:
     sound = scenario(RING)
     broken = replace(sound.jobs[0], compute_s=-1.0)
     with pytest.raises(RunFailed, match=r"^ring worker on h\d failed: ValueError: .+$"):
-        run_once(replace(sound, jobs=(broken,)), TcpControl("cubic"), Conditions("synthetic", 1), torch_nursery)
+        run_once(replace(sound, jobs=(broken,)), TcpControl("cubic"), Conditions("synthetic", 1), torch_fork_server)
 
 
 def test_bytes_that_went_elsewhere_are_noticed() -> None:
@@ -181,8 +183,8 @@ def test_bytes_that_went_elsewhere_are_noticed() -> None:
 
 
 def test_what_cannot_be_imported_is_said() -> None:
-    with pytest.raises(NurseryError, match="no_such_module"):
-        Nursery(["bench.no_such_module"], nursery_environment())
+    with pytest.raises(ForkServerError, match="no_such_module"):
+        ForkServer(["bench.no_such_module"], fork_server_environment())
 
 
 names = st.lists(st.sampled_from(["h0", "h1", "h2", "h3"]), min_size=1, unique=True).map(tuple)

@@ -8,9 +8,9 @@ from hostd.safety.undo import SysctlUndo
 from hostd.safety.undo_log import Journal
 from paceline import cli
 from paceline.commands.host import _bottleneck, rate
-from tests.hostd.cluster import Cluster, cluster, flows, joined, nursery
+from tests.hostd.cluster import Cluster, cluster, flows, fork_server, joined
 
-__all__ = ["cluster", "nursery"]  # fixtures
+__all__ = ["cluster", "fork_server"]  # fixtures
 
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
@@ -21,13 +21,13 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
 
 
 def test_a_host_with_jobs(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
-    crew = cluster.jobs("a", "b")
-    sockets = cluster.sockets(crew)
+    group = cluster.jobs("a", "b")
+    sockets = cluster.sockets(group)
     before = cluster.state(sockets)
     daemon = cluster.hostd()
     where = ("--runtime-directory", daemon.place)
-    cluster.run(crew, lambda: joined(daemon) == {"a", "b"})
-    cluster.run(crew, lambda: any(flow["live"] for flow in flows(daemon.status())))
+    cluster.run(group, lambda: joined(daemon) == {"a", "b"})
+    cluster.run(group, lambda: any(flow["live"] for flow in flows(daemon.status())))
 
     status = json.loads(said(capsys, "status", "--json", *where))
     assert {"jobs", "switch", "backend", "mode", "missed_slots", "decision_ms", "troubles"} <= status.keys()
@@ -52,7 +52,7 @@ def test_a_host_with_jobs(cluster: Cluster, capsys: pytest.CaptureFixture[str]) 
         bottlenecks.extend(line for line in explained if line.startswith("bottleneck "))
         return any("h0->sw at price" in line for line in bottlenecks)
 
-    cluster.run(crew, bottleneck_was_named)
+    cluster.run(group, bottleneck_was_named)
     assert all("h0->sw at price" in line or "not known: it has nothing to send" in line for line in bottlenecks)
     assert cli.main(["explain", "no/such/flow", *map(str, where)]) != 0
     assert name in capsys.readouterr().err, "it says which there are"
@@ -102,9 +102,9 @@ def test_probe_says_what_works_and_why_not(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_a_flow_that_is_only_watched_cannot_be_explained(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
-    crew = cluster.jobs("a")
+    group = cluster.jobs("a")
     daemon = cluster.hostd(mode="observe")
-    cluster.run(crew, lambda: flows(daemon.status()))
+    cluster.run(group, lambda: flows(daemon.status()))
     assert cli.main(["explain", "a/ring/h0>h1", "--runtime-directory", str(daemon.place)]) == 2
     assert "only watched: nothing is decided in mode observe" in capsys.readouterr().err
 

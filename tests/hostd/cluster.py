@@ -75,7 +75,7 @@ class Cluster:
 
     def pause(self, group: ProcessGroup, duration_s: float) -> None:
         """Lets the jobs go on for a while."""
-        group.follow(lambda: False, time.monotonic_ns() + round(duration_s * 1e9))
+        group.listen_until(lambda: False, time.monotonic_ns() + round(duration_s * 1e9))
 
     def sockets(self, group: ProcessGroup, host: str = "h0") -> tuple[DataSocket, ...]:
         """The data sockets of the group's jobs on this host that lead to the other one."""

@@ -137,11 +137,11 @@ def test_a_run_during_which_the_machine_stood_still_is_made_again(
 ) -> None:
     clock_s = 0.0
 
-    def first_one_stands_still(scenario: Any, control: Any, conditions: Any, nursery: Any, tick: Any) -> Any:
+    def first_one_stands_still(scenario: Any, control: Any, conditions: Any, fork_server: Any, tick: Any) -> Any:
         nonlocal clock_s
         tick()
         clock_s += STOOD_STILL_S + 1 if not pretended.made else 0.2
-        return pretended(scenario, control, conditions, nursery, tick)
+        return pretended(scenario, control, conditions, fork_server, tick)
 
     monkeypatch.setattr(jobs_cases, "monotonic", lambda: clock_s)
     monkeypatch.setattr(jobs_cases, "run_once", first_one_stands_still)

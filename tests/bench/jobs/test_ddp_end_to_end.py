@@ -3,11 +3,11 @@
 from pathlib import Path
 
 from bench.jobs.daemon_control import DaemonControl
-from bench.jobs.fork_server import Nursery
-from bench.jobs.launch import modules_for, nursery_environment
+from bench.jobs.fork_server import ForkServer
+from bench.jobs.launch import fork_server_environment, modules_for
 from bench.jobs.run import Conditions, run_once
 from paceline.flowcore.host.agent import HostAgent
-from paceline.flowcore.messages.events import FlowDone, FlowReady, IterationEnded, SetRate
+from paceline.flowcore.messages.events import FlowDone, FlowReady, IterationEnded, Limit
 from paceline.flowcore.messages.journal import decode, replay
 from paceline.flowcore.messages.reports import Feedback
 from paceline.flowcore.model.scenario import parse_scenario
@@ -38,8 +38,8 @@ compute_s = 0.1
 
 def test_shim_to_rates_with_real_torch(tmp_path: Path) -> None:
     scenario = parse_scenario(SCENARIO, "two.toml")
-    with Nursery(modules_for(scenario, "ddp"), nursery_environment()) as nursery:
-        run = run_once(scenario, DaemonControl("paceline", journals=tmp_path), Conditions("ddp", 1), nursery)
+    with ForkServer(modules_for(scenario, "ddp"), fork_server_environment()) as fork_server:
+        run = run_once(scenario, DaemonControl("paceline", journals=tmp_path), Conditions("ddp", 1), fork_server)
     assert all(len(job.iteration_ends_ns) > 5 for job in run.jobs)
     for host in scenario.topology.hosts:
         lines = (tmp_path / f"{host}.jsonl").read_text().splitlines()
@@ -47,5 +47,5 @@ def test_shim_to_rates_with_real_torch(tmp_path: Path) -> None:
         assert list(replay(lines, {host: agent})) == []
         entries = [decode(line) for line in lines]
         assert {type(entry.event) for entry in entries} >= {FlowReady, FlowDone, IterationEnded, Feedback}
-        held = {effect.flow.job for entry in entries for effect in entry.effects if isinstance(effect, SetRate)}
+        held = {effect.flow.job for entry in entries for effect in entry.effects if isinstance(effect, Limit)}
         assert held == {"a", "b"}

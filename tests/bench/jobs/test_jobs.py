@@ -22,8 +22,8 @@ from bench.jobs.cases import Measurement
 from bench.jobs.control import TCP, WATCHING, ControlError, DaemonCpu, TcpControl, control_named
 from bench.jobs.daemon_control import DaemonControl, Daemons
 from bench.jobs.daemons import DaemonFailed, DaemonProcess
-from bench.jobs.fork_server import Nursery, NurseryError
-from bench.jobs.launch import modules_for, nursery_environment
+from bench.jobs.fork_server import ForkServer, ForkServerError
+from bench.jobs.launch import fork_server_environment, modules_for
 from bench.jobs.plan import ALONE_ITERATIONS, plan
 from bench.jobs.process_group import RunFailed
 from bench.jobs.report import Estimate, document
@@ -134,10 +134,10 @@ def test_a_daemon_that_ends_or_hangs_spoils_the_run(small: Path, number: int, sa
         control.daemons.hosts[1].signal(number)
 
     with (
-        Nursery(modules_for(scenario, "synthetic"), nursery_environment()) as nursery,
+        ForkServer(modules_for(scenario, "synthetic"), fork_server_environment()) as fork_server,
         pytest.raises(DaemonFailed, match=f"^hostd on h1 {said}"),
     ):
-        run_once(scenario, control, Conditions("synthetic", 1), nursery, tick)
+        run_once(scenario, control, Conditions("synthetic", 1), fork_server, tick)
 
 
 def test_a_switch_that_does_not_start_is_named_not_the_hosts_that_wait_for_it(
@@ -153,10 +153,10 @@ def test_a_switch_that_does_not_start_is_named_not_the_hosts_that_wait_for_it(
     monkeypatch.setattr(DaemonProcess, "start", without_switchd)
     scenario = read_scenario(small)
     with (
-        Nursery(modules_for(scenario, "synthetic"), nursery_environment()) as nursery,
+        ForkServer(modules_for(scenario, "synthetic"), fork_server_environment()) as fork_server,
         pytest.raises(DaemonFailed, match=r"^switchd on sw ended: no such module$"),
     ):
-        run_once(scenario, DaemonControl("paceline"), Conditions("synthetic", 1), nursery)
+        run_once(scenario, DaemonControl("paceline"), Conditions("synthetic", 1), fork_server)
 
 
 def test_one_value_has_no_interval() -> None:
@@ -188,9 +188,9 @@ def test_a_control_named_twice_runs_once(small: Path, pretended: Pretended, caps
 
 def test_without_torch_the_hint_fits_every_command(tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text("raise ImportError(\"No module named 'torch'\", name='torch')")
-    env = nursery_environment()
-    with pytest.raises(NurseryError) as refused:
-        Nursery(["bench.workload.ddp"], env | {"PYTHONPATH": f"{tmp_path}:{env['PYTHONPATH']}"})
+    env = fork_server_environment()
+    with pytest.raises(ForkServerError) as refused:
+        ForkServer(["bench.workload.ddp"], env | {"PYTHONPATH": f"{tmp_path}:{env['PYTHONPATH']}"})
     assert str(refused.value) == (
         "No module named 'torch'; real jobs need it (scripts/setup torch), synthetic ones do not"
     )
@@ -331,7 +331,7 @@ def test_ctrl_c_is_quiet_and_leaves_nothing(small: Path, least: int) -> None:
     with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, start_new_session=True) as owner:
         mark = owner_mark(owner.pid)
 
-        def nursery() -> list[int]:
+        def fork_server() -> list[int]:
             """With its forks."""
             found = []
             for pid, of in marked_processes():
@@ -340,8 +340,8 @@ def test_ctrl_c_is_quiet_and_leaves_nothing(small: Path, least: int) -> None:
                         found.append(pid)
             return found
 
-        started = wait_until(lambda: len(nursery()) >= least)
-        pids = nursery()
+        started = wait_until(lambda: len(fork_server()) >= least)
+        pids = fork_server()
         os.killpg(owner.pid, signal.SIGINT)  # as a terminal does
         try:
             _, said = owner.communicate(timeout=60)

@@ -6,8 +6,8 @@ from itertools import pairwise
 import pytest
 
 from bench.jobs.control import TcpControl
-from bench.jobs.fork_server import Nursery
-from bench.jobs.launch import modules_for, nursery_environment
+from bench.jobs.fork_server import ForkServer
+from bench.jobs.launch import fork_server_environment, modules_for
 from bench.jobs.link_picture import OTHERS, Pictured
 from bench.jobs.run import Conditions, run_once
 from hostd.monitor.job_tracker import WIRE_PER_PAYLOAD
@@ -56,8 +56,8 @@ def test_what_is_recorded_is_what_the_jobs_sent(others: bool) -> None:
     if others:
         scenario = replace(scenario, jobs=scenario.jobs[:1])
     pictured = Pictured(TcpControl("cubic"), "h0", others)
-    with Nursery(modules_for(scenario, "synthetic"), nursery_environment()) as nursery:
-        run = run_once(scenario, pictured, Conditions("synthetic", 1), nursery)
+    with ForkServer(modules_for(scenario, "synthetic"), fork_server_environment()) as fork_server:
+        run = run_once(scenario, pictured, Conditions("synthetic", 1), fork_server)
     recording = pictured.recording
     for job in run.jobs:
 

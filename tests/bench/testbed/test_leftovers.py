@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from tempfile import mkdtemp
 
-from bench.child_process import OWNER_VARIABLE, numbered_by, owner_mark
+from bench.child_process import OWNER_VARIABLE, owner_mark, pid_namespace
 from bench.testbed.leftovers import marked_processes, new_directory, remove_leftovers
 
 OWNER = """
@@ -70,7 +70,7 @@ def test_a_killed_owner_leaves_nothing_and_clean_takes_the_rest() -> None:
 
 def test_who_counts_processes_otherwise_is_left_alone() -> None:
     """An owner in a container that shares our /dev/shm, and one of another version."""
-    elsewhere = f"{numbered_by() + 1}-{os.getpid()}-1"
+    elsewhere = f"{pid_namespace() + 1}-{os.getpid()}-1"
     place = new_directory()
     place.rmdir()
     strangers = [Path(mkdtemp(prefix=f"paceline-testbed-{mark}-", dir=place.parent)) for mark in (elsewhere, "1-1")]

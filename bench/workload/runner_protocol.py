@@ -1,9 +1,9 @@
-"""How a process of a job and the one that measures talk: lines on standard output and input.
+"""How a process of a job and the runner that measures it talk: lines on the process's standard output and input.
 
     process  ready                     connected, everything loaded
     runner   go 123456789              begin when the machine's monotonic clock shows this, in ns
     process  123999999                 the end of an iteration, on the same clock, one line each
-    process  done                      all is done; whoever leaves without this word has failed
+    process  done                      all is done; a process that ends without this line has failed
 
 A process with more to do than there is time for is killed.
 """
