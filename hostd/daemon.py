@@ -37,7 +37,7 @@ from paceline.flowcore.policy import POLICIES
 from paceline.service.instruments import HostInstruments
 from paceline.service.metrics import MetricsServer, new_registry
 from paceline.service.shared_clock import SharedClock
-from paceline.service.timer import Alarm
+from paceline.service.timer import Timer
 from paceline.service.tls import expecting
 from paceline.wire.calls import open_channel
 from paceline.wire.host_stream import HostStream, Terms
@@ -118,8 +118,8 @@ class HostDaemon:
         self._open.push_async_callback(self.control.close)
         if config.switch is not None:
             await self._open_stream(config.switch)
-        self._alarm = Alarm(self._ring)  # last, so that it is silent while the rest is closed
-        self._open.callback(self._alarm.close)
+        self._timer = Timer(self._ring)  # last, so that it is silent while the rest is closed
+        self._open.callback(self._timer.close)
         _log.info("%s with %s, policy %s", config.mode, self.enforcer.backend.name, config.policy)
 
     async def _open_stream(self, address: str) -> None:
@@ -236,7 +236,7 @@ class HostDaemon:
         delay_ns = min(self.monitor.due_ns - own_ns, self.slots.next_start_ns(now_ns) - now_ns)
         if self._deadline_ns is not None:
             delay_ns = min(delay_ns, self._deadline_ns - now_ns)
-        self._alarm.set(delay_ns)
+        self._timer.set(delay_ns)
 
     async def _watch_losses(self) -> None:
         while True:

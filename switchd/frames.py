@@ -14,13 +14,13 @@ from paceline.flowcore.messages.coalescing import joined
 from paceline.flowcore.messages.escalation import EscalatedClaims, ShareUpdate
 from paceline.flowcore.messages.events import Message, Send
 from paceline.flowcore.messages.reports import Feedback, Report
-from paceline.service.log_rate_limit import RepeatLimit
+from paceline.service.log_rate_limit import LogRateLimit
 from paceline.wire import control_pb2 as pb
 from paceline.wire.calls import MAX_MESSAGE_BYTES
 from paceline.wire.codec import envelope
 
 _log = logging.getLogger(__name__)
-_repeats = RepeatLimit()
+_log_limit = LogRateLimit()
 Many = TypeVar("Many", bound=Sequence)
 
 # To another switch: our own, or one that passes through.
@@ -40,7 +40,7 @@ def frames(name: str, letters: Sequence[Letter], serialized: Callable[[list[pb.E
     elif len(frame) <= MAX_MESSAGE_BYTES:
         yield frame
     else:  # one claim with a host's whole megabyte of upstream; the receiver would hang up on us
-        _repeats.log(_log, logging.WARNING, "size", "a letter of %d bytes is left out", len(frame))
+        _log_limit.log(_log, logging.WARNING, "size", "a letter of %d bytes is left out", len(frame))
 
 
 def _envelopes(name: str, letters: Sequence[Letter]) -> list[pb.Envelope]:

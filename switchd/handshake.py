@@ -20,7 +20,7 @@ from urllib.parse import unquote
 import grpc
 from google.protobuf.message import DecodeError, Message
 
-from paceline.service.log_rate_limit import RepeatLimit
+from paceline.service.log_rate_limit import LogRateLimit
 from paceline.service.tls import peer_names
 from paceline.wire import control_pb2 as pb
 from paceline.wire.calls import MAX_MESSAGE_BYTES, PROTOCOL
@@ -57,7 +57,7 @@ M = TypeVar("M", bound=Message)
 class Entrance:
     def __init__(self, switch: Switch) -> None:
         self._switch = switch
-        self._repeats = RepeatLimit()
+        self._log_limit = LogRateLimit()
         self._open: Counter[tuple[str, str]] = Counter()  # what is open, by its kind and address
         self._most_streams = SPARE_STREAMS + 2 * (len(switch.own_hosts) + len(switch.routes.others))
 
@@ -111,7 +111,7 @@ class Entrance:
 
     def count(self, error: BadMessage, peer: str) -> None:
         self._switch.count_bad(error.reason)
-        self._repeats.log(_log, logging.WARNING, (peer, error.reason), "refused: %s", error, extra={"peer": peer})
+        self._log_limit.log(_log, logging.WARNING, (peer, error.reason), "refused: %s", error, extra={"peer": peer})
 
 
 async def first_word(context: Context, kind: type[M]) -> M:

@@ -21,10 +21,10 @@ from paceline.flowcore.model.topology import Topology
 from paceline.flowcore.policy import POLICIES
 from paceline.flowcore.switch.agent import SwitchAgent
 from paceline.service.instruments import SwitchInstruments
-from paceline.service.log_rate_limit import RepeatLimit
+from paceline.service.log_rate_limit import LogRateLimit
 from paceline.service.metrics import new_registry
 from paceline.service.shared_clock import SharedClock
-from paceline.service.timer import Alarm
+from paceline.service.timer import Timer
 from paceline.wire import control_pb2 as pb
 from paceline.wire.codec import BadMessage, Routes, feedback_to_wire, message_from, report_from_wire
 from switchd.clock_watch import ClockWatch
@@ -91,9 +91,9 @@ class Switch:
             self._paths.path,
             self.agent.arbitration is not None,
         )
-        self._repeats = RepeatLimit()
+        self._log_limit = LogRateLimit()
         self._lost: set[str] = set()
-        self._alarm: Alarm | None = None  # once there is something to ring for, and an event loop
+        self._timer: Timer | None = None  # once there is something to ring for, and an event loop
         self._armed_ns: int | None = None
         for link in self.agent.table.capacity_bps:
             self.instruments.link_load.labels(link).set_function(lambda link=link: self._load_ratio(link))
@@ -109,14 +109,14 @@ class Switch:
         if (old := self.hosts.get(host)) is not None:
             old.outbox.close()  # the host was restarted before we noticed
         stream = self.hosts[host] = HostStream(ClockWatch(self.slots.length_ns // 10))
-        self._repeats.log(_log, logging.INFO, ("connected", host), "host connected", extra={"host": host})
+        self._log_limit.log(_log, logging.INFO, ("connected", host), "host connected", extra={"host": host})
         return stream
 
     def host_leaves(self, host: str, stream: HostStream) -> None:
         """Its plans stay until their lease ends: it may be back before."""
         if self.hosts.get(host) is stream:
             del self.hosts[host]
-            self._repeats.log(_log, logging.INFO, ("gone", host), "host disconnected", extra={"host": host})
+            self._log_limit.log(_log, logging.INFO, ("gone", host), "host disconnected", extra={"host": host})
 
     def report(self, host: str, wire: pb.Report) -> None:
         """A report from a host's stream or call; raises BadMessage and has then changed nothing.
@@ -237,8 +237,8 @@ class Switch:
     def _arm(self, now_ns: int) -> None:
         deadline_ns = self.agent.next_deadline()
         if deadline_ns is not None and deadline_ns != self._armed_ns:
-            self._alarm = self._alarm or Alarm(self._ring)
-            self._alarm.set(deadline_ns - now_ns)
+            self._timer = self._timer or Timer(self._ring)
+            self._timer.set(deadline_ns - now_ns)
         self._armed_ns = deadline_ns
 
     def _ring(self) -> None:
@@ -252,9 +252,9 @@ class Switch:
         return 0 if deadline_ns is None else max(0, self.clock.now_ns() - deadline_ns)
 
     def close(self) -> None:
-        if self._alarm is not None:
-            self._alarm.close()
-            self._alarm = None
+        if self._timer is not None:
+            self._timer.close()
+            self._timer = None
 
     def count_bad(self, reason: str) -> None:
         self.refused[reason] += 1

@@ -6,7 +6,7 @@ import logging
 import grpc
 from google.protobuf.message import DecodeError
 
-from paceline.service.log_rate_limit import RepeatLimit
+from paceline.service.log_rate_limit import LogRateLimit
 from paceline.service.tls import expecting
 from paceline.wire import control_pb2 as pb
 from paceline.wire.calls import PROTOCOL, open_channel, path
@@ -29,7 +29,7 @@ class Uplink:
         # The clocks of a tree follow its top, each switch by way of its first parent.
         self._follows_clock = parent == switch.routes.parents[0]
         self._sampled_ns = 0
-        self._repeats = RepeatLimit()
+        self._log_limit = LogRateLimit()
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -50,7 +50,7 @@ class Uplink:
                     failing = True
                 except Exception:  # whatever a letter brought about: the stream ends with it, not the switch
                     self._switch.count_bad("error")
-                    if self._repeats.passes("error") is not None:
+                    if self._log_limit.passes("error") is not None:
                         _log.exception("the stream to the parent failed", extra={"switch": self._parent})
                 await asyncio.sleep(RETRY_S)
 

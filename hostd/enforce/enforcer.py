@@ -24,7 +24,7 @@ from hostd.safety.lease import Lease
 from hostd.safety.undo_log import BadJournal, Journal, Revoked, release
 from paceline.flowcore.messages.events import Limit
 from paceline.flowcore.model.patterns import FlowId
-from paceline.service.log_rate_limit import RepeatLimit
+from paceline.service.log_rate_limit import LogRateLimit
 
 _log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class Enforcer:
         self._config, self._slot_ns = config, slot_ns
         self._attached: dict[FlowId, tuple[DataSocket, ...]] = {}
         self._limits: dict[FlowId, Limit] = {}
-        self._repeats = RepeatLimit()
+        self._log_limit = LogRateLimit()
         self._lease: Lease | None = None
         self._terms: tuple[object, ...] = ()  # of the backend while there is a lease
         self.backend: Backend = ObserveBackend()
@@ -194,7 +194,7 @@ class Enforcer:
         try:
             self._open()
         except CannotEnforce as error:
-            self._repeats.log(_log, logging.ERROR, "no lease", "observing for now: %s", error)
+            self._log_limit.log(_log, logging.ERROR, "no lease", "observing for now: %s", error)
 
     def _set_again(self) -> None:
         steps = [partial(self.backend.attach, flow, sockets) for flow, sockets in self._attached.items()]
@@ -232,11 +232,11 @@ class Enforcer:
             if len(self.troubles) > 100:
                 self.troubles = Counter(dict(self.troubles.most_common(50)))
             names = {"job": trouble.flow.job, "flow": str(trouble.flow)} if trouble.flow else {}
-            self._repeats.log(_log, logging.WARNING, trouble.reason, "not enforced: %s", trouble.reason, extra=names)
+            self._log_limit.log(_log, logging.WARNING, trouble.reason, "not enforced: %s", trouble.reason, extra=names)
 
     def _note(self, flow: FlowId, what: str, **more: object) -> None:
         fields = {"job": flow.job, "flow": str(flow), "backend": self.backend.name, **more}
-        self._repeats.log(_log, logging.INFO, (flow, what), "flow %s", what, extra=fields)
+        self._log_limit.log(_log, logging.INFO, (flow, what), "flow %s", what, extra=fields)
 
 
 def _choose(config: HostConfig) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from paceline.service.log_rate_limit import RepeatLimit
+from paceline.service.log_rate_limit import LogRateLimit
 
 _log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ class ControlSocket:
         self._path, self._commands = path, commands
         self._server: asyncio.Server | None = None
         self.refused = 0
-        self._repeats = RepeatLimit()
+        self._log_limit = LogRateLimit()
 
     async def open(self) -> None:
         self._path.unlink(missing_ok=True)  # a predecessor's: the lock says that none is running
@@ -53,7 +53,7 @@ class ControlSocket:
 
     def _refuse(self, uid: int) -> Mapping[str, object]:
         self.refused += 1
-        self._repeats.log(_log, logging.WARNING, uid, "refused a control request of user %d", uid)
+        self._log_limit.log(_log, logging.WARNING, uid, "refused a control request of user %d", uid)
         return {"error": "only root and the daemon's own user may ask"}
 
     def _answer(self, line: bytes) -> Mapping[str, object]:

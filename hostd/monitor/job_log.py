@@ -7,14 +7,14 @@ import logging
 from collections.abc import Callable, Iterable
 
 from paceline.flowcore.messages.events import HostEvent, JobJoined, JobLeft
-from paceline.service.log_rate_limit import RepeatLimit
+from paceline.service.log_rate_limit import LogRateLimit
 
 _log = logging.getLogger(__name__)
 
 
 class JobLog:
     def __init__(self) -> None:
-        self._repeats = RepeatLimit()
+        self._log_limit = LogRateLimit()
 
     def note(self, events: Iterable[HostEvent], paced: Callable[[str], bool]) -> None:
         for event in events:
@@ -23,6 +23,6 @@ class JobLog:
                     what = "joined" if paced(job) else "seen, and only watched"
                     size_mb = sum(spec.size_bytes for spec in specs) / 1e6
                     fields = {"job": job, "flow": [str(spec.flow) for spec in specs], "size_mb": round(size_mb, 3)}
-                    self._repeats.log(_log, logging.INFO, (job, what), "job %s", what, extra=fields)
+                    self._log_limit.log(_log, logging.INFO, (job, what), "job %s", what, extra=fields)
                 case JobLeft(job):
-                    self._repeats.log(_log, logging.INFO, (job, "left"), "job left", extra={"job": job})
+                    self._log_limit.log(_log, logging.INFO, (job, "left"), "job left", extra={"job": job})

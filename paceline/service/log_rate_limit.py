@@ -18,7 +18,7 @@ class _Window:
     held_back: int = 0
 
 
-class RepeatLimit:
+class LogRateLimit:
     def __init__(
         self, every_s: float = 30.0, most_keys: int = 256, clock: Callable[[], float] = time.monotonic
     ) -> None:

@@ -22,7 +22,7 @@ class _Setting(ctypes.Structure):
     _fields_ = [(name, ctypes.c_long) for name in ("again_s", "again_ns", "after_s", "after_ns")]
 
 
-class Alarm:
+class Timer:
     """Rings once for each `set`; a later `set` replaces an earlier one."""
 
     def __init__(self, ring: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""Alarms on a real loop: never early, once each, and the last setting counts."""
+"""Timers on a real loop: never early, once each, and the last setting counts."""
 
 import asyncio
 import time
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from paceline.service.timer import Alarm
+from paceline.service.timer import Timer
 
 MS = 1_000_000
 OPEN = Path("/proc/self/fd")
@@ -23,12 +23,12 @@ def test_it_rings_once_and_never_early(delay_ns: int) -> None:
     async def work() -> None:
         rang: list[int] = []
         heard = asyncio.Event()
-        alarm = Alarm(lambda: (rang.append(time.monotonic_ns()), heard.set()))
+        timer = Timer(lambda: (rang.append(time.monotonic_ns()), heard.set()))
         set_ns = time.monotonic_ns()
-        alarm.set(delay_ns)
+        timer.set(delay_ns)
         await heard.wait()
         await asyncio.sleep(0.01)
-        alarm.close()
+        timer.close()
         assert len(rang) == 1
         assert rang[0] - set_ns >= delay_ns
 
@@ -38,15 +38,15 @@ def test_it_rings_once_and_never_early(delay_ns: int) -> None:
 def test_the_last_setting_counts() -> None:
     async def work() -> None:
         heard = asyncio.Event()
-        alarm = Alarm(heard.set)
-        alarm.set(1 * MS)
+        timer = Timer(heard.set)
+        timer.set(1 * MS)
         time.sleep(0.005)  # over, but nobody has listened yet
-        alarm.set(10_000 * MS)
+        timer.set(10_000 * MS)
         await asyncio.sleep(0.02)
         assert not heard.is_set()
-        alarm.set(1 * MS)
+        timer.set(1 * MS)
         await heard.wait()
-        alarm.close()
+        timer.close()
 
     run(work)
 
@@ -55,11 +55,11 @@ def test_a_closed_one_is_silent_and_leaves_no_descriptor() -> None:
     async def work() -> None:
         rang: list[int] = []
         before = len(list(OPEN.iterdir()))
-        alarms = [Alarm(lambda: rang.append(1)) for _ in range(20)]
+        timers = [Timer(lambda: rang.append(1)) for _ in range(20)]
         assert len(list(OPEN.iterdir())) >= before + 20
-        for alarm in alarms:
-            alarm.set(0)
-            alarm.close()
+        for timer in timers:
+            timer.set(0)
+            timer.close()
         assert len(list(OPEN.iterdir())) == before
         await asyncio.sleep(0.02)
         assert rang == []

@@ -21,7 +21,7 @@ async def test_a_switch_whose_ticks_have_stopped_is_not_alive(fabric) -> None:
     host = await net.joined("h0")
     await host.ask(claim(STAR, flow("a", "h0", "h1"), 1e8))
     await until(lambda: switch.agent.next_deadline() is not None and daemon.alive())
-    switch.close()  # its alarm
+    switch.close()  # its timer
     await until(lambda: not daemon.alive())
     await host.ask(claim(STAR, flow("a", "h0", "h1"), 1e8))
     assert not daemon.alive()  # messages do not make up for ticks

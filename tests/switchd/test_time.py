@@ -169,14 +169,14 @@ async def test_a_switch_that_was_ahead_begins_anew_with_its_parents_time(fabric,
     assert (await h0.ask(claim(TREE, near, *[1e9] * 10))).grants[0].accepted
     await net.start("edge0")
     await until(lambda: tor.clock.now_ns() < tor.clock.own_ns() - 1800 * 10**9)
-    await until(lambda: near not in tor.agent.table)  # nobody says anything: the alarm rings all the same
+    await until(lambda: near not in tor.agent.table)  # nobody says anything: the timer fires all the same
     assert (await h1.ask(claim(TREE, flow("back", "h1", "h0"), *[1e9] * 10))).grants[0].accepted
     assert tor.agent.table.load_bps("tor0->h0", net.slot("tor0") + 2) == 1e9
     await until(lambda: not len(tor.agent.table))  # leases end
 
 
-async def test_the_alarm_rings_for_a_clock_that_was_set_back() -> None:
-    """Nobody says anything: its own alarm has to find out."""
+async def test_the_timer_fires_for_a_clock_that_was_set_back() -> None:
+    """Nobody says anything: its own timer has to find out."""
     switch = Switch(SwitchConfig("sw", "127.0.0.1:0", STAR, SlotsSpec(60.0, 10)))
     switch.report("h0", report_to_wire(Report("h0", 1, switch.slots.index(switch.clock.now_ns()), (claim(STAR, A),))))
     assert A in switch.agent.table
