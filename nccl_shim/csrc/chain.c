@@ -1,7 +1,7 @@
 /*
  * Handles. An event has two of them, ours and theirs, and NCCL keeps one word. It may use an event as a parent
- * long after stopping it, so an entry cannot be freed at its stop; instead a fixed table is reused in turn and
- * the word holds the turn. A word whose entry was reused in between is refused, never misread as another event.
+ * long after stopping it, so an entry cannot be freed at its stop; instead a fixed ring is reused and
+ * the word holds a sequence number. A word whose entry was reused in between is refused, never misread.
  */
 #define _GNU_SOURCE
 #include "chain.h"
@@ -18,13 +18,13 @@
 enum { ENTRIES = 1 << 16 };
 
 struct entry {
-    _Atomic uint64_t turn; /* the handle's value; 0 while being written */
+    _Atomic uint64_t sequence; /* the handle's value; 0 while being written */
     _Atomic(void *) ours;
     _Atomic(void *) theirs;
 };
 
 static struct entry entries[ENTRIES];
-static _Atomic uint64_t next_turn = 1;
+static _Atomic uint64_t next_sequence = 1;
 static const struct nccl_profiler *other;
 static int nccl_version, other_version;
 /* Theirs to write whenever they like, as NCCL's own word is: plugins keep its address, set it at the first communicator
@@ -104,9 +104,9 @@ void chain_finalize(void *their_ctx) {
 }
 
 static struct entry *entry_of(void *handle) {
-    uint64_t turn = (uint64_t)handle;
-    struct entry *entry = &entries[turn % ENTRIES];
-    return turn && atomic_load_explicit(&entry->turn, memory_order_acquire) == turn ? entry : NULL;
+    uint64_t sequence = (uint64_t)handle;
+    struct entry *entry = &entries[sequence % ENTRIES];
+    return sequence && atomic_load_explicit(&entry->sequence, memory_order_acquire) == sequence ? entry : NULL;
 }
 
 static void *side_of(void *handle, int theirs) {
@@ -145,14 +145,14 @@ void *chain_start(void *their_ctx, struct nccl_event_descriptor *event, uint64_t
         if (other->start_event(their_ctx, &theirs, &copy.event) != 0)
             theirs = NULL;
     }
-    uint64_t turn = atomic_fetch_add_explicit(&next_turn, 1, memory_order_relaxed);
-    struct entry *entry = &entries[turn % ENTRIES];
-    atomic_store_explicit(&entry->turn, 0, memory_order_relaxed);
+    uint64_t sequence = atomic_fetch_add_explicit(&next_sequence, 1, memory_order_relaxed);
+    struct entry *entry = &entries[sequence % ENTRIES];
+    atomic_store_explicit(&entry->sequence, 0, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);
     atomic_store_explicit(&entry->ours, ours, memory_order_relaxed);
     atomic_store_explicit(&entry->theirs, theirs, memory_order_relaxed);
-    atomic_store_explicit(&entry->turn, turn, memory_order_release);
-    return (void *)turn;
+    atomic_store_explicit(&entry->sequence, sequence, memory_order_release);
+    return (void *)sequence;
 }
 
 void chain_stop(void *handle) {

@@ -1,5 +1,5 @@
 /*
- * Another profiler plugin behind ours. NCCL loads one only and users want two.
+ * Another profiler plugin behind ours, called "they" below. NCCL loads one only and users want two.
  * Law: the other plugin sees the calls it would have seen alone, with its own handles and contexts; nothing it
  * returns reaches NCCL; without one, none of this code runs.
  */

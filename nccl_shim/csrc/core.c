@@ -28,7 +28,7 @@ static int same_flow(const struct pls_record *record, uint32_t kind, uint32_t so
 }
 
 /* Slow path, once per flow: callers keep the pointer. The lock is private to the process, so a killed writer
- * cannot leave it held for anyone else. */
+ * cannot leave it held for another process. */
 static pthread_mutex_t claiming = PTHREAD_MUTEX_INITIALIZER;
 
 void pls_reset_lock_in_child(void) { pthread_mutex_init(&claiming, NULL); }
@@ -109,7 +109,7 @@ uint64_t pls_check(const uint64_t words[7]) {
 
 /* The next iteration starts now, and `ended` (0 or 1) have ended with that; returns the number finished so far. */
 static uint64_t start_iteration(struct pls_header *header, uint64_t ended) {
-    struct pls_iteration *tuple = &header->iteration;
+    struct pls_iteration *counter = &header->iteration;
     uint64_t enqueued = 0, tx = 0, now_ns = pls_now_ns();
     uint32_t claimed = atomic_load_explicit(&header->records_claimed, memory_order_acquire);
     struct pls_record *records = records_of(header);
@@ -119,23 +119,23 @@ static uint64_t start_iteration(struct pls_header *header, uint64_t ended) {
         tx += GET(records[i].tx_bytes);
     }
     /* Two threads that end an iteration at once end one: the second leaves instead of waiting. */
-    uint64_t seq = GET(tuple->seq);
-    if (seq & 1 || !atomic_compare_exchange_strong_explicit(&tuple->seq, &seq, seq + 1, memory_order_relaxed,
+    uint64_t seq = GET(counter->seq);
+    if (seq & 1 || !atomic_compare_exchange_strong_explicit(&counter->seq, &seq, seq + 1, memory_order_relaxed,
                                                             memory_order_relaxed))
-        return GET(tuple->iteration);
+        return GET(counter->iteration);
     atomic_thread_fence(memory_order_release);
-    uint64_t start_ns = GET(tuple->start_ns);
-    uint64_t words[7] = {seq + 2, GET(tuple->iteration) + ended, now_ns, enqueued, tx};
-    words[5] = ended ? enqueued - GET(tuple->enqueued_at_start) : GET(tuple->last_enqueued);
-    words[6] = ended ? now_ns - start_ns : GET(tuple->last_duration_ns);
-    SET(tuple->iteration, words[1]);
-    SET(tuple->start_ns, words[2]);
-    SET(tuple->enqueued_at_start, words[3]);
-    SET(tuple->tx_at_start, words[4]);
-    SET(tuple->last_enqueued, words[5]);
-    SET(tuple->last_duration_ns, words[6]);
-    SET(tuple->check, pls_check(words));
-    atomic_store_explicit(&tuple->seq, seq + 2, memory_order_release);
+    uint64_t start_ns = GET(counter->start_ns);
+    uint64_t words[7] = {seq + 2, GET(counter->iteration) + ended, now_ns, enqueued, tx};
+    words[5] = ended ? enqueued - GET(counter->enqueued_at_start) : GET(counter->last_enqueued);
+    words[6] = ended ? now_ns - start_ns : GET(counter->last_duration_ns);
+    SET(counter->iteration, words[1]);
+    SET(counter->start_ns, words[2]);
+    SET(counter->enqueued_at_start, words[3]);
+    SET(counter->tx_at_start, words[4]);
+    SET(counter->last_enqueued, words[5]);
+    SET(counter->last_duration_ns, words[6]);
+    SET(counter->check, pls_check(words));
+    atomic_store_explicit(&counter->seq, seq + 2, memory_order_release);
     SET(header->heartbeat_ns, now_ns);
     return words[1];
 }
@@ -153,18 +153,18 @@ void pls_finish(struct pls_header *header) {
 }
 
 int pls_read_iteration(const struct pls_header *shared, uint64_t out[7]) {
-    struct pls_iteration *tuple = &((struct pls_header *)shared)->iteration;
+    struct pls_iteration *counter = &((struct pls_header *)shared)->iteration;
     for (int attempt = 0; attempt < 64; attempt++) {
-        out[0] = atomic_load_explicit(&tuple->seq, memory_order_acquire);
-        out[1] = GET(tuple->iteration);
-        out[2] = GET(tuple->start_ns);
-        out[3] = GET(tuple->enqueued_at_start);
-        out[4] = GET(tuple->tx_at_start);
-        out[5] = GET(tuple->last_enqueued);
-        out[6] = GET(tuple->last_duration_ns);
-        uint64_t check = GET(tuple->check);
+        out[0] = atomic_load_explicit(&counter->seq, memory_order_acquire);
+        out[1] = GET(counter->iteration);
+        out[2] = GET(counter->start_ns);
+        out[3] = GET(counter->enqueued_at_start);
+        out[4] = GET(counter->tx_at_start);
+        out[5] = GET(counter->last_enqueued);
+        out[6] = GET(counter->last_duration_ns);
+        uint64_t check = GET(counter->check);
         atomic_thread_fence(memory_order_acquire);
-        if (!(out[0] & 1) && GET(tuple->seq) == out[0] && check == pls_check(out))
+        if (!(out[0] & 1) && GET(counter->seq) == out[0] && check == pls_check(out))
             return 1;
     }
     return 0;

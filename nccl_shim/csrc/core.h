@@ -22,16 +22,26 @@ struct pls_identity {
     uint32_t role;
 };
 
-PLS_API int pls_abi_version(void);
-/* Job, ranks and directory out of the environment (launcher, torchrun, Slurm, MPI, Kubernetes). */
+/* identity.c: job, ranks and directory out of the environment (launcher, torchrun, Slurm, MPI, Kubernetes). */
 PLS_API void pls_identity_from_env(struct pls_identity *identity);
+
+/* ---- segment.c: the file; uses identity.c and core.c ---- */
+
 /* A new segment in identity->dir, or NULL with one line in `error`. Never unmapped: stray writers stay safe. */
 PLS_API struct pls_header *pls_create(const struct pls_identity *identity, char *error, size_t error_bytes);
 /* The segment of this process, created on first use; NULL after one warning line if that failed. */
 PLS_API struct pls_header *pls_process(void);
 /* The same, with an identity the caller knows better than the environment; the first caller wins. */
 PLS_API struct pls_header *pls_process_as(const struct pls_identity *identity);
+/* At most one line per process on standard error, prefixed "paceline: ". */
+PLS_API void pls_warn_once(const char *message);
+/* The same for something smaller: this process is observed, but not all of it. */
+PLS_API void pls_note_once(const char *message);
+int32_t pls_pid(void); /* cached getpid(), right after fork too */
 
+/* ---- core.c: counting; uses no other file ---- */
+
+PLS_API int pls_abi_version(void);
 PLS_API struct pls_record *pls_find(struct pls_header *header, uint32_t kind, uint32_t source, uint64_t comm_id,
                                     int32_t rank, int32_t nranks, int32_t peer);
 struct pls_record *pls_overflow(struct pls_header *header); /* record 0 */
@@ -47,12 +57,6 @@ PLS_API void pls_begin_iterations(struct pls_header *header);
 PLS_API void pls_finish(struct pls_header *header);
 /* seq, iteration, start_ns, enqueued_at_start, tx_at_start, last_enqueued, last_duration_ns; 0 when torn. */
 PLS_API int pls_read_iteration(const struct pls_header *header, uint64_t out[7]);
-/* At most one line per process on standard error, prefixed "paceline: ". */
-PLS_API void pls_warn_once(const char *message);
-/* The same for something smaller: this process is observed, but not all of it. */
-PLS_API void pls_note_once(const char *message);
-
-int32_t pls_pid(void); /* cached getpid(), right after fork too */
 void pls_reset_lock_in_child(void); /* a thread may have held it when the process forked */
 uint64_t pls_now_ns(void);
 uint64_t pls_check(const uint64_t words[7]);

@@ -1,11 +1,13 @@
 /*
- * Who this process is, from the environment. Law: the launcher's word first, then the framework's, then the
- * cluster's; nccl_shim/segment/identity.py reads the same names in the same order and a test compares the two.
+ * This process's job, ranks and role, from the environment. Law: the launcher's word first, then the
+ * framework's, then the cluster's; nccl_shim/segment/identity.py reads the same names in the same order and a test
+ * compares the two.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core.h"
 
@@ -56,5 +58,5 @@ void pls_identity_from_env(struct pls_identity *identity) {
     else if (elastic && strcmp(elastic, "none") != 0)
         snprintf(identity->job, sizeof identity->job, "%s", elastic);
     else
-        snprintf(identity->job, sizeof identity->job, "pid-%d", (int)pls_pid());
+        snprintf(identity->job, sizeof identity->job, "pid-%d", (int)getpid());
 }

@@ -1,14 +1,13 @@
 /*
- * Shared-memory layout, version 1. Law: one file per process, written by that process alone, read by anyone
- * allowed to open it; nccl_shim/segment/layout.py is its mirror and a test compares every offset.
+ * Shared-memory layout, version 1. Law: one file per process, written by that process alone, read by any that may
+ * open it; nccl_shim/segment/layout.py is its mirror and a test compares every offset.
  *
  * - Counters are independent, aligned, monotonic u64 atomics: no lock, so a writer killed at any instruction
  *   leaves nothing inconsistent. A reader may see bytes a moment before operations, never a torn value.
  * - A record is claimed once, published by a release store of its state and never given to another flow.
- * - Only the iteration tuple needs several words at once: a seqlock, plus a check word so that a reader
- *   without memory barriers (plain Python on a weakly ordered CPU) also detects a mixed tuple.
+ * - Only the iteration counter needs several words at once: a seqlock, plus a check word so that a reader
+ *   without memory barriers (plain Python on a weakly ordered CPU) also detects words of two iterations.
  * - `magic` is stored last with release order: a file without it does not exist yet.
- * - The one word written from outside is `event_mask_request` (daemon to shim).
  */
 #ifndef PACELINE_SHM_H
 #define PACELINE_SHM_H
@@ -70,7 +69,7 @@ struct pls_header {
     _Atomic uint32_t flags;
     uint64_t created_ns;
     _Atomic uint64_t heartbeat_ns; /* last event of any kind */
-    _Atomic uint32_t event_mask_request;
+    uint32_t unused; /* once asked for fewer events; 0 */
     uint32_t writer; /* 1: this library, 2: pure Python */
     _Atomic uint64_t dropped_records;
     uint64_t reserved[3];
@@ -101,7 +100,7 @@ struct pls_record {
     uint64_t reserved[2];
 };
 
-_Static_assert(sizeof(struct pls_iteration) == 64, "iteration tuple is one cache line");
+_Static_assert(sizeof(struct pls_iteration) == 64, "iteration counter is one cache line");
 _Static_assert(sizeof(struct pls_header) == PLS_HEADER_BYTES, "header size");
 _Static_assert(sizeof(struct pls_record) == PLS_RECORD_BYTES, "record is two cache lines");
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "atomics must be lock-free to be shared");

@@ -30,7 +30,7 @@ static inline uint64_t element_bytes(const char *datatype) {
 }
 
 /* AllGather and ReduceScatter counts are per rank, so their ring sends n-1 such pieces; a broadcast is passed
- * on by everyone but the last, which we cannot tell, so it is counted as passed on. */
+ * on by every rank but the last, which this rank cannot tell, so it is counted as passed on. */
 static inline uint64_t ring_wire_bytes(const char *func, uint64_t payload_bytes, int32_t nranks) {
     uint64_t n = nranks > 1 ? (uint64_t)nranks : 1;
     if (n == 1)

@@ -29,7 +29,6 @@ struct context {
     uint64_t comm_id;
     int32_t rank, nranks;
     int *mask;
-    uint32_t request_applied;
     int their_mask_applied;
     int passes_on; /* the chained plugin takes part, with its own context */
     void *theirs;
@@ -43,7 +42,7 @@ static _Atomic int chained;
 
 enum peer_use { USE_PROXY = 0, USE_SEND = 1, USE_RECV = 2 };
 
-/* Where inbound bytes go when records have run out: nobody reads it, but the look-up has an answer to keep. */
+/* Where inbound bytes go when records have run out: no reader sees it, but the look-up has an answer to keep. */
 static struct pls_record nowhere;
 
 static struct pls_record *find_peer(struct context *c, enum peer_use use, int32_t peer) {
@@ -83,7 +82,7 @@ static struct pls_record *record_of_peer(struct context *c, enum peer_use use, i
     return use == USE_RECV ? &nowhere : pls_overflow(c->header);
 }
 
-/* They may change their mind: one kind of event is asked for in any case, at which we look. */
+/* The chained plugin may change its mask at any time: one kind of event is asked for always, at which we look. */
 static int their_mask(void) { return chained ? chain_mask() | EVENT_COLL : 0; }
 
 static int init(void **ctx, const struct chain_init *a, int *mask, int version) {
@@ -113,16 +112,12 @@ static int init(void **ctx, const struct chain_init *a, int *mask, int version) 
     return 0;
 }
 
-/* A reader may ask for fewer events (no proxy steps); what the chained plugin wants is always kept. */
-static void follow_masks(struct context *c) {
-    uint32_t request = c->header ? atomic_load_explicit(&c->header->event_mask_request, memory_order_relaxed) : 0;
+static void follow_their_mask(struct context *c) {
     int theirs = their_mask();
-    if (!c->mask || (request == c->request_applied && theirs == c->their_mask_applied))
+    if (!c->mask || theirs == c->their_mask_applied)
         return;
-    c->request_applied = request;
     c->their_mask_applied = theirs;
-    int ours = !c->header ? 0 : request ? (int)(request & OUR_EVENTS) | EVENT_COLL | EVENT_P2P : OUR_EVENTS;
-    __atomic_store_n(c->mask, ours | theirs, __ATOMIC_RELAXED);
+    __atomic_store_n(c->mask, theirs | (c->header ? OUR_EVENTS : 0), __ATOMIC_RELAXED);
 }
 
 static void on_collective(struct context *c, const struct nccl_event_descriptor *event) {
@@ -172,7 +167,7 @@ static int start(void *ctx, void **handle, struct nccl_event_descriptor *event, 
     case EVENT_COLL:
         pass_on = c && c->passes_on;
         if (c)
-            follow_masks(c);
+            follow_their_mask(c);
         if (c && c->header)
             on_collective(c, event);
         break;

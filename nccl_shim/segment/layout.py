@@ -80,7 +80,7 @@ class Header(ctypes.LittleEndianStructure):
         ("flags", ctypes.c_uint32),
         ("created_ns", ctypes.c_uint64),
         ("heartbeat_ns", ctypes.c_uint64),
-        ("event_mask_request", ctypes.c_uint32),
+        ("unused", ctypes.c_uint32),
         ("writer", ctypes.c_uint32),
         ("dropped_records", ctypes.c_uint64),
         ("reserved", ctypes.c_uint64 * 3),

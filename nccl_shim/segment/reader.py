@@ -160,13 +160,6 @@ class Reader:
             self._drop(name)
         return reaped
 
-    def request_events(self, pid: int, mask: int) -> bool:
-        """Asks the NCCL plugin of `pid` (as its file names it) for these events; False if it has no file."""
-        found = [t for t in self._tracked.values() if t.file.read().pid == pid]
-        for tracked in found:
-            tracked.file.request_events(mask)
-        return bool(found)
-
     def close(self) -> None:
         for name in list(self._tracked):
             self._drop(name)

@@ -83,17 +83,6 @@ class SegmentFile:
             return start_ticks(self.host_pid) == self._writer[1]
         return is_alive(self._file, *self._writer)
 
-    def request_events(self, mask: int) -> None:
-        """Asks the shim for these NCCL event kinds only; 0: its default. Needs write permission."""
-        file = os.open(self.path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            mine, theirs = os.fstat(file), os.fstat(self._file)
-            if (mine.st_dev, mine.st_ino) != (theirs.st_dev, theirs.st_ino):
-                raise NotASegment("replaced since it was opened")
-            os.pwrite(file, mask.to_bytes(4, "little"), Header.event_mask_request.offset)
-        finally:
-            os.close(file)
-
     def close(self) -> None:
         os.close(self._file)
 

@@ -56,7 +56,6 @@ class ProcessSnapshot(NamedTuple):
     finished: bool
     created_ns: int
     heartbeat_ns: int
-    event_mask_request: int
     dropped_records: int
     iteration_counter: IterationCounter | None  # None: torn, because the writer died while storing it
     flows: tuple[FlowCounters, ...]
@@ -172,7 +171,6 @@ def snapshot_of(
         finished=bool(header.flags & layout.FINISHED),
         created_ns=header.created_ns,
         heartbeat_ns=header.heartbeat_ns,
-        event_mask_request=header.event_mask_request,
         dropped_records=header.dropped_records,
         iteration_counter=iteration_counter,
         flows=flows,

@@ -1,5 +1,6 @@
 """The NCCL plugin under a replay of NCCL's calls, with address and undefined-behaviour sanitizers."""
 
+import graphlib
 import json
 import os
 import random
@@ -239,3 +240,17 @@ def test_only_what_is_meant_is_exported(library_path: Path) -> None:
     assert names & {"ncclProfiler_v4", "ncclProfiler_v5"} == {"ncclProfiler_v4", "ncclProfiler_v5"}
     assert all(name.startswith(("pls_", "ncclProfiler_v")) for name in names)
     assert os.access(library_path, os.R_OK)
+
+
+def test_c_files_use_each_other_one_way(tmp_path: Path) -> None:
+    defined: dict[str, str] = {}  # symbol → file
+    wanted: dict[str, set[str]] = {}
+    for source in build.SOURCES:
+        build.run_compiler([*build.FLAGS, "-c", str(source), "-o", str(tmp_path / "one.o")])
+        listed = subprocess.run(["nm", "-P", tmp_path / "one.o"], check=True, capture_output=True, text=True)
+        symbols = [line.split()[:2] for line in listed.stdout.splitlines()]
+        defined |= {name: source.name for name, kind in symbols if kind.isupper() and kind != "U"}
+        wanted[source.name] = {name for name, kind in symbols if kind == "U"}
+    uses = {file: {defined[name] for name in names if name in defined} for file, names in wanted.items()}
+    assert uses["plugin.c"], "or nothing was compared"
+    graphlib.TopologicalSorter(uses).prepare()  # raises CycleError

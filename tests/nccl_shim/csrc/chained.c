@@ -1,5 +1,5 @@
 /*
- * Somebody else's profiler plugin, for the chain: strict about its own handles and rude in its return values.
+ * Another profiler plugin, for the chain: strict about its own handles and rude in its return values.
  * Writes "inits starts stops records finalizes wrong" to the file named by CHAINED_REPORT when it is unloaded.
  * Build with -DVERSION=4 or 5.
  */

@@ -1,8 +1,8 @@
 /*
  * Writers that make every torn or mixed read visible: stress PLUGIN SECONDS.
  * Three threads add 2^32 + 1 to counters, so both halves of a whole value are equal; one thread sends 7 bytes
- * per iteration on a fourth record, so a whole tuple has 7 bytes an iteration. A mapped C reader checks the
- * tuple too and prints how many it read and how many were wrong.
+ * per iteration on a fourth record, so a whole iteration counter has 7 bytes an iteration. A mapped C reader
+ * checks it too and prints how many it read and how many were wrong.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -37,15 +37,15 @@ static void *iterate(void *unused) {
 
 static uint64_t reads, wrong, given_up;
 
-static void *read_tuple(void *unused) {
-    uint64_t tuple[7];
+static void *read_counter(void *unused) {
+    uint64_t words[7];
     while (!stop) {
-        if (!pls_read_iteration(segment, tuple)) {
+        if (!pls_read_iteration(segment, words)) {
             given_up++;
             continue;
         }
         reads++;
-        wrong += tuple[3] != 7 * tuple[1] || (tuple[1] && tuple[5] != 7);
+        wrong += words[3] != 7 * words[1] || (words[1] && words[5] != 7);
     }
     return unused;
 }
@@ -58,7 +58,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < 3; i++)
         pthread_create(&threads[i], NULL, add, (void *)(intptr_t)i);
     pthread_create(&threads[3], NULL, iterate, NULL);
-    pthread_create(&threads[4], NULL, read_tuple, NULL);
+    pthread_create(&threads[4], NULL, read_counter, NULL);
     puts("ready");
     fflush(stdout);
     usleep((useconds_t)(atof(argv[1]) * 1e6));

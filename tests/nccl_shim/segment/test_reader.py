@@ -275,14 +275,6 @@ def test_a_container_is_seen_and_named_from_outside(clean_env: dict, shm_dir: Pa
         assert reader.reap() == [file_name(view)]
 
 
-def test_the_daemon_can_ask_for_fewer_events(file: Path) -> None:
-    with Reader(file.parent) as reader:
-        reader.poll()
-        assert reader.request_events(os.getpid(), 0x6)
-        assert reader.poll()[0].snapshot.event_mask_request == 6
-        assert not reader.request_events(1, 0x6)
-
-
 def test_processes_come_in_order_of_job_and_rank(shm_dir: Path) -> None:
     for job, rank in (("b", 1), ("a", 2), ("b", 0)):
         writer = PythonWriter(Identity(job, shm_dir, rank, 3))
