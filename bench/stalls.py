@@ -1,9 +1,9 @@
-"""What the machine itself does wrong: when a core that should have been there was not (after jHiccup).
+"""Stalls of the machine itself: when a core that should have run was not there (after jHiccup).
 
-A virtual machine's cores are somebody else's threads: now and then one stands still, or crawls. Whoever measures
-milliseconds must know when, or he measures that. One process per core only sleeps, counts to a few thousand, and notes
+A virtual machine's cores are threads of another machine: now and then one stands still, or crawls. A measurement of
+milliseconds must know when, or it measures that. One process per core only sleeps, counts to a few thousand, and notes
 how late it woke and how long the counting took; with real-time priority, where that is allowed, because then neither
-depends on what else is being measured.
+depends on the load that is being measured.
 
     stalled   woke STALL_S late, or counted SLOW times as long as usual
 """
@@ -27,8 +27,8 @@ from bench.child_process import start_child
 SLEEP_S = 0.004
 COUNT = 2000
 STALL_S = 0.010
-FIRST = "sleeping, and woken before everybody"
-MOST_CORES = 8  # watched: a large machine stands for itself in some of its cores
+REAL_TIME, ORDINARY = "real-time", "ordinary"  # the sleeper's first line: its priority
+MOST_CORES = 8  # to watch; of a large machine some stand for all
 SLOW = 4.0
 
 
@@ -51,10 +51,10 @@ class Stalls:
         self.late_ms: list[float] = []
         self.seconds = 0.0  # watched, over all cores
         self.spans_s: list[tuple[float, float]] = []
-        self.first = True  # nobody came before the sleepers: what they found is the machine's, not the load's
+        self.reliable = True  # the sleepers had real-time priority: what they found is the machine's, not the load's
 
     def add(self, samples: Sequence[Sample]) -> None:
-        """One core's."""
+        """The samples of one core."""
         if not samples:
             return
         self.late_ms += [1e3 * sample.late_s for sample in samples]
@@ -96,13 +96,13 @@ def watching_stalls() -> Iterator[Stalls]:
             sleepers.append(start_child(command, stdout=subprocess.PIPE, text=True, start_new_session=True))
         for sleeper in sleepers:
             assert sleeper.stdout is not None
-            found.first &= sleeper.stdout.readline().strip() == FIRST
+            found.reliable &= sleeper.stdout.readline().strip() == REAL_TIME
         yield found
     finally:
         for sleeper in sleepers:
             sleeper.terminate()
-            said, _ = sleeper.communicate()
-            *_, last = said.splitlines() or ["[]"]  # its first line is still there if we were interrupted before it
+            printed, _ = sleeper.communicate()
+            *_, last = printed.splitlines() or ["[]"]  # its first line, where we were interrupted before reading it
             found.add([Sample(*sample) for sample in json.loads(last)] if last.startswith("[") else [])
 
 
@@ -117,10 +117,10 @@ def _sleep(cpu: int) -> None:
     os.sched_setaffinity(0, {cpu})
     try:
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
-        how = FIRST
+        priority = REAL_TIME
     except OSError:
-        how = "sleeping like everybody"
-    print(how, flush=True)
+        priority = ORDINARY
+    print(priority, flush=True)
     samples: list[Sample] = []
     while not ended:
         begin_s = time.perf_counter()
@@ -132,5 +132,5 @@ def _sleep(cpu: int) -> None:
 
 
 if __name__ == "__main__":
-    with suppress(BrokenPipeError):  # who asked has ended
+    with suppress(BrokenPipeError):  # the parent has ended
         _sleep(int(sys.argv[1]))

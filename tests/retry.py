@@ -58,7 +58,7 @@ class SecondTries:
         """Of the machine, by watchers who came before everybody; they tell only when they end, so others follow."""
         self._watch.close()
         found, self._stalls = self._stalls, self._watch.enter_context(watching_stalls())
-        if found is None or not found.first:
+        if found is None or not found.reliable:
             return 0.0
         return max((end_s - max(begin_s, since_s) for begin_s, end_s in found.spans_s if end_s > since_s), default=0.0)
 

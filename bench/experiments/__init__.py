@@ -1,1 +1,1 @@
-"""The paper's experiments (MLCC, section VI) and our own promises, one short file each; all.py lists them."""
+"""What `paceline bench paper` runs, one short file each; registry.py lists all, experiment.py says what one is."""

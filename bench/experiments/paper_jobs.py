@@ -52,8 +52,8 @@ def as_ring(spec: JobSpec) -> JobSpec:
     return replace(spec, pattern=Pattern.ALLREDUCE, workers=spec.workers + spec.servers, servers=())
 
 
-def placed(model: str, topology_hosts: Sequence[str], draws: random.Random) -> list[str]:
-    """Three workers for all-reduce, two workers and two servers for a parameter-server job, anywhere."""
+def random_hosts(model: str, topology_hosts: Sequence[str], draws: random.Random) -> list[str]:
+    """For three workers of an all-reduce job, or two workers and two servers of a parameter-server job."""
     return draws.sample(topology_hosts, 3 if MODELS[model].pattern is Pattern.ALLREDUCE else 4)
 
 
@@ -76,7 +76,7 @@ def host_names(hosts: int = HOSTS) -> tuple[str, ...]:
 
 
 def iperf(paper_gbps: float, draws: random.Random) -> list[CrossTraffic]:
-    """From every host to another, every 2 s for 0.2 to 2 s, as fast as TCP lets it."""
+    """Cross traffic: from every host to another, every 2 s for 0.2 to 2 s, as fast as TCP lets it."""
     names = host_names()
     return [
         CrossTraffic(source, draws.choice([host for host in names if host != source]),
@@ -85,8 +85,8 @@ def iperf(paper_gbps: float, draws: random.Random) -> list[CrossTraffic]:
     ]  # fmt: skip
 
 
-def hurried(scenario: Scenario, duration_s: float | None, times: float = 4.0) -> Scenario:
-    """The same in small, for --quick: computing and sending take a fraction of the time."""
+def sped_up(scenario: Scenario, duration_s: float | None, times: float = 4.0) -> Scenario:
+    """For --quick: computing and sending take a fraction of the time."""
     jobs = tuple(
         replace(spec, model_mb=spec.model_mb / times, compute_s=spec.compute_s / times) for spec in scenario.jobs
     )

@@ -1,6 +1,6 @@
 """The daemons as a control of the testbed: a switchd in every switch's namespace, a hostd in every host's.
 
-The data network keeps its congestion control; cubic beneath, as most clusters have it.
+The congestion control of the data network stays cubic, as most clusters have it.
 """
 
 import time
@@ -13,6 +13,8 @@ from bench.jobs.control import DaemonCpu
 from bench.jobs.daemons import DaemonFailed, DaemonProcess, hostd, switchd
 from bench.testbed.network import Testbed
 from paceline.flowcore.model.scenario import Scenario
+
+LIMITLESS_MODES = ("observe", "advise")  # of hostd, in which it sets no rate: what the daemons cost
 
 
 class DaemonControl:
@@ -54,7 +56,7 @@ class Daemons:
         self._fail_opens_before = self._all_fail_opens()
 
     def cpu(self) -> DaemonCpu:
-        """Guardians are part of their hostd."""
+        """A guardian counts as part of its hostd."""
         wall_s = max(1e-3, time.monotonic() - self._began_s)
         hosts_s, switches_s = (now - then for now, then in zip(self._spent_s(), self._before, strict=True))
         return DaemonCpu(100 * hosts_s / wall_s / len(self.hosts), 100 * switches_s / wall_s / len(self.switches))

@@ -11,7 +11,7 @@ from math import sqrt
 from statistics import fmean, stdev
 
 from bench.jobs.cases import Measurement
-from bench.jobs.run import Run
+from bench.jobs.run import JobsRun
 from bench.testbed.routes import detours, flows_in
 from paceline.sim.run import (
     WARM_UP_ITERATIONS,
@@ -73,7 +73,7 @@ def whole_slowdown(measured: Measurement, control: str) -> Estimate:
     return Estimate.of([_mean_slowdown(measured, run, whole=True) for run in measured.runs[control]])
 
 
-def _mean_slowdown(measured: Measurement, run: Run, whole: bool = False) -> float:
+def _mean_slowdown(measured: Measurement, run: JobsRun, whole: bool = False) -> float:
     means = []
     for job in run.jobs:
         mean_s = whole_iteration_s(job, run.lasted_ns) if whole else mean_iteration_s(job, run.lasted_ns)
@@ -81,7 +81,7 @@ def _mean_slowdown(measured: Measurement, run: Run, whole: bool = False) -> floa
     return fmean(means)
 
 
-def _control(measured: Measurement, control: str, runs: Sequence[Run]) -> Document:
+def _control(measured: Measurement, control: str, runs: Sequence[JobsRun]) -> Document:
     steady = steady_slowdown(measured, control)
     whole = whole_slowdown(measured, control)
     return {
@@ -107,12 +107,12 @@ def _control(measured: Measurement, control: str, runs: Sequence[Run]) -> Docume
     }
 
 
-def _stalled_percent(runs: Sequence[Run]) -> float | None:
+def _stalled_percent(runs: Sequence[JobsRun]) -> float | None:
     known = [run.stalled_percent for run in runs if run.stalled_percent is not None]
     return fmean(known) if known else None
 
 
-def _job(measured: Measurement, runs: Sequence[Run], number: int) -> Document:
+def _job(measured: Measurement, runs: Sequence[JobsRun], number: int) -> Document:
     jobs = [run.jobs[number] for run in runs]
     alone_s = measured.alone_s[jobs[0].spec.name]
     results = [job_result(job, alone_s, run.lasted_ns) for job, run in zip(jobs, runs, strict=True)]

@@ -29,7 +29,8 @@ from paceline.sim.jobs import TrainingJob
 # A model's size is rounded to whole rows of a layer; headers outweigh that except where a model is tiny.
 LEAST_SHARE = 0.99
 
-LEAST_PROGRESS_TIMEOUT_S, PROGRESS_TIMEOUT_ITERATIONS = 120.0, 20
+# A run without an end has failed when no iteration ends for so long, and for so many times the slowest conceivable one.
+PROGRESS_TIMEOUT_S, PROGRESS_TIMEOUT_ITERATIONS = 120.0, 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +44,15 @@ class Conditions:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class JobsRun:
     control: str
     jobs: tuple[TrainingJob, ...]  # ends of iterations counted from the beginning of the run
     lasted_ns: int
     link_bytes: Mapping[str, int]
     cross_traffic_bytes: tuple[int, ...]  # acknowledged, by burst source
     cpu: DaemonCpu
-    fail_opens: int = 0  # a daemon gave up control, and the jobs ran free for a while
-    stalled_percent: float | None = None  # of the cores' time, by the machine itself; None: cannot be told apart
+    fail_opens: int = 0  # how often a daemon gave up control, and the jobs ran without limits for a while
+    stalled_percent: float | None = None  # of the cores' time, by the machine itself; None: our load looks like that
 
 
 def run_once(
@@ -60,7 +61,7 @@ def run_once(
     conditions: Conditions,
     fork_server: ForkServer,
     tick: Callable[[], None] = lambda: None,
-) -> Run:
+) -> JobsRun:
     """Raises RunFailed when a process fails or bytes are missing; `tick` is called a few times a second."""
     paths = paths_of(scenario.topology, flows_in(scenario))
     seed, directory = conditions.seed, new_directory()
@@ -82,50 +83,56 @@ def run_once(
                 def finished() -> bool:
                     tick()
                     for job in jobs:
-                        job.iteration_ends_ns = ends_of(job.spec.name, group.processes, begin_ns)
+                        job.iteration_ends_ns = iteration_ends_ns(job.spec.name, group.processes, begin_ns)
                     return all(job.finished for job in jobs)
 
                 group.listen_until(finished, end_ns, progress_timeout_s(scenario) if end_ns is None else inf)
                 lasted_ns = time.monotonic_ns() - begin_ns
                 after = testbed.link_bytes()
                 fail_opens, cpu = running.fail_opens(), running.cpu()
-                sources = [process for process in group.processes if process.spec.job is None and process.spec.prints_numbers]
-                cross = tuple(max(source.numbers, default=0) for source in sources)
+                cross_bytes = cross_traffic_bytes(group.processes)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
     carried = {link: after[link] - before[link] for link in after}
-    others = [((one.source, one.target), size) for one, size in zip(scenario.cross_traffic, cross, strict=True)]
-    check_bytes(jobs, paths, carried, others)
+    cross = [((one.source, one.target), size) for one, size in zip(scenario.cross_traffic, cross_bytes, strict=True)]
+    check_bytes(jobs, paths, carried, cross)
     # Packets one by one keep a core's interrupts busy for so long that our own load looks like a stall.
-    told_apart = stalls.first and not conditions.impairment.one_by_one
-    stalled_percent = stalls.percent if told_apart else None
-    return Run(control.name, tuple(jobs), lasted_ns, carried, cross, cpu, fail_opens, stalled_percent)
+    reliable = stalls.reliable and not conditions.impairment.one_by_one
+    stalled_percent = stalls.percent if reliable else None
+    return JobsRun(control.name, tuple(jobs), lasted_ns, carried, cross_bytes, cpu, fail_opens, stalled_percent)
 
 
 def progress_timeout_s(scenario: Scenario) -> float:
-    """How long a run without an end may go without an iteration that ends: more than the slowest could ever need."""
+    """How long a run may go on without an iteration that ends: more than the slowest job could ever need."""
     slowest_bps = min(link.capacity_bps for link in scenario.topology.links.values())
     needs_s = [
         spec.compute_s + transfer_ns(spec.model_mb * 1e6 * len((*spec.workers, *spec.servers)), slowest_bps) / 1e9
         for spec in scenario.jobs
     ]
-    return LEAST_PROGRESS_TIMEOUT_S + max(spec.start_s for spec in scenario.jobs) + PROGRESS_TIMEOUT_ITERATIONS * max(needs_s)
+    last_start_s = max(spec.start_s for spec in scenario.jobs)
+    return PROGRESS_TIMEOUT_S + last_start_s + PROGRESS_TIMEOUT_ITERATIONS * max(needs_s)
 
 
-def ends_of(job: str, processes: Sequence[RunProcess], begin_ns: int) -> list[int]:
-    """When each iteration was over for the last of the job's workers."""
+def iteration_ends_ns(job: str, processes: Sequence[RunProcess], begin_ns: int) -> list[int]:
+    """When each iteration was over for the last of the job's workers, counted from the run's beginning."""
     ends = [process.numbers for process in processes if process.spec.job == job and process.spec.prints_numbers]
     return [max(iteration) - begin_ns for iteration in zip(*ends, strict=False)]
+
+
+def cross_traffic_bytes(processes: Sequence[RunProcess]) -> tuple[int, ...]:
+    """Acknowledged so far, by source."""
+    sources = (one for one in processes if one.spec.job is None and one.spec.prints_numbers)
+    return tuple(max(source.numbers, default=0) for source in sources)
 
 
 def check_bytes(
     jobs: Sequence[TrainingJob],
     paths: Mapping[Pair, tuple[str, ...]],
     carried: Mapping[str, int],
-    others: Sequence[tuple[Pair, float]] = (),
+    cross_traffic: Sequence[tuple[Pair, float]] = (),
 ) -> None:
-    """Every link must have carried what the jobs' iterations needed of it, beside what `others` sent."""
-    sent = [*others]
+    """Every link must have carried what the jobs' iterations needed of it, beside the cross traffic's bytes."""
+    sent = [*cross_traffic]
     for job in jobs:
         for spec in flows_of(job.spec):
             if not spec.flow.local:

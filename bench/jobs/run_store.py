@@ -1,10 +1,11 @@
-"""A run that has been made is not made again.
+"""Finished runs are stored, so that no run is made twice.
 
-One JSON line per run, written when it is over, so that an experiment that was interrupted goes on where it was. A
-run is known by all that decides it: scenario, conditions, control, and its number among its like. A line that says why
-it failed takes it back; one that was disturbed and kept nevertheless says so. Each line says which commit made it: the
-code may have changed in between, and a result says so. What a notebook tells of its runs it tells of those it was
-asked for: there may be others, under other controls or of scenarios that have changed since.
+One JSON line per run, written when the run is over, so that an interrupted experiment goes on where it was. The key
+of a run covers all that decides it: scenario, conditions, control, and the number of the repeat. A line with a failure
+withdraws an earlier line of the same key; a run that was disturbed and kept nevertheless says so. Each line names the
+commit that made it: the code may have changed in between, and a result says so. Failures, disturbances and commits are
+reported of the runs that were asked for only: a file may hold others, under other controls or of scenarios that have
+changed since.
 """
 
 import json
@@ -16,25 +17,25 @@ from pathlib import Path
 from typing import Any
 
 from bench.jobs.control import DaemonCpu
-from bench.jobs.run import Conditions, Run
+from bench.jobs.run import Conditions, JobsRun
 from paceline.flowcore.model.scenario import Scenario
 from paceline.sim.jobs import TrainingJob
 
-Seen = Any  # JSON: what an observer noted during the run
+Observations = Any  # JSON: what an observer noted during the run
 
 
-class Notebook:
-    """Kept in a file, or with no path only in memory."""
+class RunStore:
+    """In a file, or with no path only in memory."""
 
     def __init__(self, path: Path | None = None, commit: str | None = None) -> None:
         self._path, self._commit = path, commit
         self._lines: list[dict[str, Any]] = []
-        self._runs: dict[str, dict[str, Any]] = {}  # the lines that hold
+        self._runs: dict[str, dict[str, Any]] = {}  # the lines that no failure has withdrawn
         self._asked: set[str] = set()
         if path is not None and path.exists():
             text = path.read_text(encoding="utf-8")
             for line in text.splitlines():
-                # Of the line that was being written when the power went there is some; of another version's, anything.
+                # A line may have been cut short by a crash, or written by another version.
                 with suppress(ValueError, KeyError, TypeError, AttributeError):
                     self._take(json.loads(line))
             if text and not text.endswith("\n"):
@@ -46,16 +47,16 @@ class Notebook:
         return [f"{line['what']}: {line['failed']}" for line in self._of_asked(self._lines) if "failed" in line]
 
     @property
-    def disturbed(self) -> list[str]:
-        """Runs that were kept nevertheless."""
+    def disturbances(self) -> list[str]:
+        """Of runs that were kept nevertheless."""
         return [
             f"{run['what']}: {run['although']}" for run in self._of_asked(self._runs.values()) if run.get("although")
         ]
 
     @property
     def earlier_s(self) -> float:
-        """What the runs took that were in the file, those that failed among them."""
-        return sum(line.get("took_s", 0.0) for line in self._of_asked(self._lines[: self._earlier]))
+        """What the runs took that were in the file already, with those that failed."""
+        return float(sum(line.get("took_s", 0.0) for line in self._of_asked(self._lines[: self._earlier])))
 
     def commits(self) -> list[str]:
         """Of the runs found and made."""
@@ -64,13 +65,21 @@ class Notebook:
     def _of_asked(self, lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         return [line for line in lines if line["key"] in self._asked]
 
-    def find(self, key: str, scenario: Scenario, seed: int) -> tuple[Run, Seen] | None:
+    def find(self, key: str, scenario: Scenario, seed: int) -> tuple[JobsRun, Observations] | None:
         self._asked.add(key)
         entry = self._runs.get(key)
         return None if entry is None else (_restored(entry, scenario, seed), entry["seen"])
 
-    def keep(self, key: str, what: str, run: Run, seen: Seen, took_s: float = 0.0, although: str | None = None) -> None:
-        """`took_s` is all of it, from the network's making to its end; `although`: what disturbed it."""
+    def save(
+        self,
+        key: str,
+        what: str,
+        run: JobsRun,
+        observations: Observations,
+        took_s: float = 0.0,
+        disturbance: str | None = None,
+    ) -> None:
+        """`took_s` is all of it, from building the network to its end; `disturbance` is why the run is doubtful."""
         ends_ns = {job.spec.name: job.iteration_ends_ns for job in run.jobs}
         self._write(
             {
@@ -85,13 +94,13 @@ class Notebook:
                 "cpu": asdict(run.cpu),
                 "fail_opens": run.fail_opens,
                 "stalled_percent": run.stalled_percent,
-                "seen": seen,
+                "seen": observations,
                 "took_s": round(took_s, 3),
-                "although": although,
+                "although": disturbance,
             }
         )
 
-    def keep_failure(self, key: str, what: str, reason: str, took_s: float = 0.0) -> None:
+    def save_failure(self, key: str, what: str, reason: str, took_s: float = 0.0) -> None:
         failed = {"key": key, "what": what, "failed": reason, "commit": self._commit}
         self._write(failed | {"took_s": round(took_s, 3)})
 
@@ -116,16 +125,16 @@ class Notebook:
 
 
 def run_key(scenario: Scenario, conditions: Conditions, control: str, number: int) -> str:
-    told = f"{scenario!r} {conditions!r} {control} {number}"  # frozen dataclasses: the same in every process
-    return blake2b(told.encode(), digest_size=12).hexdigest()
+    described = f"{scenario!r} {conditions!r} {control} {number}"  # frozen dataclasses: the same in every process
+    return blake2b(described.encode(), digest_size=12).hexdigest()
 
 
-def _restored(entry: dict[str, Any], scenario: Scenario, seed: int) -> Run:
+def _restored(entry: dict[str, Any], scenario: Scenario, seed: int) -> JobsRun:
     jobs = tuple(TrainingJob(spec, seed) for spec in scenario.jobs)
     for job in jobs:
         job.iteration_ends_ns = entry["iteration_ends_ns"][job.spec.name]
     cross = tuple(entry["cross_traffic_bytes"])
-    return Run(
+    return JobsRun(
         entry["control"],
         jobs,
         entry["lasted_ns"],

@@ -148,7 +148,7 @@ def _of_the_machine(stalls: Stalls, slot_s: float) -> dict[str, float | None]:
         "machine_stalls_of_a_slot": sum(end_s - begin_s >= slot_s for begin_s, end_s in stalls.spans_s),
         "machine_stalled_percent": round(stalls.percent, 2),
     }
-    return {key: value if stalls.first else None for key, value in found.items()}
+    return {key: value if stalls.reliable else None for key, value in found.items()}
 
 
 def _resident_mb(pid: int) -> float:

@@ -168,8 +168,8 @@ def _result(setup: Setup, tally: Tally, spent: Spent, stalls: Stalls) -> dict[st
     negotiations = max(1, tally.negotiations)
     cpu_s, own_s, lo_bytes, wall_s = spent
     spine_s = cpu_s.get("spine0", 0.0)
-    told_apart = stalls.first  # otherwise the machine's stalls look like those we cause
-    undisturbed_s = [span for span in tally.decided_s if told_apart and not stalls.during(*span)]
+    reliable = stalls.reliable  # otherwise the machine's stalls look like those of our load
+    undisturbed_s = [span for span in tally.decided_s if reliable and not stalls.during(*span)]
     return {
         "hosts": setup.hosts,
         "switches": setup.switches,
@@ -185,10 +185,10 @@ def _result(setup: Setup, tally: Tally, spent: Spent, stalls: Stalls) -> dict[st
         **_percentiles("echo_", tally.echoes_ms),
         "negotiations": tally.negotiations,
         "missed_slots": len(tally.missed_s),
-        "missed_outside_stalls": sum(not stalls.during(*span) for span in tally.missed_s) if told_apart else None,
-        "machine_stall_p99_ms": round(stalls.late_p99_ms, 3) if told_apart else None,
-        "machine_stalls": len(stalls.spans_s) if told_apart else None,
-        "machine_stalled_percent": round(stalls.percent, 2) if told_apart else None,
+        "missed_outside_stalls": sum(not stalls.during(*span) for span in tally.missed_s) if reliable else None,
+        "machine_stall_p99_ms": round(stalls.late_p99_ms, 3) if reliable else None,
+        "machine_stalls": len(stalls.spans_s) if reliable else None,
+        "machine_stalled_percent": round(stalls.percent, 2) if reliable else None,
         "plans_refused": tally.refused,
         "plans_answered": tally.answered,
         "switch_cpu_percent": round(100 * sum(cpu_s.values()) / wall_s, 2),

@@ -29,12 +29,13 @@ from typing import NamedTuple
 
 from bench.micro import rate_peer
 from bench.testbed.namespace import Namespace, connect
-from hostd.enforce.base import Backend, Limit
+from hostd.enforce.base import Backend
 from hostd.enforce.htb import HtbBackend
 from hostd.enforce.pacing import PacingBackend
 from hostd.kernel.sockets import ProcessSockets
 from hostd.safety.undo_log import Journal
 from paceline.failure import Failure
+from paceline.flowcore.messages.events import Limit
 from paceline.flowcore.model.patterns import FlowId, Role
 from paceline.flowcore.model.units import NS_PER_MS, NS_PER_S, transfer_bytes, transfer_ns
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import NoneType
 from typing import Any
 
-from bench.experiments.all import EXPERIMENTS
-from bench.experiments.shape import Experiment
+from bench.experiments.experiment import Experiment
+from bench.experiments.registry import EXPERIMENTS
 from bench.report import svg
 from bench.report.parts import Bars, Layers, Lines, Part, Table
 from paceline.failure import Failure

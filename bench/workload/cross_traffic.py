@@ -1,7 +1,7 @@
-"""Traffic nobody controls: one TCP connection that sends in bursts, no faster than it is told.
+"""Cross traffic: one TCP connection outside all control that sends in bursts, no faster than it is told.
 
-The source speaks the lines of runner_protocol.py; instead of an iteration's end it prints, after each burst, the bytes that the
-other side has acknowledged so far.
+The source prints the lines of runner_protocol.py; instead of an iteration's end it prints, after each burst, the bytes
+that the other side has acknowledged so far.
 """
 
 import random

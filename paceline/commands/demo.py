@@ -66,12 +66,12 @@ def run_demo(args: argparse.Namespace) -> int:
 
 def real(scenario: Any, figure: Path, torch: bool) -> list[dict[str, Any]]:
     from bench.jobs.cases import Case, make_runs
-    from bench.jobs.control import control_named
+    from bench.jobs.control_names import control_named
     from bench.jobs.launch import module_for
-    from bench.jobs.link_picture import Pictured
+    from bench.jobs.link_recorder import RecordedControl
     from bench.jobs.report import document
     from bench.jobs.run import Conditions
-    from bench.jobs.run_store import Notebook
+    from bench.jobs.run_store import RunStore
     from bench.testbed.rootless import ensure_networks
     from paceline.commands.bench.jobs import usable
     from paceline.commands.console import progress_bar
@@ -82,11 +82,11 @@ def real(scenario: Any, figure: Path, torch: bool) -> list[dict[str, Any]]:
         module_for(job, workload)
     ensure_networks()
     names = tuple(control.name for control in usable([control_named(name) for name in CONTROLS]))
-    pictured: dict[str, Pictured] = {}
+    pictured: dict[str, RecordedControl] = {}
 
-    def filmed(control: Any) -> Pictured:
+    def filmed(control: Any) -> RecordedControl:
         """Of a run that is made again, the last is shown."""
-        pictured[control.name] = Pictured(control, CAMERA)
+        pictured[control.name] = RecordedControl(control, CAMERA)
         return pictured[control.name]
 
     case = Case(scenario.name, scenario, names, Conditions(workload, scenario.seed), observer=filmed)
@@ -96,7 +96,7 @@ def real(scenario: Any, figure: Path, torch: bool) -> list[dict[str, Any]]:
         def progress(doing: str, part: float) -> None:
             bar.update(task, description=doing, completed=part)
 
-        measured = make_runs([case], 1, Notebook(), progress)[case.name].measurement()
+        measured = make_runs([case], 1, RunStore(), progress)[case.name].measurement()
     rows = [
         {
             "control": control["control"],

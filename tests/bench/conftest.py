@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from bench.experiments import delay, mixes, rate
-from bench.experiments.overhead import Metered
-from bench.experiments.turns import Filmed
+from bench.experiments.acceptance import mixes
+from bench.experiments.paper import delay, rate
+from bench.experiments.paper.overhead import MeteredControl
+from bench.experiments.paper.turns import JobRates
 from bench.jobs import cases as jobs_cases
 from bench.jobs.control import DaemonCpu
-from bench.jobs.run import Conditions, Run
+from bench.jobs.run import Conditions, JobsRun
 from paceline.flowcore.model.patterns import FlowId, Role
 from paceline.flowcore.model.scenario import Scenario
 from paceline.sim.jobs import TrainingJob
@@ -30,7 +31,9 @@ class Pretended:
     def __init__(self) -> None:
         self.made: list[str] = []
 
-    def __call__(self, scenario: Scenario, control: Any, conditions: Conditions, fork_server: Any, tick: Any) -> Run:
+    def __call__(
+        self, scenario: Scenario, control: Any, conditions: Conditions, fork_server: Any, tick: Any
+    ) -> JobsRun:
         self.made.append(control.name)
         tick()
         lasted_ns = 0
@@ -42,14 +45,14 @@ class Pretended:
             count = job.spec.iterations or ITERATIONS
             job.iteration_ends_ns = [start_ns + step_ns * number for number in range(1, count + 1)]
             lasted_ns = max(lasted_ns, job.iteration_ends_ns[-1])
-        if isinstance(control, Filmed):
+        if isinstance(control, JobRates):
             control.recording.times_ns += (0, 20_000_000, 40_000_000)
             for mbps in (100, 400, 0):
                 control.recording.rates_bps.append({FlowId("VGG19", "h0", "h1", Role.RING): mbps * 1e6})
-        if isinstance(control, Metered):
+        if isinstance(control, MeteredControl):
             control._mbps += (0.5, 1.5)
         cpu = DaemonCpu(10.0, 5.0) if control.name in ("mlcc", "paceline") else DaemonCpu()
-        return Run(control.name, jobs, lasted_ns, {}, (10_000_000,) * len(scenario.cross_traffic), cpu)
+        return JobsRun(control.name, jobs, lasted_ns, {}, (10_000_000,) * len(scenario.cross_traffic), cpu)
 
 
 @pytest.fixture

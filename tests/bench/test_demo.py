@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from bench.jobs import cases as jobs_cases
-from bench.jobs.run import Run
+from bench.jobs.run import JobsRun
 from paceline import cli
 from paceline.commands import demo
 from paceline.flowcore.model import scenario as scenarios
 from paceline.flowcore.model.scenario import Scenario
 from paceline.sim.reference.engine import Recording
 from paceline.sim.report import figure
-from tests.bench.jobs.test_link_picture import recorded_bytes
+from tests.bench.jobs.test_link_recorder import recorded_bytes
 
 CONTROLS = ("cubic", "paceline")
 TIMES = 4.0  # smaller than the demo's
@@ -44,11 +44,11 @@ def small_demo(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_demo_runs_and_draws_what_the_jobs_sent(
     workload: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    runs: dict[str, Run] = {}
+    runs: dict[str, JobsRun] = {}
     recordings: dict[str, Recording] = {}
     run_once, draw_panels = jobs_cases.run_once, figure.draw_panels
 
-    def noted(*arguments: Any) -> Run:
+    def noted(*arguments: Any) -> JobsRun:
         run = run_once(*arguments)
         runs[run.control] = run  # jobs alone come first
         return run

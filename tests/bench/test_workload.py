@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.jobs.control import NoDaemons, Running, TcpControl
+from bench.jobs.control import RunningControl
 from bench.jobs.fork_server import ForkServer, ForkServerError
 from bench.jobs.launch import fork_server_environment, modules_for
 from bench.jobs.process_group import RunFailed
-from bench.jobs.run import Conditions, Run, check_bytes, run_once
+from bench.jobs.run import Conditions, JobsRun, check_bytes, run_once
+from bench.jobs.tcp_control import NoDaemons, TcpControl
 from bench.testbed.network import Testbed
 from bench.testbed.ports import PAYLOAD_SHARE
 from bench.workload.assignment import Assignment, ComputeTimes
@@ -67,7 +68,7 @@ class WatchedControl(TcpControl):
         self.seen: dict[tuple[str, str, int], tuple[int, int]] = {}  # host, job, rank -> iteration, bytes sent in all
 
     @contextmanager
-    def running(self, testbed: Testbed, scenario: Scenario, directory: Path) -> Iterator[Running]:
+    def running(self, testbed: Testbed, scenario: Scenario, directory: Path) -> Iterator[RunningControl]:
         stop = threading.Event()
         thread = threading.Thread(target=self._watch, args=(scenario.topology.hosts, directory, stop))
         thread.start()
@@ -97,7 +98,7 @@ def torch_fork_server() -> Iterator[ForkServer]:
         yield fork_server
 
 
-def steady_s(run: Run, number: int = 0) -> float:
+def steady_s(run: JobsRun, number: int = 0) -> float:
     times = sorted(iteration_times_s(run.jobs[number])[2:])
     return times[len(times) // 2]
 

@@ -70,11 +70,12 @@ def _add_clean(commands: Any) -> None:
 
 def run_jobs(args: argparse.Namespace) -> int:
     from bench.jobs.cases import Case, make_runs
-    from bench.jobs.control import ALONE_CONTROL, control_named, require_kernel
+    from bench.jobs.control_names import control_named, require_kernel
     from bench.jobs.launch import module_for
     from bench.jobs.report import CONTROL_COLUMNS, JOB_COLUMNS, control_rows, document, job_rows
     from bench.jobs.run import Conditions
-    from bench.jobs.run_store import Notebook
+    from bench.jobs.run_store import RunStore
+    from bench.jobs.tcp_control import ALONE_CONTROL
     from bench.testbed.impair import Impairment
     from bench.testbed.rootless import ensure_networks
     from bench.testbed.routes import detours, flows_in
@@ -97,7 +98,7 @@ def run_jobs(args: argparse.Namespace) -> int:
         impairment=Impairment(args.loss, args.marks),
         bundle_bytes=args.bundle_bytes,
     )
-    case, notebook = Case(scenario.name, scenario, tuple(control.name for control in controls), conditions), Notebook()
+    case, store = Case(scenario.name, scenario, tuple(control.name for control in controls), conditions), RunStore()
     started_s = perf_counter()
     with progress_bar() as bar:
         task = bar.add_task("starting", total=1.0)
@@ -105,10 +106,10 @@ def run_jobs(args: argparse.Namespace) -> int:
         def progress(doing: str, part: float) -> None:
             bar.update(task, description=doing, completed=part)
 
-        measured = make_runs([case], args.repeat, notebook, progress)[case.name].measurement()
+        measured = make_runs([case], args.repeat, store, progress)[case.name].measurement()
     wall_s = perf_counter() - started_s
     if args.json:
-        said = {"failed_runs": notebook.failures, "disturbed_runs": notebook.disturbed}
+        said = {"failed_runs": store.failures, "disturbed_runs": store.disturbances}
         print_json(document(measured, wall_s) | said | provenance())
         return 0
     print_table(f"{scenario.name}, jobs", JOB_COLUMNS, job_rows(measured))
@@ -116,16 +117,16 @@ def run_jobs(args: argparse.Namespace) -> int:
     print("All bytes crossed the emulated network. Slowdown is against each job alone; ± is 95 % over the repeats.")
     if ways := detours(scenario.topology, flows_in(scenario)):
         print(f"not on the path that the bound is for: {', '.join(map(str, ways))}")
-    for failure in notebook.failures:
+    for failure in store.failures:
         print(f"made again: {failure}")
-    for disturbance in notebook.disturbed:
+    for disturbance in store.disturbances:
         print(f"kept although disturbed: {disturbance}")
     return 0
 
 
 def usable(controls: list[Any]) -> list[Any]:
     """Those that this kernel has; why the others are left out is said."""
-    from bench.jobs.control import kernel_lacks
+    from bench.jobs.control_names import kernel_lacks
 
     missing = kernel_lacks(controls)
     for name, why in missing.items():

@@ -66,8 +66,8 @@ def _add_report(commands: Any) -> None:
 
 
 def run_paper(args: argparse.Namespace) -> int:
-    from bench.experiments.all import EXPERIMENTS
-    from bench.jobs.control import control_named, require_kernel
+    from bench.experiments.registry import EXPERIMENTS
+    from bench.jobs.control_names import control_named, require_kernel
     from bench.testbed.rootless import ensure_networks
     from paceline.commands.console import print_json, print_table
     from paceline.commands.provenance import provenance
@@ -110,15 +110,15 @@ def run_paper(args: argparse.Namespace) -> int:
 
 
 def _options(experiment: Any, args: argparse.Namespace) -> Any:
-    from bench.experiments.shape import Options
+    from bench.experiments.experiment import Options
 
     repeats = args.repeat or (1 if args.quick else experiment.repeats) or 1
-    return experiment.of_what_is_asked(Options(args.quick, repeats, args.seed, _controls(args.control)))
+    return experiment.effective_options(Options(args.quick, repeats, args.seed, _controls(args.control)))
 
 
 def _controls(text: str | None) -> tuple[str, ...]:
-    from bench.experiments.shape import COMPARED, CONTROLS
-    from bench.jobs.control import control_named
+    from bench.experiments.experiment import COMPARED, CONTROLS
+    from bench.jobs.control_names import control_named
 
     if text is None:
         return CONTROLS
@@ -146,7 +146,7 @@ def _kept(directory: Path, name: str, options: Any) -> dict[str, Any] | None:
 def _measure(experiment: Any, directory: Path, options: Any, force: bool, title: str) -> dict[str, Any]:
     from dataclasses import replace
 
-    from bench.jobs.run_store import Notebook
+    from bench.jobs.run_store import RunStore
     from paceline.commands.console import progress_bar
     from paceline.commands.provenance import provenance
     from paceline.failure import Failure
@@ -155,7 +155,7 @@ def _measure(experiment: Any, directory: Path, options: Any, force: bool, title:
     runs = directory / f"{experiment.name}.runs.jsonl"
     if force:
         runs.unlink(missing_ok=True)
-    notebook = Notebook(runs, origin["commit"])
+    store = RunStore(runs, origin["commit"])
     started_s = perf_counter()
     with progress_bar() as bar:
         task = bar.add_task(title, total=1.0)
@@ -164,7 +164,7 @@ def _measure(experiment: Any, directory: Path, options: Any, force: bool, title:
             bar.update(task, description=f"{title}, {doing}", completed=part)
 
         try:
-            result = experiment.run(replace(options, notebook=notebook, progress=progress))
+            result = experiment.run(replace(options, store=store, progress=progress))
         except Failure as error:
             raise CommandError(f"{experiment.name}: {error}") from None
     document = {
@@ -177,10 +177,10 @@ def _measure(experiment: Any, directory: Path, options: Any, force: bool, title:
         "repeats": options.repeats,
         "seed": options.seed,
         "controls": [*options.controls],
-        "wall_s": notebook.earlier_s + perf_counter() - started_s,
-        "commits": notebook.commits(),
-        "failed_runs": notebook.failures,
-        "disturbed_runs": notebook.disturbed,
+        "wall_s": store.earlier_s + perf_counter() - started_s,
+        "commits": store.commits(),
+        "failed_runs": store.failures,
+        "disturbed_runs": store.disturbances,
         **origin,
         "result": result,
     }
@@ -207,7 +207,7 @@ def _print(experiment: Any, document: dict[str, Any]) -> None:
 
 
 def run_report(args: argparse.Namespace) -> int:
-    from bench.experiments.all import EXPERIMENTS
+    from bench.experiments.registry import EXPERIMENTS
     from bench.report.page import page, read_results
     from paceline.commands.console import print_json
 

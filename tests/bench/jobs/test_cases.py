@@ -8,10 +8,10 @@ import pytest
 
 from bench.experiments.paper_jobs import cluster, host_names, job
 from bench.jobs import cases as jobs_cases
-from bench.jobs.cases import ATTEMPTS, STALLED_PERCENT, STOOD_STILL_S, Case, StillnessClock, iteration_s, make_runs
+from bench.jobs.cases import ATTEMPTS, STALLED_PERCENT, STOOD_STILL_S, Case, TickGaps, iteration_s, make_runs
 from bench.jobs.process_group import RunFailed
 from bench.jobs.run import Conditions
-from bench.jobs.run_store import Notebook
+from bench.jobs.run_store import RunStore
 from bench.testbed.impair import UNIMPAIRED, Impairment
 from paceline.flowcore.model.scenario import Scenario
 from paceline.sim.jobs import TrainingJob
@@ -30,7 +30,7 @@ def case(alone: bool = True) -> Case:
 
 def test_a_repeat_makes_every_run_before_the_next_begins(pretended: Pretended) -> None:
     second = replace(case(alone=False), name="other", scenario=replace(scenario(), seed=2))
-    made = make_runs([case(alone=False), second], 2, Notebook())
+    made = make_runs([case(alone=False), second], 2, RunStore())
     assert pretended.made == ["reno", "cubic", "paceline"] * 2 + ["cubic", "paceline", "reno"] * 2
     for runs in made.values():
         assert list(runs.together) == list(CONTROLS)
@@ -38,7 +38,7 @@ def test_a_repeat_makes_every_run_before_the_next_begins(pretended: Pretended) -
 
 
 def test_slowdowns_are_against_the_measured_alone(pretended: Pretended) -> None:
-    measured = make_runs([case()], 1, Notebook())["pair"].measurement()
+    measured = make_runs([case()], 1, RunStore())["pair"].measurement()
     assert measured.alone_s == pytest.approx(dict.fromkeys("ab", 0.35 * ALONE))
     assert measured.runs["paceline"][0].jobs[0].iteration_ends_ns[0] == pytest.approx(0.35e9 * FACTORS["paceline"])
 
@@ -56,7 +56,7 @@ def test_alone_nothing_is_lost_and_packets_are_as_in_company(
     for impairment in (UNIMPAIRED, Impairment(loss=0.01, marks=0.1)):
         for own in under.values():
             own.clear()
-        make_runs([replace(case(), conditions=Conditions("synthetic", 1, impairment))], 1, Notebook())
+        make_runs([replace(case(), conditions=Conditions("synthetic", 1, impairment))], 1, RunStore())
         assert under["together"] == {impairment}
         assert under["alone"] == {Impairment(single_packets=impairment.one_by_one)}
 
@@ -73,11 +73,11 @@ def test_an_interrupted_experiment_goes_on_where_it_was(
 
     monkeypatch.setattr(jobs_cases, "run_once", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        make_runs([case()], 1, Notebook(path))
+        make_runs([case()], 1, RunStore(path))
     monkeypatch.setattr(jobs_cases, "run_once", pretended)
-    resumed = make_runs([case()], 1, Notebook(path))["pair"]
+    resumed = make_runs([case()], 1, RunStore(path))["pair"]
     assert len(pretended.made) == 5  # two alone, three controls: none twice
-    whole = make_runs([case()], 1, Notebook())["pair"]
+    whole = make_runs([case()], 1, RunStore())["pair"]
     assert [run.jobs[0].iteration_ends_ns for run in resumed.together["cubic"]] == [
         run.jobs[0].iteration_ends_ns for run in whole.together["cubic"]
     ]
@@ -85,16 +85,16 @@ def test_an_interrupted_experiment_goes_on_where_it_was(
 
 def test_more_repeats_make_only_those_that_are_missing(pretended: Pretended, tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
-    make_runs([case()], 1, Notebook(path))
-    make_runs([case()], 2, Notebook(path))
+    make_runs([case()], 1, RunStore(path))
+    make_runs([case()], 2, RunStore(path))
     assert len(pretended.made) == 10
 
 
 def test_another_scenario_is_another_run(pretended: Pretended, tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
-    make_runs([case()], 1, Notebook(path))
+    make_runs([case()], 1, RunStore(path))
     changed = replace(case(), scenario=replace(scenario(), duration_s=6.0))
-    make_runs([changed], 1, Notebook(path))
+    make_runs([changed], 1, RunStore(path))
     assert len(pretended.made) == 10 - 2  # alone a job runs for ten iterations, whatever the duration
 
 
@@ -107,9 +107,9 @@ def test_a_run_that_fails_is_made_again_and_said(pretended: Pretended, monkeypat
         return pretended(*arguments)
 
     monkeypatch.setattr(jobs_cases, "run_once", sometimes)
-    notebook = Notebook()
-    make_runs([case(alone=False)], 1, notebook)
-    assert notebook.failures == ["pair, reno: a worker on h0 failed"]
+    store = RunStore()
+    make_runs([case(alone=False)], 1, store)
+    assert store.failures == ["pair, reno: a worker on h0 failed"]
 
 
 def test_a_run_that_always_fails_ends_the_experiment(pretended: Pretended, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,19 +117,19 @@ def test_a_run_that_always_fails_ends_the_experiment(pretended: Pretended, monke
         raise RunFailed("no")
 
     monkeypatch.setattr(jobs_cases, "run_once", never)
-    notebook = Notebook()
+    store = RunStore()
     with pytest.raises(RunFailed):
-        make_runs([case()], 1, notebook)
-    assert len(notebook.failures) == ATTEMPTS
+        make_runs([case()], 1, store)
+    assert len(store.failures) == ATTEMPTS
 
 
 def test_the_machine_standing_still_is_seen_by_our_own_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     times_s = iter([0.0, 0.2, 3.2, 3.4])
     monkeypatch.setattr(jobs_cases, "monotonic", lambda: next(times_s))
-    clock = StillnessClock(lambda: None)
+    gaps = TickGaps(lambda: None)
     for _ in range(4):
-        clock.tick()
-    assert clock.longest_s == pytest.approx(3.0)
+        gaps.tick()
+    assert gaps.longest_s == pytest.approx(3.0)
 
 
 def test_a_run_during_which_the_machine_stood_still_is_made_again(
@@ -145,9 +145,9 @@ def test_a_run_during_which_the_machine_stood_still_is_made_again(
 
     monkeypatch.setattr(jobs_cases, "monotonic", lambda: clock_s)
     monkeypatch.setattr(jobs_cases, "run_once", first_one_stands_still)
-    notebook = Notebook()
-    make_runs([case(alone=False)], 1, notebook)
-    assert notebook.failures == ["pair, reno: the machine stood still for 2.0 s"]
+    store = RunStore()
+    make_runs([case(alone=False)], 1, store)
+    assert store.failures == ["pair, reno: the machine stood still for 2.0 s"]
     assert pretended.made == ["reno", "reno", "cubic", "paceline"]
 
 
@@ -160,9 +160,9 @@ def test_a_run_during_which_the_machine_stalled_a_lot_is_made_again(
         return replace(pretended(*arguments), stalled_percent=next(percents))
 
     monkeypatch.setattr(jobs_cases, "run_once", stalling)
-    notebook = Notebook()
-    make_runs([case(alone=False)], 1, notebook)
-    assert notebook.failures == ["pair, reno: the machine stalled for 11 % of the time"]
+    store = RunStore()
+    make_runs([case(alone=False)], 1, store)
+    assert store.failures == ["pair, reno: the machine stalled for 11 % of the time"]
     assert pretended.made == ["reno", "reno", "cubic", "paceline"]
 
 
@@ -176,15 +176,15 @@ def test_on_a_machine_that_always_stalls_the_last_attempt_is_kept_and_said(
 
     monkeypatch.setattr(jobs_cases, "run_once", stalling)
     path = tmp_path / "runs.jsonl"
-    notebook = Notebook(path)
-    made = make_runs([case(alone=False)], 1, notebook)["pair"]
+    store = RunStore(path)
+    made = make_runs([case(alone=False)], 1, store)["pair"]
     assert pretended.made == ["reno"] * ATTEMPTS + ["cubic", "paceline"]
     assert len(made.together["reno"]) == 1
-    assert len(notebook.failures) == ATTEMPTS - 1
-    again = Notebook(path)
+    assert len(store.failures) == ATTEMPTS - 1
+    again = RunStore(path)
     make_runs([case(alone=False)], 1, again)
     assert pretended.made[ATTEMPTS + 2 :] == []
-    assert notebook.disturbed == ["pair, reno: the machine stalled for 50 % of the time"] == again.disturbed
+    assert store.disturbances == ["pair, reno: the machine stalled for 50 % of the time"] == again.disturbances
 
 
 def test_what_a_run_took_is_kept(pretended: Pretended, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -201,8 +201,8 @@ def test_what_a_run_took_is_kept(pretended: Pretended, monkeypatch: pytest.Monke
     monkeypatch.setattr(jobs_cases, "monotonic", lambda: clock_s)
     monkeypatch.setattr(jobs_cases, "run_once", slow)
     path = tmp_path / "runs.jsonl"
-    make_runs([case(alone=False)], 1, Notebook(path))
-    again = Notebook(path)
+    make_runs([case(alone=False)], 1, RunStore(path))
+    again = RunStore(path)
     make_runs([case(alone=False)], 1, again)
     assert again.earlier_s == 7.0 * (1 + len(CONTROLS))
 

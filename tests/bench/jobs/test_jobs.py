@@ -17,17 +17,19 @@ import pytest
 
 from bench.child_process import owner_mark
 from bench.jobs import cases as jobs_cases
-from bench.jobs import control as jobs_control
+from bench.jobs import control_names
 from bench.jobs.cases import Measurement
-from bench.jobs.control import TCP, WATCHING, ControlError, DaemonCpu, TcpControl, control_named
-from bench.jobs.daemon_control import DaemonControl, Daemons
+from bench.jobs.control import ControlError, DaemonCpu
+from bench.jobs.control_names import control_named
+from bench.jobs.daemon_control import LIMITLESS_MODES, DaemonControl, Daemons
 from bench.jobs.daemons import DaemonFailed, DaemonProcess
 from bench.jobs.fork_server import ForkServer, ForkServerError
 from bench.jobs.launch import fork_server_environment, modules_for
 from bench.jobs.plan import ALONE_ITERATIONS, plan
 from bench.jobs.process_group import RunFailed
 from bench.jobs.report import Estimate, document
-from bench.jobs.run import Conditions, Run, run_once
+from bench.jobs.run import Conditions, JobsRun, run_once
+from bench.jobs.tcp_control import TCP, TcpControl
 from bench.testbed.leftovers import marked_processes, remove_leftovers
 from paceline import cli
 from paceline.flowcore.model.scenario import parse_scenario
@@ -62,13 +64,13 @@ def test_the_report_compares_with_alone_and_with_the_bound(small: Path) -> None:
     scenario = read_scenario(small)
     second = 1_000_000_000
 
-    def run(iteration_s: float) -> Run:
+    def run(iteration_s: float) -> JobsRun:
         jobs = tuple(TrainingJob(spec, 1) for spec in scenario.jobs)
         for job in jobs:  # a warm-up twice as long
             ends = [2 * iteration_s * n for n in (1, 2, 3)]
             ends += [ends[-1] + iteration_s * n for n in (1, 2, 3)]
             job.iteration_ends_ns = [round(end * second) for end in ends]
-        return Run("reno", jobs, 20 * second, {}, (), DaemonCpu(3.0, 1.0))
+        return JobsRun("reno", jobs, 20 * second, {}, (), DaemonCpu(3.0, 1.0))
 
     conditions = Conditions("synthetic", 1)
     bound = capacity_bound([{"l": 0.75}, {"l": 0.75}])
@@ -109,7 +111,7 @@ def test_the_longest_iteration_is_that_of_the_simulator(small: Path, ends_s: lis
     jobs = tuple(TrainingJob(replace(spec, iterations=None), 1) for spec in scenario.jobs)
     for job in jobs:
         job.iteration_ends_ns = [round(1e9 * end_s) for end_s in ends_s]
-    run = Run("reno", jobs, lasted_ns, {}, (), DaemonCpu())
+    run = JobsRun("reno", jobs, lasted_ns, {}, (), DaemonCpu())
     bound = capacity_bound([{"l": 0.75}])
     measured = Measurement(scenario, Conditions("synthetic", 1), {"a": 1.0, "b": 1.0}, bound, {"reno": [run]})
     (control,) = document(measured, 1.0)["controls"]
@@ -177,7 +179,7 @@ def test_the_help_names_every_control_and_no_other(capsys: pytest.CaptureFixture
     assert cli.main(["bench", "jobs", "--help"]) == 0
     (said,) = re.findall(r"Controls: (.*?)\.\s", capsys.readouterr().out, re.DOTALL)
     names = re.sub(r"\(.*?\)", "", said, flags=re.DOTALL)
-    assert sorted(re.split(r"[;,\s]+", names.strip())) == sorted((*TCP, *FOR_DAEMONS, *WATCHING))
+    assert sorted(re.split(r"[;,\s]+", names.strip())) == sorted((*TCP, *FOR_DAEMONS, *LIMITLESS_MODES))
 
 
 def test_a_control_named_twice_runs_once(small: Path, pretended: Pretended, capsys: pytest.CaptureFixture[str]) -> None:
@@ -246,7 +248,7 @@ def test_what_cannot_be_run_is_refused_in_one_line(
 def test_a_control_the_kernel_lacks_is_refused_before_any_run(
     small: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(jobs_control, "has_congestion_control", lambda name: name != "bbr")
+    monkeypatch.setattr(control_names, "has_congestion_control", lambda name: name != "bbr")
     results = small.with_name("results")
     for command in (["jobs", str(small), "--control", "cubic,bbr"], ["paper", "alone", "--out", str(results)]):
         assert cli.main(["bench", *command]) == 2
@@ -274,7 +276,7 @@ def test_where_computing_times_are_drawn_alone_takes_longer(small: Path) -> None
 def test_without_a_choice_what_the_kernel_lacks_is_left_out_and_said(
     small: Path, pretended: Pretended, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(jobs_control, "has_congestion_control", lambda name: name != "bbr")
+    monkeypatch.setattr(control_names, "has_congestion_control", lambda name: name != "bbr")
     assert cli.main(["bench", "jobs", str(small), "--json"]) == 0
     out, err = capsys.readouterr()
     assert [control["control"] for control in json.loads(out)["controls"]] == ["reno", "cubic", "paceline"]
@@ -300,7 +302,7 @@ def test_the_command_prints_the_keys_of_the_contract(small: Path, capsys: pytest
 def test_a_run_that_fails_is_made_again_and_said(
     small: Path, pretended: Pretended, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def first_fails(*arguments: Any) -> Run:
+    def first_fails(*arguments: Any) -> JobsRun:
         run = pretended(*arguments)
         if len(pretended.made) == 1:
             raise RunFailed("a worker on h0 failed")
@@ -336,7 +338,7 @@ def test_ctrl_c_is_quiet_and_leaves_nothing(small: Path, least: int) -> None:
             found = []
             for pid, of in marked_processes():
                 with suppress(OSError):  # ended while we looked
-                    if of == mark and "jobs_nursery" in Path(f"/proc/{pid}/cmdline").read_text():
+                    if of == mark and "bench.jobs.fork_server" in Path(f"/proc/{pid}/cmdline").read_text():
                         found.append(pid)
             return found
 

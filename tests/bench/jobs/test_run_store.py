@@ -1,34 +1,34 @@
-"""What a notebook gives back is what was kept, also after a crash in the middle of a line."""
+"""What a store gives back is what was kept, also after a crash in the middle of a line."""
 
 from pathlib import Path
 
 from bench.experiments.paper_jobs import cluster, host_names, job
 from bench.jobs.control import DaemonCpu
-from bench.jobs.run import Conditions, Run
-from bench.jobs.run_store import Notebook, run_key
+from bench.jobs.run import Conditions, JobsRun
+from bench.jobs.run_store import RunStore, run_key
 from paceline.sim.jobs import TrainingJob
 
 SCENARIO = cluster("one", 25.0, [job("a", "GPT2", host_names()[:3])], duration_s=5.0)
 CONDITIONS = Conditions("synthetic", 1)
 
 
-def kept_run() -> Run:
+def kept_run() -> JobsRun:
     one = TrainingJob(SCENARIO.jobs[0], 1)
     one.iteration_ends_ns = [10, 20, 30]
-    return Run("cubic", (one,), 40, {"h0->sw": 7}, (5,), DaemonCpu(1.0, 2.0), 4, 3.0)
+    return JobsRun("cubic", (one,), 40, {"h0->sw": 7}, (5,), DaemonCpu(1.0, 2.0), 4, 3.0)
 
 
-def asked(path: Path, key: str) -> Notebook:
-    notebook = Notebook(path)
-    notebook.find(key, SCENARIO, 1)
-    return notebook
+def asked(path: Path, key: str) -> RunStore:
+    store = RunStore(path)
+    store.find(key, SCENARIO, 1)
+    return store
 
 
 def test_a_run_comes_back_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
     key = run_key(SCENARIO, CONDITIONS, "cubic", 0)
-    Notebook(path, "abc").keep(key, "one, cubic", kept_run(), {"mbps": [1.0]})
-    found = Notebook(path, "def").find(key, SCENARIO, 1)
+    RunStore(path, "abc").save(key, "one, cubic", kept_run(), {"mbps": [1.0]})
+    found = RunStore(path, "def").find(key, SCENARIO, 1)
     assert found is not None
     run, seen = found
     assert run.jobs[0].iteration_ends_ns == [10, 20, 30]
@@ -51,34 +51,34 @@ def test_keys_tell_all_that_decides_a_run() -> None:
 def test_lines_of_who_knows_whom_are_passed_over(tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
     path.write_text('{}\n[1]\n"text"\n{"failed": 1}\n{"failed": 1, "key": "first"}\nnull\n')
-    notebook = Notebook(path)
-    notebook.keep("first", "one, cubic", kept_run(), None)
-    assert Notebook(path).find("first", SCENARIO, 1) is not None
+    store = RunStore(path)
+    store.save("first", "one, cubic", kept_run(), None)
+    assert RunStore(path).find("first", SCENARIO, 1) is not None
 
 
 def test_a_line_cut_short_costs_that_run_only(tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
-    notebook = Notebook(path, "abc")
-    notebook.keep("first", "one, cubic", kept_run(), None)
-    notebook.keep_failure("third", "one, reno", "it stood still")
-    notebook.keep("second", "one, cubic", kept_run(), None)
+    store = RunStore(path, "abc")
+    store.save("first", "one, cubic", kept_run(), None)
+    store.save_failure("third", "one, reno", "it stood still")
+    store.save("second", "one, cubic", kept_run(), None)
     path.write_bytes(path.read_bytes()[:-40])
-    again = Notebook(path, "def")
+    again = RunStore(path, "def")
     assert again.find("first", SCENARIO, 1) is not None
     assert again.find("second", SCENARIO, 1) is None
     assert again.find("third", SCENARIO, 1) is None
     assert again.failures == ["one, reno: it stood still"]
-    again.keep("second", "one, cubic", kept_run(), None)
-    assert Notebook(path).find("second", SCENARIO, 1) is not None
+    again.save("second", "one, cubic", kept_run(), None)
+    assert RunStore(path).find("second", SCENARIO, 1) is not None
     assert again.commits() == ["abc", "def"]
 
 
 def test_what_runs_took_is_remembered_also_of_those_that_failed(tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
-    notebook = Notebook(path)
-    notebook.keep_failure("first", "one, cubic", "it stood still", 2.0)
-    notebook.keep("first", "one, cubic", kept_run(), None, 3.5)
-    assert notebook.earlier_s == 0.0  # that was now
+    store = RunStore(path)
+    store.save_failure("first", "one, cubic", "it stood still", 2.0)
+    store.save("first", "one, cubic", kept_run(), None, 3.5)
+    assert store.earlier_s == 0.0  # that was now
     assert asked(path, "first").earlier_s == 5.5
     path.write_text(path.read_text().replace(', "took_s": 2.0', ""))  # as lines once were
     assert asked(path, "first").earlier_s == 3.5
@@ -87,24 +87,24 @@ def test_what_runs_took_is_remembered_also_of_those_that_failed(tmp_path: Path) 
 def test_what_nobody_asked_for_is_passed_over_in_silence(tmp_path: Path) -> None:
     """Runs under other controls, or of a scenario that has changed since."""
     path = tmp_path / "runs.jsonl"
-    earlier = Notebook(path, "abc")
-    earlier.keep_failure("other", "one, mlcc", "it stood still", 2.0)
-    earlier.keep("other", "one, mlcc", kept_run(), None, 3.0, although="the machine stalled")
-    earlier.keep("first", "one, cubic", kept_run(), None, 4.0)
-    notebook = Notebook(path, "def")
-    assert notebook.find("first", SCENARIO, 1) is not None
-    assert (notebook.failures, notebook.disturbed, notebook.commits(), notebook.earlier_s) == ([], [], ["abc"], 4.0)
-    assert notebook.find("other", SCENARIO, 1) is not None
-    assert notebook.failures == ["one, mlcc: it stood still"]
-    assert notebook.disturbed == ["one, mlcc: the machine stalled"]
-    assert notebook.earlier_s == 9.0
+    earlier = RunStore(path, "abc")
+    earlier.save_failure("other", "one, mlcc", "it stood still", 2.0)
+    earlier.save("other", "one, mlcc", kept_run(), None, 3.0, disturbance="the machine stalled")
+    earlier.save("first", "one, cubic", kept_run(), None, 4.0)
+    store = RunStore(path, "def")
+    assert store.find("first", SCENARIO, 1) is not None
+    assert (store.failures, store.disturbances, store.commits(), store.earlier_s) == ([], [], ["abc"], 4.0)
+    assert store.find("other", SCENARIO, 1) is not None
+    assert store.failures == ["one, mlcc: it stood still"]
+    assert store.disturbances == ["one, mlcc: the machine stalled"]
+    assert store.earlier_s == 9.0
 
 
 def test_a_run_that_was_kept_can_be_taken_back(tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
-    notebook = Notebook(path)
-    notebook.keep("first", "one, cubic", kept_run(), None)
-    notebook.keep_failure("first", "one, cubic", "the machine stalled")
-    for book in (notebook, Notebook(path)):
+    store = RunStore(path)
+    store.save("first", "one, cubic", kept_run(), None)
+    store.save_failure("first", "one, cubic", "the machine stalled")
+    for book in (store, RunStore(path)):
         assert book.find("first", SCENARIO, 1) is None
         assert book.failures == ["one, cubic: the machine stalled"]

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from bench.jobs.control import WATCHING, control_named
+from bench.jobs.control_names import control_named
+from bench.jobs.daemon_control import LIMITLESS_MODES
 from bench.micro.hostd_soak import soak
 from paceline import cli
 
@@ -38,6 +39,6 @@ def test_a_soak_has_an_end(minutes: str, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_the_modes_that_set_nothing_are_controls() -> None:
-    for name in WATCHING:
+    for name in LIMITLESS_MODES:
         control = control_named(name)
         assert (control.name, control.congestion_control) == (name, "cubic")

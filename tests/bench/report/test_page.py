@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.experiments.all import EXPERIMENTS
-from bench.experiments.shape import Options
+from bench.experiments.experiment import Options
+from bench.experiments.registry import EXPERIMENTS
 from bench.report.page import LIMITS, page, read_result, read_results
 from paceline import cli
 from paceline.commands.provenance import provenance

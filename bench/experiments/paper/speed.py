@@ -3,11 +3,11 @@
 import random
 from statistics import fmean
 
-from bench.experiments.paper_jobs import BATCH, MODELS, cluster, host_names, hurried, iperf, job, placed
-from bench.experiments.shape import Experiment, Options, Result, change
+from bench.experiments.experiment import Experiment, Options, Result, change
+from bench.experiments.paper_jobs import BATCH, MODELS, cluster, host_names, iperf, job, random_hosts, sped_up
 from bench.jobs.cases import Case, iteration_s
 from bench.jobs.report import Estimate
-from bench.jobs.run import Conditions, Run
+from bench.jobs.run import Conditions, JobsRun
 from bench.report.parts import Bars, Part, Table
 from paceline.flowcore.model.scenario import Scenario
 
@@ -18,12 +18,12 @@ DURATION_S = 60.0  # a GPT2 takes up to ten seconds for an iteration at 10 Gbit/
 
 def one_of_each(gbps: float, options: Options) -> Scenario:
     draws = random.Random(f"{options.seed}/models")
-    jobs = [job(model, model, placed(model, host_names(), draws)) for model in MODELS]
+    jobs = [job(model, model, random_hosts(model, host_names(), draws)) for model in MODELS]
     scenario = cluster("models", gbps, jobs, duration_s=DURATION_S, cross_traffic=iperf(gbps, draws))
-    return hurried(scenario, 3.0) if options.quick else scenario
+    return sped_up(scenario, 3.0) if options.quick else scenario
 
 
-def samples_per_s(run: Run, name: str) -> float:
+def samples_per_s(run: JobsRun, name: str) -> float:
     one = next(one for one in run.jobs if one.spec.name == name)
     return BATCH * len(one.spec.workers) / iteration_s(one, run.lasted_ns)
 

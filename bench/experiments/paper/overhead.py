@@ -1,4 +1,4 @@
-"""Fig. 13: what control costs: bytes on the control network (a) and CPU of the daemons (b), while jobs train."""
+"""Fig. 13: what control costs while jobs train: bytes on the control network (a) and CPU of the daemons (b)."""
 
 import threading
 import time
@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from statistics import fmean
 
-from bench.experiments.shape import Check, Experiment, Options, Result, as_json
-from bench.experiments.speed import one_of_each
+from bench.experiments.experiment import Check, Experiment, Options, Result, as_json
+from bench.experiments.paper.speed import one_of_each
 from bench.jobs.cases import Case
-from bench.jobs.control import Control, DaemonCpu, Running
+from bench.jobs.control import Control, DaemonCpu, RunningControl
 from bench.jobs.run import Conditions
 from bench.report.parts import Lines, Part, Table
 from bench.testbed.namespace import Namespace
@@ -25,8 +25,8 @@ TRAFFIC, CPU = "control traffic, 6 hosts on one switch", "CPU of a host's schedu
 EVERY_S = 0.06  # a slot
 
 
-class Metered:
-    """A control, and what passes its switch's port on the control network, slot by slot."""
+class MeteredControl:
+    """A control under which the control traffic at the switch is measured, slot by slot."""
 
     def __init__(self, control: Control) -> None:
         self.name, self.congestion_control = control.name, control.congestion_control
@@ -34,23 +34,23 @@ class Metered:
         self._mbps: list[float] = []
 
     @contextmanager
-    def running(self, testbed: Testbed, scenario: Scenario, directory: Path) -> Iterator[Running]:
+    def running(self, testbed: Testbed, scenario: Scenario, directory: Path) -> Iterator[RunningControl]:
         switch = testbed.nodes[scenario.topology.switches[0]]
         with self._control.running(testbed, scenario, directory) as running:
-            meter = Meter(running, switch, self._mbps)
+            meter = TrafficMeter(running, switch, self._mbps)
             try:
                 yield meter
             finally:
                 meter.end()
 
-    def seen(self) -> list[float]:
+    def observations(self) -> list[float]:
         return self._mbps
 
 
-class Meter:
-    """What runs, and a meter in a thread of its own that counts while the jobs do: from `begin` to `cpu`."""
+class TrafficMeter:
+    """A running control, and a thread that counts bytes while the jobs run: from `begin` to `cpu`."""
 
-    def __init__(self, running: Running, switch: Namespace, mbps: list[float]) -> None:
+    def __init__(self, running: RunningControl, switch: Namespace, mbps: list[float]) -> None:
         self._running, self._switch, self._mbps = running, switch, mbps
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._count, daemon=True)
@@ -82,7 +82,7 @@ class Meter:
 
 
 def _passed_bytes() -> int:
-    """Both ways, of the port on the control network in the calling thread's namespace."""
+    """In and out, of the port on the control network in the calling thread's namespace."""
     for line in Path("/proc/thread-self/net/dev").read_text(encoding="ascii").splitlines():
         name, _, counters = line.partition(":")
         if name.strip() == CONTROL_IFNAME:
@@ -93,11 +93,12 @@ def _passed_bytes() -> int:
 
 def run(options: Options) -> Result:
     conditions = Conditions("synthetic" if options.quick else "auto", options.seed)
-    case = Case("overhead", one_of_each(PAPER_GBPS, options), CONTROLS, conditions, alone=False, observer=Metered)
+    scenario = one_of_each(PAPER_GBPS, options)
+    case = Case("overhead", scenario, CONTROLS, conditions, alone=False, observer=MeteredControl)
     runs = options.make([case])["overhead"]
     rows, checks = [], []
     for control, own in runs.together.items():
-        every = [mbps for seen in runs.seen[control] for mbps in seen]
+        every = [mbps for observed in runs.observations[control] for mbps in observed]
         host, switch = (fmean(getattr(one.cpu, kind) for one in own) for kind in ("host_percent", "switch_percent"))
         rows.append(
             {
@@ -106,7 +107,7 @@ def run(options: Options) -> Result:
                 "p99_mbps": percentile(every, 99),
                 "host_cpu_percent": host,
                 "switch_cpu_percent": switch,
-                "mbps": runs.seen[control][0],
+                "mbps": runs.observations[control][0],
             }
         )
         checks += [

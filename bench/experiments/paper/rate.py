@@ -1,9 +1,9 @@
-"""Fig. 7(a): is what a flow sends what the daemon asked for? By both ways of enforcing, from bench/micro/rate.py.
+"""Fig. 7(a): does a flow send at the rate that the daemon asked for? With both backends, by bench/micro/rate.py.
 
-The picture shows one flow climbing the staircase; the numbers are over all slots of 1, 4 and 16 flows.
+The figure shows one flow on the staircase of rates; the numbers are over all slots of 1, 4 and 16 flows.
 """
 
-from bench.experiments.shape import Check, Experiment, Options, Result, as_json
+from bench.experiments.experiment import Check, Experiment, Options, Result, as_json
 from bench.micro import rate
 from bench.report.parts import Lines, Part, Table
 from paceline.flowcore.model.units import NS_PER_MS
@@ -38,7 +38,7 @@ def run(options: Options) -> Result:
 
 
 def _staircase(backend: str) -> Result:
-    """Asked and achieved over time, of one flow."""
+    """The rates asked for and achieved over time, of one flow."""
     (steps,), (curve,) = rate.walk(rate.BACKENDS[backend], 1, 1, "cubic")
     begin_ns, end_ns = steps[0].start_ns, steps[-1].end_ns
     asked = [[(step.start_ns - begin_ns) / NS_PER_MS, step.rate_bps / 1e6] for step in steps]

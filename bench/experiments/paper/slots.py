@@ -1,7 +1,7 @@
 """Fig. 7(b): how long should a slot be? Mean job completion time by slot length and bandwidth."""
 
-from bench.experiments.jct import arrivals, jct_s, unfinished
-from bench.experiments.shape import Experiment, Options, Result, change, spread
+from bench.experiments.experiment import Experiment, Options, Result, change, spread
+from bench.experiments.paper.jct import arrivals, jct_s, unfinished
 from bench.jobs.cases import Case
 from bench.jobs.report import Estimate
 from bench.jobs.run import Conditions

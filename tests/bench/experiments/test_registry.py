@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from bench.experiments.all import EXPERIMENTS
-from bench.experiments.shape import CONTROLS, Experiment, Options
-from bench.jobs.control import TCP
+from bench.experiments.experiment import CONTROLS, Experiment, Options
+from bench.experiments.registry import EXPERIMENTS
+from bench.jobs.tcp_control import TCP
 from bench.report.parts import Table
 from tests.bench.conftest import Pretended
 
@@ -71,8 +71,8 @@ def test_where_jobs_run_all_controls_are_tried(name: str, pretended: Pretended) 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_an_experiment_does_what_it_says_it_does(name: str, pretended: Pretended) -> None:
     experiment = EXPERIMENTS[name]
-    does = experiment.of_what_is_asked(Options(quick=True, repeats=2, controls=(*CONTROLS, "observe")))
-    once = experiment.of_what_is_asked(Options(quick=True, repeats=1, controls=(*CONTROLS, "observe")))
+    does = experiment.effective_options(Options(quick=True, repeats=2, controls=(*CONTROLS, "observe")))
+    once = experiment.effective_options(Options(quick=True, repeats=1, controls=(*CONTROLS, "observe")))
     experiment.run(does)
     made = list(pretended.made)
     pretended.made.clear()

@@ -2,11 +2,11 @@
 
 from statistics import fmean
 
-from bench.experiments.paper_jobs import as_ring, cluster, gbps_here, host_names, hurried, job
-from bench.experiments.shape import Experiment, Options, Result
+from bench.experiments.experiment import Experiment, Options, Result
+from bench.experiments.paper_jobs import as_ring, cluster, gbps_here, host_names, job, sped_up
 from bench.jobs.cases import Case
 from bench.jobs.control import Control
-from bench.jobs.link_picture import Pictured
+from bench.jobs.link_recorder import RecordedControl
 from bench.jobs.report import document
 from bench.jobs.run import Conditions
 from bench.report.parts import Layers, Part, Table
@@ -17,13 +17,13 @@ SHOWN_S = 6.0
 TWO_JOBS = "two jobs on one host"
 
 
-class Filmed(Pictured):
-    """What leaves the first host, job by job, kept as numbers."""
+class JobRates(RecordedControl):
+    """Records what leaves the first host, job by job, as numbers for JSON."""
 
     def __init__(self, control: Control, others: bool = False) -> None:
         super().__init__(control, host_names()[0], others)
 
-    def seen(self) -> Result:
+    def observations(self) -> Result:
         shown = [at for at, time_ns in enumerate(self.recording.times_ns) if time_ns < SHOWN_S * 1e9]
         names = sorted({flow.job for rates in self.recording.rates_bps for flow in rates})
         mbps = {
@@ -39,18 +39,19 @@ class Filmed(Pictured):
 def run(options: Options) -> Result:
     jobs = [as_ring(job(model, model, host_names()[:2])) for model in ("VGG19", "ResNet50")]
     scenario = cluster("turns", PAPER_GBPS, jobs, hosts=2, duration_s=DURATION_S)
-    scenario = hurried(scenario, 3.0) if options.quick else scenario
+    scenario = sped_up(scenario, 3.0) if options.quick else scenario
     conditions = Conditions("synthetic" if options.quick else "auto", options.seed)
-    runs = options.make([Case("turns", scenario, options.controls, conditions, observer=Filmed)])["turns"]
-    films = {control: seen[0] for control, seen in runs.seen.items()}
+    runs = options.make([Case("turns", scenario, options.controls, conditions, observer=JobRates)])["turns"]
+    first = {control: observed[0] for control, observed in runs.observations.items()}
     measured = document(runs.measurement(), 0.0)
-    return {"measured": measured, "films": films, "capacity_mbps": 1e3 * gbps_here(PAPER_GBPS)}
+    return {"measured": measured, "films": first, "capacity_mbps": 1e3 * gbps_here(PAPER_GBPS)}
 
 
-def films(result: Result) -> list[Part]:
+def rate_layers(result: Result) -> list[Part]:
+    """One figure per control: the link over time, job by job."""
     return [
-        Layers(control, "Mbit/s", film["times_s"], film["mbps"], result["capacity_mbps"])
-        for control, film in result["films"].items()
+        Layers(control, "Mbit/s", rates["times_s"], rates["mbps"], result["capacity_mbps"])
+        for control, rates in result["films"].items()
     ]
 
 
@@ -65,7 +66,7 @@ def present(result: Result) -> list[Part]:
         times = [f"{job['mean_iteration_s']:.3f}" for job in control["jobs"]]
         rows.append((control["control"], *times, f"{fmean(job['slowdown'] for job in control['jobs']):.3f}"))
     names = [f"{job['name']}, s" for job in result["measured"]["controls"][0]["jobs"]]
-    return [*films(result), Table("Iteration time", ("", *names, "mean slowdown"), rows)]
+    return [*rate_layers(result), Table("Iteration time", ("", *names, "mean slowdown"), rows)]
 
 
 EXPERIMENT = Experiment(

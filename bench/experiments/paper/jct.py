@@ -1,7 +1,7 @@
-"""Fig. 8 and Table I: mean job completion time by bandwidth, while jobs arrive and others send what they like.
+"""Fig. 8 and Table I: mean job completion time by bandwidth, while jobs arrive among cross traffic.
 
 Jobs of all four models arrive as a Poisson process, on hosts drawn at random, and leave when they have done their
-iterations. A job that has not when the run is cut off counts with the time it has had.
+iterations. A job that is unfinished when the run is cut off counts with the time since its start.
 """
 
 import random
@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from itertools import chain
 from statistics import fmean
 
-from bench.experiments.paper_jobs import MODELS, cluster, host_names, hurried, iperf, job, placed
-from bench.experiments.shape import Check, Experiment, Options, Result, as_json, percent
+from bench.experiments.experiment import Check, Experiment, Options, Result, as_json, percent
+from bench.experiments.paper_jobs import MODELS, cluster, host_names, iperf, job, random_hosts, sped_up
 from bench.jobs.cases import Case
-from bench.jobs.control import TCP
 from bench.jobs.report import Estimate
-from bench.jobs.run import Conditions, Run
+from bench.jobs.run import Conditions, JobsRun
+from bench.jobs.tcp_control import TCP
 from bench.report.parts import Bars, Part, Table
 from paceline.flowcore.model.scenario import Scenario
 from paceline.sim.run import iteration_times_s, percentile
@@ -36,24 +36,26 @@ def arrivals(gbps: float, options: Options, jobs: int = JOBS, slot_ms: float = 6
     for number in range(QUICK_JOBS if options.quick else jobs):
         model = list(MODELS)[number % len(MODELS)]
         iterations = 6 if options.quick else draws.randint(*ITERATIONS)
-        specs.append(job(f"{number}-{model}", model, placed(model, names, draws), iterations, start_s))
+        specs.append(job(f"{number}-{model}", model, random_hosts(model, names, draws), iterations, start_s))
         start_s += draws.expovariate(1 / (0.3 if options.quick else MEAN_GAP_S))
-    others = iperf(gbps, draws)
-    scenario = cluster(f"{jobs}-jobs", gbps, specs, duration_s=CUT_OFF_S, slot_ms=slot_ms, cross_traffic=others)
-    return hurried(scenario, QUICK_CUT_OFF_S) if options.quick else scenario
+    cross_traffic = iperf(gbps, draws)
+    scenario = cluster(
+        f"{jobs}-jobs", gbps, specs, duration_s=CUT_OFF_S, slot_ms=slot_ms, cross_traffic=cross_traffic
+    )
+    return sped_up(scenario, QUICK_CUT_OFF_S) if options.quick else scenario
 
 
-def jct_s(runs: Sequence[Run]) -> list[float]:
+def jct_s(runs: Sequence[JobsRun]) -> list[float]:
     """Each run's mean job completion time."""
     return [fmean(_completion_s(run)) for run in runs]
 
 
-def unfinished(runs: Sequence[Run]) -> int:
+def unfinished(runs: Sequence[JobsRun]) -> int:
     """Jobs that were cut off: the means are lower bounds."""
     return sum(not one.finished for run in runs for one in run.jobs)
 
 
-def _completion_s(run: Run) -> list[float]:
+def _completion_s(run: JobsRun) -> list[float]:
     return [sum(iteration_times_s(one)) if one.finished else run.lasted_ns / 1e9 - one.spec.start_s for one in run.jobs]
 
 
@@ -69,7 +71,7 @@ def run(options: Options) -> Result:
     return {"rows": rows, "checks": as_json([_check(rows, case.name) for case in cases])}
 
 
-def _row(bandwidth: str, control: str, runs: Sequence[Run]) -> Result:
+def _row(bandwidth: str, control: str, runs: Sequence[JobsRun]) -> Result:
     mean, every = Estimate.of(jct_s(runs)), list(chain.from_iterable(map(_completion_s, runs)))
     return {
         "bandwidth": bandwidth,

@@ -1,10 +1,10 @@
-"""Our promise to whoever is alone: a job that shares with nobody is not slowed down by being controlled."""
+"""A job alone: one that has the network to itself must not be slower for being controlled."""
 
 from dataclasses import replace
 
-from bench.experiments.mixes import scenario_named
-from bench.experiments.paper_jobs import cluster, host_names, hurried, job
-from bench.experiments.shape import Check, Experiment, Options, Result, as_json, change, spread
+from bench.experiments.acceptance.mixes import scenario_named
+from bench.experiments.experiment import Check, Experiment, Options, Result, as_json, change, spread
+from bench.experiments.paper_jobs import cluster, host_names, job, sped_up
 from bench.jobs.cases import Case, iteration_s
 from bench.jobs.report import Estimate
 from bench.jobs.run import Conditions
@@ -29,7 +29,7 @@ def run(options: Options) -> Result:
     for scenario in scenarios()[:1] if options.quick else scenarios():
         [spec] = scenario.jobs
         name = f"{spec.model_mb:g} MB, {KINDS[spec.pattern]}"
-        own = hurried(scenario, 2.5) if options.quick else scenario
+        own = sped_up(scenario, 2.5) if options.quick else scenario
         cases[name] = Case(name, own, options.controls, conditions, alone=False)
     made = options.make(list(cases.values()))
     rows, checks = [], []

@@ -1,14 +1,13 @@
 """Fig. 10: how much slower training becomes when packets are lost at random, by loss rate and control.
 
-Each job is alone: what is seen is the control's answer to loss and not to neighbours. The promise is about 1 %. What
-is lost must be single packets and not bundles of them, so packets are sent one by one in all runs, also in those
-without loss.
+Each job is alone, so that the control answers to loss and not to other jobs. The promise is about 1 % loss. Single
+packets must be lost and not bundles of them, so packets are sent one by one in all runs, also in those without loss.
 """
 
 from dataclasses import replace
 
-from bench.experiments.paper_jobs import cluster, host_names, hurried, job
-from bench.experiments.shape import Check, Experiment, Options, Result, as_json, change, percent, spread
+from bench.experiments.experiment import Check, Experiment, Options, Result, as_json, change, percent, spread
+from bench.experiments.paper_jobs import cluster, host_names, job, sped_up
 from bench.jobs.cases import Case, iteration_s
 from bench.jobs.report import Estimate
 from bench.jobs.run import Conditions
@@ -36,7 +35,7 @@ def run(options: Options) -> Result:
     cases = {}
     for spec in specs:
         scenario = cluster(spec.name, PAPER_GBPS, [spec], hosts=4, duration_s=DURATION_S)
-        scenario = hurried(scenario, 2.0) if options.quick else scenario
+        scenario = sped_up(scenario, 2.0) if options.quick else scenario
         for loss in losses:
             impaired = replace(conditions, impairment=Impairment(loss=loss, single_packets=True))
             name = f"{spec.name}, {percent(loss)} lost"

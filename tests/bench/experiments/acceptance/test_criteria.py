@@ -2,8 +2,8 @@
 
 import pytest
 
-from bench.experiments.acceptance import CRUDE, must_show
-from bench.experiments.mixes import _in_step_rows, _in_step_s, scenario_named, simulated_slowdown
+from bench.experiments.acceptance.criteria import CRUDE, acceptance_checks
+from bench.experiments.acceptance.mixes import _in_step_rows, _in_step_s, scenario_named, simulated_slowdown
 from paceline.sim.run import run
 
 KEPT = {"reno": 1.4, "cubic": 1.4, "bbr": 1.6, "paceline": 1.0}
@@ -22,7 +22,7 @@ def measured(of: dict[str, dict[str, float]]) -> dict[str, object]:
 
 
 def verdicts(of: dict[str, dict[str, float]]) -> dict[str, bool | None]:
-    return {check.claim: check.passed for check in must_show(measured(of))}
+    return {check.claim: check.passed for check in acceptance_checks(measured(of))}
 
 
 def every(slowdowns: dict[str, float]) -> dict[str, dict[str, float]]:

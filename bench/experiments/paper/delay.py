@@ -1,6 +1,6 @@
-"""Fig. 12: how long a host waits for its switch (a), and how long it takes to decide (b). By bench.micro.negotiate."""
+"""Fig. 12: how long a host waits for its switch (a: bench.micro.negotiate), and how long it takes to decide (b)."""
 
-from bench.experiments.shape import Check, Experiment, Options, Result, as_json
+from bench.experiments.experiment import Check, Experiment, Options, Result, as_json
 from bench.micro.allocate import measure_allocate, measure_decisions
 from bench.micro.negotiate import Setup, measure
 from bench.report.parts import Bars, Part, Table

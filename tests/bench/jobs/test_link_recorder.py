@@ -5,11 +5,11 @@ from itertools import pairwise
 
 import pytest
 
-from bench.jobs.control import TcpControl
 from bench.jobs.fork_server import ForkServer
 from bench.jobs.launch import fork_server_environment, modules_for
-from bench.jobs.link_picture import OTHERS, Pictured
+from bench.jobs.link_recorder import OTHERS, RecordedControl
 from bench.jobs.run import Conditions, run_once
+from bench.jobs.tcp_control import TcpControl
 from hostd.monitor.job_tracker import WIRE_PER_PAYLOAD
 from paceline.flowcore.model.scenario import parse_scenario
 from paceline.sim.reference.engine import Recording
@@ -55,7 +55,7 @@ def test_what_is_recorded_is_what_the_jobs_sent(others: bool) -> None:
     scenario = parse_scenario(SCENARIO, "filmed.toml")
     if others:
         scenario = replace(scenario, jobs=scenario.jobs[:1])
-    pictured = Pictured(TcpControl("cubic"), "h0", others)
+    pictured = RecordedControl(TcpControl("cubic"), "h0", others)
     with ForkServer(modules_for(scenario, "synthetic"), fork_server_environment()) as fork_server:
         run = run_once(scenario, pictured, Conditions("synthetic", 1), fork_server)
     recording = pictured.recording

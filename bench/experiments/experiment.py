@@ -1,21 +1,21 @@
 """What an experiment is: a name, the paper's figure, what it shows, how to run it, and how its result is shown.
 
-Running and showing are apart: `run` gives plain data that is kept as JSON; `present` makes tables and figures from
-that, today or in a year. A check is a claim with a threshold, decided by `run`.
+Running and showing are apart: `run` returns plain data that is stored as JSON; `present` makes tables and figures of
+that, also of a file that is years old. A check is a claim with a threshold, decided by `run`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from bench.jobs.cases import Case, Progress, Runs, make_runs
-from bench.jobs.run_store import Notebook
+from bench.jobs.cases import Case, CaseRuns, Progress, make_runs
+from bench.jobs.run_store import RunStore
 from bench.report.parts import Part
 
 Result = dict[str, Any]  # JSON
 
 CONTROLS = ("reno", "cubic", "bbr", "mlcc", "paceline")  # unless told otherwise
-COMPARED = ("reno", "cubic", "bbr", "paceline")  # always
+COMPARED = ("reno", "cubic", "bbr", "paceline")  # in every experiment that compares controls
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,17 +24,17 @@ class Options:
     repeats: int = 1
     seed: int = 1
     controls: tuple[str, ...] = CONTROLS  # those COMPARED among them
-    notebook: Notebook = field(default_factory=Notebook)
+    store: RunStore = field(default_factory=RunStore)
     progress: Progress = lambda doing, part: None
 
-    def make(self, cases: Sequence[Case]) -> dict[str, Runs]:
+    def make(self, cases: Sequence[Case]) -> dict[str, CaseRuns]:
         """The runs, by the case's name."""
-        return make_runs(cases, self.repeats, self.notebook, self.progress)
+        return make_runs(cases, self.repeats, self.store, self.progress)
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A promise and what was found; `passed` is None where the data do not suffice."""
+    """A claim and what was found; `passed` is None where the data do not suffice."""
 
     claim: str
     found: str
@@ -48,18 +48,18 @@ class Check:
 @dataclass(frozen=True, slots=True)
 class Experiment:
     name: str
-    figure: str  # of the paper; "" for promises of our own
+    figure: str  # of the paper; "" for an experiment of our own
     shows: str  # "whether …"
     run: Callable[[Options], Result]
     present: Callable[[Result], Sequence[Part]]
     paper: Mapping[str, str] = field(default_factory=dict)  # what the paper says, in its words and numbers
     here: Callable[[Result], Mapping[str, str]] = lambda result: {}  # by the same keys, what was found here
     differs: str = ""  # from the paper, and why
-    repeats: int | None = 3  # unless told otherwise; None: made once, whatever one is told
+    repeats: int | None = 3  # unless told otherwise; None: always made once
     controls: tuple[str, ...] | None = None  # None: those asked for
 
-    def of_what_is_asked(self, options: Options) -> Options:
-        """What it does of that."""
+    def effective_options(self, options: Options) -> Options:
+        """The options without those that do not apply to this experiment."""
         return replace(
             options,
             repeats=1 if self.repeats is None else options.repeats,
@@ -72,7 +72,7 @@ def percent(part: float, digits: int = 1) -> str:
 
 
 def change(ratio: float, digits: int = 1) -> str:
-    """How much more or less than 1."""
+    """How much more or less than 1, signed."""
     return f"{100 * (ratio - 1):+.{digits}f} %"
 
 

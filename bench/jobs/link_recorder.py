@@ -1,10 +1,10 @@
 """What a link carried over time, job by job, while a control was in force.
 
 Sampled from outside the jobs: what their sockets' peers have acknowledged, as hostd reads it. So it is the same for
-synthetic jobs and for torch, with daemons and without. What left the host beyond that was somebody else's.
+synthetic jobs and for torch, with daemons and without. What left the host beyond that is cross traffic.
 
 When the jobs begin, their processes are connected and silent. So the first reading is taken at that moment, before
-anybody is let go, and none of their bytes is missed; what they said to each other before is not part of the picture.
+any process is let go, and none of their bytes is missed; what they sent each other before is not recorded.
 """
 
 import threading
@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bench.jobs.control import Control, DaemonCpu, Running
+from bench.jobs.control import Control, DaemonCpu, RunningControl
 from bench.testbed.network import DATA_IFNAME, Testbed
 from hostd.kernel.sockets import DataSocket, ProcessSockets, by_host
 from hostd.kernel.tcp_info import FlowMeter
@@ -30,17 +30,17 @@ LOOK_EVERY = 10  # samples between looks for new processes and sockets, once all
 OTHERS = "others"  # in place of a job
 
 
-class Pictured:
-    """A control with a camera on one host's uplink; time zero of `recording` is when the jobs begin."""
+class RecordedControl:
+    """A control under which one host's uplink is recorded; time zero of `recording` is when the jobs begin."""
 
     def __init__(self, control: Control, host: str, others: bool = False) -> None:
-        """`others`: also what no job sent."""
+        """`others`: also the bytes that no job sent."""
         self.name, self.congestion_control = control.name, control.congestion_control
         self.recording = Recording()
         self._control, self._host, self._others = control, host, others
 
     @contextmanager
-    def running(self, testbed: Testbed, scenario: Scenario, directory: Path) -> Iterator[Running]:
+    def running(self, testbed: Testbed, scenario: Scenario, directory: Path) -> Iterator[RunningControl]:
         self.recording.times_ns.clear()
         self.recording.rates_bps.clear()
         host_of = {str(address): host for host, address in testbed.addresses.data.items()}
@@ -49,25 +49,25 @@ class Pictured:
             self._control.running(testbed, scenario, directory) as running,
             Reader(directory / self._host) as reader,
         ):
-            camera = Camera(self._host, host_of, jobs, reader, self.recording, self._others)
+            recorder = LinkRecorder(self._host, host_of, jobs, reader, self.recording, self._others)
             try:
-                yield OnCamera(running, camera)
+                yield RecordedRunningControl(running, recorder)
             finally:
-                camera.end()
+                recorder.end()
 
-    def seen(self) -> Any:
-        """For the notebook nothing: `recording` has it."""
+    def observations(self) -> Any:
+        """Nothing to store: `recording` has it."""
         return None
 
 
-class OnCamera:
-    """What runs, and the camera that begins with it."""
+class RecordedRunningControl:
+    """A running control, and the recorder that begins with it."""
 
-    def __init__(self, running: Running, camera: "Camera") -> None:
-        self._running, self._camera = running, camera
+    def __init__(self, running: RunningControl, recorder: "LinkRecorder") -> None:
+        self._running, self._recorder = running, recorder
 
     def begin(self) -> None:
-        self._camera.begin()
+        self._recorder.begin()
         self._running.begin()
 
     def cpu(self) -> DaemonCpu:
@@ -77,8 +77,8 @@ class OnCamera:
         return self._running.fail_opens()
 
 
-class Camera:
-    """Films in a thread of its own, from `begin` to `end`."""
+class LinkRecorder:
+    """Samples in a thread of its own, from `begin` to `end`."""
 
     def __init__(
         self, host: str, host_of: dict[str, str], jobs: set[str], reader: Reader, recording: Recording, others: bool
@@ -91,7 +91,7 @@ class Camera:
         self._left_bytes = 0
         self._last_ns = 0
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._film, daemon=True)
+        self._thread = threading.Thread(target=self._record, daemon=True)
 
     def begin(self) -> None:
         self._look()
@@ -103,7 +103,7 @@ class Camera:
         if self._thread.ident is not None:
             self._thread.join()
 
-    def _film(self) -> None:
+    def _record(self) -> None:
         began_ns, number = self._last_ns, 0
         while not self._stop.wait(EVERY_S):
             number += 1
@@ -113,7 +113,7 @@ class Camera:
             self._recording.rates_bps.append(self._read())
 
     def _look(self) -> None:
-        """For processes and sockets."""
+        """For new processes and sockets."""
         for view in self._reader.poll():
             if view.alive and view.host_pid is not None:
                 key = (view.snapshot.job, view.host_pid)
@@ -145,7 +145,7 @@ class Camera:
 
 
 def _left_bytes(pid: int) -> int:
-    """What has left the host of this process on the data network; 0 when it has ended."""
+    """What has left the host of this process on the data network; 0 when the process has ended."""
     try:
         lines = Path(f"/proc/{pid}/net/dev").read_text(encoding="ascii").splitlines()
     except OSError:

@@ -2,8 +2,8 @@
 
 import time
 
-from bench.experiments.overhead import EVERY_S, Meter
-from bench.jobs.control import NoDaemons
+from bench.experiments.paper.overhead import EVERY_S, TrafficMeter
+from bench.jobs.tcp_control import NoDaemons
 from bench.testbed.network import Testbed
 from paceline.flowcore.model.topology import star
 
@@ -11,7 +11,7 @@ from paceline.flowcore.model.topology import star
 def test_the_meter_counts_from_the_jobs_beginning_to_their_end() -> None:
     mbps: list[float] = []
     with Testbed(star(2, 1.0)) as testbed:
-        meter = Meter(NoDaemons(), testbed.nodes["sw"], mbps)
+        meter = TrafficMeter(NoDaemons(), testbed.nodes["sw"], mbps)
         try:
             time.sleep(3 * EVERY_S)
             assert mbps == []

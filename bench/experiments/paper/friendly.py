@@ -1,13 +1,13 @@
-"""Fig. 11(b): a training job and a TCP flow that nobody controls, on one link. Does the flow get its part?
+"""Fig. 11(b): a training job and a TCP flow that no daemon controls, on one link. Does the flow get its part?
 
-The flow sends as fast as it can for three seconds of every four. What it gets beside the job under cubic is its due.
+The flow sends as fast as it can for three seconds of every four. Its part is what it gets beside the job under cubic.
 """
 
 from statistics import fmean
 
-from bench.experiments.paper_jobs import cluster, gbps_here, host_names, hurried, job
-from bench.experiments.shape import Check, Experiment, Options, Result, as_json, percent, spread
-from bench.experiments.turns import Filmed, films
+from bench.experiments.experiment import Check, Experiment, Options, Result, as_json, percent, spread
+from bench.experiments.paper.turns import JobRates, rate_layers
+from bench.experiments.paper_jobs import cluster, gbps_here, host_names, job, sped_up
 from bench.jobs.cases import Case, iteration_s
 from bench.jobs.control import Control
 from bench.jobs.report import Estimate
@@ -18,12 +18,12 @@ from paceline.flowcore.model.scenario import CrossTraffic
 PAPER_GBPS = 25.0
 EVERY_S, LASTS_S = 4.0, 3.0
 DURATION_S = 19.5  # the fifth burst has ended
-DUE = 0.9
+LEAST_PART = 0.9
 BESIDE_A_JOB = "a TCP flow beside a VGG19 job"
 
 
-def _film(control: Control) -> Filmed:
-    return Filmed(control, others=True)
+def _with_others(control: Control) -> JobRates:
+    return JobRates(control, others=True)
 
 
 def run(options: Options) -> Result:
@@ -32,9 +32,9 @@ def run(options: Options) -> Result:
     flow = CrossTraffic(here, there, EVERY_S / faster, (LASTS_S / faster,) * 2, gbps_here(PAPER_GBPS))
     spec = job("VGG19", "VGG19", (here, there))
     scenario = cluster("friendly", PAPER_GBPS, [spec], hosts=2, duration_s=DURATION_S, cross_traffic=[flow])
-    scenario = hurried(scenario, DURATION_S / faster) if options.quick else scenario
+    scenario = sped_up(scenario, DURATION_S / faster) if options.quick else scenario
     conditions = Conditions("synthetic" if options.quick else "auto", options.seed)
-    case = Case("friendly", scenario, options.controls, conditions, alone=False, observer=_film)
+    case = Case("friendly", scenario, options.controls, conditions, alone=False, observer=_with_others)
     runs = options.make([case])["friendly"]
     rows: list[Result] = []
     for control, own in runs.together.items():
@@ -43,10 +43,10 @@ def run(options: Options) -> Result:
         rows.append({"control": control, "flow_mbps": flow_mbps.mean, "half_width_mbps": flow_mbps.half_width,
                      "iteration_s": mean_s})  # fmt: skip
     share = _share(rows)
-    check = Check(f"beside paceline the flow gets at least {percent(DUE, 0)} of what it gets beside cubic",
-                  percent(share), share >= DUE)  # fmt: skip
-    seen = {control: one[0] for control, one in runs.seen.items()}
-    return {"rows": rows, "films": seen, "capacity_mbps": 1e3 * gbps_here(PAPER_GBPS), "checks": as_json([check])}
+    check = Check(f"beside paceline the flow gets at least {percent(LEAST_PART, 0)} of what it gets beside cubic",
+                  percent(share), share >= LEAST_PART)  # fmt: skip
+    first = {control: observed[0] for control, observed in runs.observations.items()}
+    return {"rows": rows, "films": first, "capacity_mbps": 1e3 * gbps_here(PAPER_GBPS), "checks": as_json([check])}
 
 
 def _share(rows: list[Result]) -> float:
@@ -66,13 +66,13 @@ def present(result: Result) -> list[Part]:
         for row in rows
     ]
     table = Table("Together", ("", "flow Mbit/s", "job's iteration s"), lines)
-    return [*films(result), Bars("What the flow gets", "Mbit/s", ["flow"], bars), table]
+    return [*rate_layers(result), Bars("What the flow gets", "Mbit/s", ["flow"], bars), table]
 
 
 EXPERIMENT = Experiment(
     name="friendly",
     figure="Fig. 11(b)",
-    shows="whether a flow that nobody controls keeps its part of the link beside a controlled job",
+    shows="whether a flow that no daemon controls keeps its part of the link beside a controlled job",
     run=run,
     present=present,
     here=here,

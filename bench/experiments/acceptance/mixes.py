@@ -1,8 +1,8 @@
-"""The mark to beat: eight scenarios with real jobs, under every TCP and under paceline.
+"""The comparison that decides: eight scenarios with real jobs, under every TCP and under paceline.
 
-in step     from the first five iterations in a row that take at most 1.05 × what they take alone, and from which on at
-            least nine of ten such windows do: one slow iteration late in a run does not make a job fall out
-simulated   paceline's slowdown in the simulator: the same decisions where rates are exact and a machine never stalls
+in step     a job is in step from the first window of five iterations whose mean is at most 1.05 × the iteration alone
+            and after which at least nine of ten windows are like it: one slow iteration late in a run changes nothing
+simulated   paceline's slowdown in the simulator: the same decisions, exact rates, and a machine that never stalls
 """
 
 from collections.abc import Sequence
@@ -11,10 +11,10 @@ from math import inf
 from pathlib import Path
 from statistics import fmean, median
 
-from bench.experiments.acceptance import CRUDE, MEASURES, best_tcp, must_show
-from bench.experiments.paper_jobs import hurried
-from bench.experiments.shape import Experiment, Options, Result, as_json, percent, spread
-from bench.jobs.cases import Case, Runs
+from bench.experiments.acceptance.criteria import CRUDE, MEASURES, acceptance_checks, best_tcp
+from bench.experiments.experiment import Experiment, Options, Result, as_json, percent, spread
+from bench.experiments.paper_jobs import sped_up
+from bench.jobs.cases import Case, CaseRuns
 from bench.jobs.report import document
 from bench.jobs.run import Conditions
 from bench.report.parts import Bars, Part, Table
@@ -24,7 +24,7 @@ from paceline.sim.run import iteration_times_s
 from paceline.sim.run import run as simulate
 from paceline.sim.scenario_file import read_scenario
 
-SCENARIOS = Path(__file__).parents[2] / "scenarios/testbed"
+SCENARIOS = Path(__file__).parents[3] / "scenarios/testbed"
 NAMES = (*CRUDE, "identical", "ps-and-ring", "two-tors")
 QUICK_NAMES = ("mix-1", "identical")
 AGAINST_TCP = "mean JCT against TCP variants"
@@ -38,7 +38,7 @@ def scenario_named(name: str) -> Scenario:
 def run(options: Options) -> Result:
     scenarios = [scenario_named(name) for name in (QUICK_NAMES if options.quick else NAMES)]
     if options.quick:
-        scenarios = [hurried(scenario, 2.0) for scenario in scenarios]
+        scenarios = [sped_up(scenario, 2.0) for scenario in scenarios]
     conditions = Conditions("synthetic" if options.quick else "auto", options.seed)
     cases = [Case(scenario.name, scenario, options.controls, conditions) for scenario in scenarios]
     made = options.make(cases)
@@ -48,29 +48,34 @@ def run(options: Options) -> Result:
         "simulated": {scenario.name: simulated_slowdown(scenario) for scenario in scenarios},
         "in_step_s": in_step_s(made["identical"]),
         "crude": CRUDE,
-        "checks": as_json(must_show(measured)),
+        "checks": as_json(acceptance_checks(measured)),
     }
 
 
 def simulated_slowdown(scenario: Scenario) -> float:
-    """The simulator has no headers: its links carry what of ours is payload."""
+    """The simulator has no headers: its links get the payload's share of the testbed's capacity."""
     links = scenario.topology.links.items()
     payload = {name: replace(link, capacity_bps=PAYLOAD_SHARE * link.capacity_bps) for name, link in links}
     return simulate(replace(scenario, topology=replace(scenario.topology, links=payload)), "paceline").mean_slowdown
 
 
-def in_step_s(runs: Runs) -> dict[str, list[float | None]]:
-    """By control: of each run, when the last job fell into step; None: never."""
+def in_step_s(runs: CaseRuns) -> dict[str, list[float | None]]:
+    """By control: when the last job of each run was in step; None: never."""
     alone_s = runs.measurement().alone_s
     found = {}
     for control, own in runs.together.items():
         times = [[_in_step_s(iteration_times_s(job), alone_s[job.spec.name]) for job in one.jobs] for one in own]
-        found[control] = [None if None in of_run else max(of_run) for of_run in times]  # type: ignore[type-var]
+        found[control] = [_last(of_run) for of_run in times]
     return found
 
 
+def _last(times_s: Sequence[float | None]) -> float | None:
+    known = [time_s for time_s in times_s if time_s is not None]
+    return max(known) if len(known) == len(times_s) else None
+
+
 def _in_step_s(times_s: Sequence[float], alone_s: float) -> float | None:
-    """Since the job's start."""
+    """Seconds after the job's start."""
     starts = range(len(times_s) - IN_STEP_ITERATIONS + 1)
     good = [fmean(times_s[start : start + IN_STEP_ITERATIONS]) <= IN_STEP * alone_s for start in starts]
     for start in starts:
@@ -110,7 +115,7 @@ def _rows(result: Result, key: str) -> list[tuple[str, ...]]:
     rows = []
     for name, measured in result["measured"].items():
         of = {control["control"]: control for control in measured["controls"]}
-        shown = (spread(of[name][key], _half_width(of[name][f"{key}_95"])) for name in _controls(result))
+        shown = (spread(of[one][key], _half_width(of[one][f"{key}_95"])) for one in _controls(result))
         crude = f"{result['crude'][name]:.3f}" if name in result["crude"] else "–"
         bounds = (f"{result['simulated'][name]:.3f}", crude, f"{measured['capacity_bound']:.3f}")
         rows.append((name, *shown, *bounds, percent(_saved(measured, key))))
@@ -118,13 +123,13 @@ def _rows(result: Result, key: str) -> list[tuple[str, ...]]:
 
 
 def _saved(measured: Result, key: str) -> float:
-    """Of the best TCP's slowdown."""
+    """Which part of the best TCP's slowdown paceline saves."""
     of = {control["control"]: control[key] for control in measured["controls"]}
-    return 1 - of["paceline"] / best_tcp(of)
+    return float(1 - of["paceline"] / best_tcp(of))
 
 
 def _in_step_rows(in_step: dict[str, list[float | None]]) -> list[tuple[str, ...]]:
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for control, times in in_step.items():
         middle_s = median(inf if time is None else time for time in times)
         shown = "never" if middle_s == inf else f"{middle_s:.1f}"

@@ -1,15 +1,15 @@
-"""What the mixes must show: our promises, decided from slowdowns.
+"""What the mixes must show: claims with thresholds, decided from slowdowns.
 
     saving      1 − paceline's mean slowdown ÷ the best TCP's, of the means over the repeats
 
-`CRUDE` is what a throw-away controller once reached on the five mixes (two hosts, one run each, another machine; it
-polled the jobs every 2 ms and served the earliest deadline first). Slowdowns are ratios, so they compare.
+`CRUDE` is what a throw-away controller reached on the five mixes (two hosts, one run each, another machine; it polled
+the jobs every 2 ms and served the earliest deadline first). Slowdowns are ratios, so they compare between machines.
 """
 
 from statistics import fmean
 
-from bench.experiments.shape import Check, Result, change, percent
-from bench.jobs.control import TCP
+from bench.experiments.experiment import Check, Result, change, percent
+from bench.jobs.tcp_control import TCP
 
 CRUDE = {"mix-1": 1.232, "mix-2": 1.127, "mix-3": 1.007, "mix-4": 1.168, "mix-5": 1.380}
 MEASURES = {"steady state": "mean_slowdown", "whole run": "whole_run_slowdown"}
@@ -17,7 +17,7 @@ MEASURES = {"steady state": "mean_slowdown", "whole run": "whole_run_slowdown"}
 Slowdowns = dict[str, dict[str, float]]  # scenario -> control
 
 
-def must_show(measured: Result) -> list[Check]:
+def acceptance_checks(measured: Result) -> list[Check]:
     found: list[Check] = []
     for period, key in MEASURES.items():
         slowdowns = {
@@ -39,10 +39,10 @@ def _mix_checks(slowdowns: Slowdowns, period: str) -> list[Check]:
         Check(f"{name}, {period}: at least 5 % below the best TCP", percent(part), part >= 0.05)
         for name, part in saved.items()
     ]
-    for whom, parts, least in (("the best TCP", saved, 0.08), ("bbr", saved_bbr, 0.12)):
+    for rival, parts, least in (("the best TCP", saved, 0.08), ("bbr", saved_bbr, 0.12)):
         mean = fmean(parts.values())
         passed = mean >= least if len(parts) == len(CRUDE) else None
-        claim = f"all mixes, {period}: on average at least {percent(least, 0)} below {whom}"
+        claim = f"all mixes, {period}: on average at least {percent(least, 0)} below {rival}"
         found.append(Check(claim, percent(mean), passed))
     if period == "steady state":
         found += [

@@ -1,0 +1,1 @@
+"""Experiments of our own, which decide whether Paceline keeps its promises."""
