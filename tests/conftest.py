@@ -1,4 +1,4 @@
-"""Shared by all tests: hypothesis profiles, the option that rewrites golden files, no skips on CI, second tries."""
+"""Shared by all tests: hypothesis profiles, the option that rewrites golden files, no skips on CI, retries after a stall."""
 
 import os
 from collections.abc import Generator
@@ -6,7 +6,7 @@ from collections.abc import Generator
 import pytest
 from hypothesis import settings
 
-from tests.retry import SecondTries
+from tests.retry import RetryAfterStall
 
 pytest_plugins = ["pytester"]
 
@@ -26,7 +26,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(SecondTries())
+    config.pluginmanager.register(RetryAfterStall())
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,9 +1,9 @@
-"""A test that failed while the machine stood still is made once more; the summary names it, with what it said first.
+"""Retry after a stall: a test that failed while the machine stood still runs once more, and the summary names it.
 
 Tests of daemons wait for milliseconds on real clocks. On a virtual machine whose cores now and then stop for a tenth of
-a second, a failure in that moment says nothing about the code; one at any other time does, and counts at once. So do
-all failures once MOST_TRIES tests were made again: that would be us. The rule is that of the benchmarks, whose runs
-are made again when the machine stalled in them (bench/stalls.py).
+a second, a failure in that moment says nothing about the code; a failure at any other time does, and counts at once. So
+do all failures after MOST_RETRIES: then the code is to blame. Benchmarks have the same rule for their runs
+(bench/jobs/cases.py).
 """
 
 import time
@@ -16,22 +16,24 @@ from _pytest.runner import runtestprotocol
 from bench.stalls import Stalls, watching_stalls
 
 LONG_STALL_S = 0.05
-BEFORE_S = 3.0  # what a stall upsets shows within so long
-MOST_TRIES = 3
+BEFORE_S = 3.0  # a test fails within so long after the stall that upset it
+MOST_RETRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class FirstTry:
+class FailedAttempt:
     test: str
     stalled_ms: float
-    said: str
+    message: str
 
 
-class SecondTries:
+class RetryAfterStall:
+    """A pytest plugin."""
+
     def __init__(self) -> None:
         self._watch = ExitStack()
         self._stalls: Stalls | None = None
-        self.first_tries: list[FirstTry] = []
+        self.failed_attempts: list[FailedAttempt] = []
 
     def pytest_sessionstart(self) -> None:
         self._stalls = self._watch.enter_context(watching_stalls())
@@ -45,9 +47,10 @@ class SecondTries:
         reports = runtestprotocol(item, log=False, nextitem=nextitem)
         failed = [report for report in reports if report.failed]
         since_s = max(began_s, time.perf_counter() - BEFORE_S)
-        stalled_s = self._longest_stall_s(since_s) if failed and len(self.first_tries) < MOST_TRIES else 0.0
+        stalled_s = self._longest_stall_s(since_s) if failed and len(self.failed_attempts) < MOST_RETRIES else 0.0
         if stalled_s >= LONG_STALL_S:
-            self.first_tries.append(FirstTry(item.nodeid, 1e3 * stalled_s, "\n".join(map(_last_line, failed))))
+            message = "\n".join(map(_last_line, failed))
+            self.failed_attempts.append(FailedAttempt(item.nodeid, 1e3 * stalled_s, message))
             reports = runtestprotocol(item, log=False, nextitem=nextitem)
         for report in reports:
             item.ihook.pytest_runtest_logreport(report=report)
@@ -55,7 +58,7 @@ class SecondTries:
         return True
 
     def _longest_stall_s(self, since_s: float) -> float:
-        """Of the machine, by watchers who came before everybody; they tell only when they end, so others follow."""
+        """Of the machine, by sleepers with real-time priority. They report when they end, so new ones take over."""
         self._watch.close()
         found, self._stalls = self._stalls, self._watch.enter_context(watching_stalls())
         if found is None or not found.reliable:
@@ -63,11 +66,11 @@ class SecondTries:
         return max((end_s - max(begin_s, since_s) for begin_s, end_s in found.spans_s if end_s > since_s), default=0.0)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        if self.first_tries:
-            terminalreporter.section("second tries")
-        for one in self.first_tries:
-            terminalreporter.line(f"{one.test}: the machine stood still for {one.stalled_ms:.0f} ms; first it said")
-            terminalreporter.line(f"    {one.said}")
+        if self.failed_attempts:
+            terminalreporter.section("retried after a stall")
+        for one in self.failed_attempts:
+            terminalreporter.line(f"{one.test}: the machine stood still for {one.stalled_ms:.0f} ms; it failed with")
+            terminalreporter.line(f"    {one.message}")
 
 
 def _last_line(report: pytest.TestReport) -> str:
