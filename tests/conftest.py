@@ -1,4 +1,4 @@
-"""Shared by all tests: hypothesis profiles, the option that rewrites golden files, no skips on CI, retries after a stall."""
+"""For all tests: hypothesis profiles, the option that rewrites golden files, no skips on CI, retries after a stall."""
 
 import os
 from collections.abc import Generator
