@@ -10,7 +10,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m nccl_shim", description=__doc__)
     commands.add_parser(parser.add_subparsers(dest="name", required=True, metavar="COMMAND"))
     args = parser.parse_args()
-    return args.run(args)
+    status: int = args.run(args)
+    return status
 
 
 if __name__ == "__main__":

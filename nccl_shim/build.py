@@ -3,6 +3,8 @@
 `pip install .` calls this through setup.py; `python -m nccl_shim.build [OUTPUT]` does it by hand.
 """
 
+from __future__ import annotations
+
 import os
 import shutil
 import subprocess

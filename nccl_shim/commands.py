@@ -1,5 +1,7 @@
 """`paceline run` and `paceline jobs`. Law: parse, call, print; what they do is in launcher and reader."""
 
+from __future__ import annotations
+
 import argparse
 import json
 import os
@@ -11,7 +13,7 @@ from pathlib import Path
 
 from nccl_shim.jobs_view import as_json, as_table
 from nccl_shim.launcher import observed_environment
-from nccl_shim.segment.reader import Reader
+from nccl_shim.segment.reader import ProcessView, Reader
 
 RUN_EXAMPLE = """example:
   paceline run --job bert -- torchrun --nproc-per-node 8 train.py --epochs 3
@@ -22,13 +24,13 @@ JOBS_EXAMPLE = """example:
   paceline jobs --json | jq '.processes[] | {job, rank, waiting_bytes}'"""
 
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Registers both commands."""
     add_run_parser(subparsers)
     add_jobs_parser(subparsers)
 
 
-def add_run_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_run_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = subparsers.add_parser(
         "run",
         help="start a training job so that its traffic can be seen",
@@ -45,7 +47,7 @@ def add_run_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentPars
     parser.set_defaults(run=run)
 
 
-def add_jobs_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_jobs_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = subparsers.add_parser(
         "jobs",
         help="what the jobs on this host are sending",
@@ -95,7 +97,7 @@ def jobs(args: argparse.Namespace) -> int:
         return _wrong("jobs: --watch and --json exclude each other")
     if args.shm_dir is not None and args.shm_dir.exists() and not args.shm_dir.is_dir():
         return _wrong(f"jobs: --shm-dir is {args.shm_dir}, expected a directory")
-    with Reader(args.shm_dir) as reader:
+    with Reader(args.shm_dir, estimate_waiting=True) as reader:
         if args.reap:
             reader.reap()
         if args.watch:
@@ -117,7 +119,7 @@ def jobs(args: argparse.Namespace) -> int:
     return 0
 
 
-def _poll_for(reader: Reader, seconds: float) -> list:
+def _poll_for(reader: Reader, seconds: float) -> list[ProcessView]:
     until = time.monotonic() + seconds
     views = reader.poll()
     while time.monotonic() < until:

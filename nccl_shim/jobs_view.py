@@ -1,5 +1,7 @@
 """Processes of all jobs as rows: for people a table, for programs one object. Law: pure; reads no file."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +49,7 @@ def process_row(view: ProcessView) -> dict[str, Any]:
 
 
 def peers(snapshot: ProcessSnapshot) -> list[dict[str, Any]]:
-    """Traffic by peer; collectives go to everyone (None) until NCCL's proxy says to whom."""
+    """Traffic by peer; a collective's peer is None (all of them) until NCCL's proxy names one."""
     by_peer: dict[int, dict[str, int]] = {}
     for flow in snapshot.flows:
         sums = by_peer.setdefault(flow.peer, {"enqueued_bytes": 0, "sent_bytes": 0, "received_bytes": 0})
@@ -57,7 +59,7 @@ def peers(snapshot: ProcessSnapshot) -> list[dict[str, Any]]:
     return [{"peer": peer if peer >= 0 else None, **sums} for peer, sums in sorted(by_peer.items())]
 
 
-def as_table(views: Sequence[ProcessView]) -> "Table":
+def as_table(views: Sequence[ProcessView]) -> Table:
     """The table that people see; fits 80 columns while names are short."""
     from rich.table import Table  # here: rows and JSON work without it
 

@@ -2,6 +2,8 @@
 are; all that happens is a handful of variables, each of which the job would tolerate anywhere.
 """
 
+from __future__ import annotations
+
 import os
 import re
 from collections.abc import Mapping, Sequence

@@ -11,10 +11,11 @@ server pushes parameters to its workers. Only pushes count towards an iteration:
 sends. A `with` block counts its bytes as waiting until it ends; without `with`, call `done()`.
 """
 
+from __future__ import annotations
+
 import zlib
 from dataclasses import replace
 from types import TracebackType
-from typing import Self
 
 from nccl_shim.segment.identity import identity_from_env
 from nccl_shim.segment.layout import Kind, ProcessRole, Source
@@ -33,7 +34,7 @@ class Transfer:
         if any(moved):
             self._writer.transmit(self._record, *moved)
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Transfer:
         return self
 
     def __exit__(
@@ -64,8 +65,8 @@ class Channel:
         Channel._announced = True
         return self._writer.end_iteration()
 
-    def turn_done(self) -> None:
-        """The same by someone who only guesses: ignored once the job announces its iterations itself."""
+    def round_done(self) -> None:
+        """The same as guessed from the job's calls: ignored once the job announces its iterations itself."""
         if not Channel._announced:
             self._writer.end_iteration()
 

@@ -144,7 +144,7 @@ def paced(args: argparse.Namespace) -> dict[str, Any]:
     """Sets rates on the job's sockets from outside and reads the rate that follows."""
     with (
         tempfile.TemporaryDirectory() as name,
-        Reader(Path(name)) as reader,
+        Reader(Path(name), estimate_waiting=True) as reader,
         job(args.backend, True, Path(name), "--iterations", "100000"),
     ):
         wait_for_iterations(reader, WARM_UP)
@@ -183,7 +183,7 @@ def measure_rate(reader: Reader, window_s: float) -> dict[str, float]:
     waiting = []
     while time.monotonic() < started + window_s:
         time.sleep(0.02)
-        waiting.append(reader.poll()[0].waiting_bytes)
+        waiting.append(reader.poll()[0].waiting_bytes or 0)
     last = reader.poll()[0]
     sent = last.snapshot.tx_bytes - first.snapshot.tx_bytes
     iterations = last.snapshot.iteration_counter.iteration - first.snapshot.iteration_counter.iteration

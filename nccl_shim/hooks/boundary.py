@@ -1,9 +1,11 @@
 """When an iteration ends: at the end of a backward pass that communicated.
 
-Law: by then everything this iteration sends has been enqueued, whoever enqueued it (DDP's reducer, a user's
-comm hook, FSDP), and DDP has waited for its buckets: on a CPU backend they have been sent, too. Passes under no_sync
+Law: by then everything this iteration sends has been enqueued, be it by DDP's reducer, a user's
+comm hook or FSDP, and DDP has waited for its buckets: on a CPU backend they have been sent, too. Passes under no_sync
 communicate nothing, so gradient accumulation is one iteration.
 """
+
+from __future__ import annotations
 
 from collections.abc import Callable
 
@@ -14,7 +16,7 @@ _NOT_IN_BACKWARD = -1
 
 def in_backward() -> bool:
     """Whether the calling thread is inside a backward pass."""
-    return torch._C._current_graph_task_id() != _NOT_IN_BACKWARD
+    return bool(torch._C._current_graph_task_id() != _NOT_IN_BACKWARD)
 
 
 class IterationBoundary:

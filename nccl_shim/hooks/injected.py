@@ -1,5 +1,7 @@
 """What happens in every Python process of an observed job. Law: until torch is imported, next to nothing."""
 
+from __future__ import annotations
+
 import os
 import sys
 from collections.abc import Callable

@@ -1,12 +1,15 @@
 """Runs a function after a module was imported. Law: imports nothing early, and an import that fails, fails as
-it would have without us.
+it would have without this finder.
 """
+
+from __future__ import annotations
 
 import importlib.abc
 import importlib.machinery
 import sys
 from collections.abc import Callable, Sequence
 from types import ModuleType
+from typing import Any
 
 
 class AfterImport(importlib.abc.MetaPathFinder):
@@ -30,13 +33,13 @@ class AfterImport(importlib.abc.MetaPathFinder):
 
 
 def _append_step(spec: importlib.machinery.ModuleSpec, action: Callable[[], None]) -> None:
-    loader = spec.loader
-    if not hasattr(loader, "exec_module"):
+    loader: Any = spec.loader  # not all that pass for loaders are declared as such
+    exec_module = getattr(loader, "exec_module", None)
+    if exec_module is None:
         return
-    exec_module = loader.exec_module
 
     def exec_then_act(module: ModuleType) -> None:
         exec_module(module)
         action()
 
-    loader.exec_module = exec_then_act  # type: ignore[method-assign]
+    loader.exec_module = exec_then_act

@@ -1,9 +1,11 @@
 """Counts torch RPC, as parameter servers use it. Law: a call goes through unchanged; tensors in its arguments
 are pushed to the callee, tensors in its reply are pulled from it. The callee counts the reply as pushed to an
-unnamed peer (-1), because torch does not tell it who called.
+unnamed peer (-1), because torch does not name the caller.
 
 Nothing is patched before init_rpc: most jobs that import torch.distributed.rpc never use it.
 """
+
+from __future__ import annotations
 
 import contextlib
 import os
@@ -18,15 +20,19 @@ from nccl_shim import ps
 from nccl_shim.hooks.cycle import CallCycle
 from nccl_shim.segment.writer import warn_once
 
-_ANYONE = -1
+_UNNAMED = -1
 # torch's own barriers and look-ups travel as RPCs too; they carry no tensors and follow no cycle.
 _TORCHS_OWN = ("torch.distributed.rpc.api", "torch.distributed.rpc._utils")
 _installed = False
+# torch declares no types for what is patched and asked here.
+_rpc: Any = rpc
+_api: Any = api
+_internal: Any = internal
 
 
 def install() -> None:
     """Waits for init_rpc; never raises."""
-    original = rpc.init_rpc
+    original = _rpc.init_rpc
 
     def init_rpc(*args: Any, **kwargs: Any) -> Any:
         try:
@@ -35,18 +41,19 @@ def install() -> None:
             warn_once(f"this torch RPC cannot be observed: {error!r}; training is not affected")
         return original(*args, **kwargs)
 
-    rpc.init_rpc = init_rpc
+    _rpc.init_rpc = init_rpc
 
 
 def payload_bytes(value: Any, depth: int = 0) -> int:
     """Bytes of the tensors inside arguments or a reply."""
     if isinstance(value, torch.Tensor):
-        return value.numel() * value.element_size()
+        size_bytes: int = value.numel() * value.element_size()
+        return size_bytes
     if depth > 8:
         return 0
     if isinstance(value, dict):
         value = list(value.values())
-    if isinstance(value, list | tuple):
+    if isinstance(value, (list, tuple)):
         return sum(payload_bytes(part, depth + 1) for part in value)
     return 0
 
@@ -63,12 +70,12 @@ class RpcCounter:
         """A call to `to` that was just made."""
         if getattr(func, "__module__", None) in _TORCHS_OWN:
             return
-        peer = api._to_worker_info(to).id
+        peer: int = _api._to_worker_info(to).id
         request_bytes = payload_bytes(args) + payload_bytes(kwargs or {})
         channel = self._join("worker")
         with self._lock:
             if self._cycle.started((peer, _name_of(func, args))):
-                channel.turn_done()
+                channel.round_done()
         request = channel.push(peer, request_bytes) if request_bytes else None
 
         def done(finished: Any) -> None:
@@ -81,21 +88,21 @@ class RpcCounter:
                 channel.pull(peer, reply_bytes).done()
             with self._lock:
                 if self._cycle.finished(reply_bytes):
-                    channel.turn_done()
+                    channel.round_done()
 
         future.add_done_callback(done)
 
     def serve(self, reply: Any) -> None:
-        """This process ran a function for someone and is about to send `reply`."""
+        """This process ran a function for a caller and is about to send `reply`."""
         reply_bytes = payload_bytes(reply)
         if reply_bytes:
-            self._join("server").push(_ANYONE, reply_bytes).done()
+            self._join("server").push(_UNNAMED, reply_bytes).done()
 
     def _join(self, role: str) -> ps.Channel:
         if self._channel is None:
-            workers = api._get_current_rpc_agent().get_worker_infos()
-            role = os.environ.get("PACELINE_ROLE") or role  # else: whoever is called before it calls, serves
-            self._channel = ps.connect(role, rank=rpc.get_worker_info().id, world_size=len(workers))
+            workers = _api._get_current_rpc_agent().get_worker_infos()
+            role = os.environ.get("PACELINE_ROLE") or role  # else: a process that is called before it calls, serves
+            self._channel = ps.connect(role, rank=_rpc.get_worker_info().id, world_size=len(workers))
         return self._channel
 
 
@@ -111,7 +118,7 @@ def _patch() -> None:
         return
     _installed = True
     counter = RpcCounter()
-    invoke, run_function = api._invoke_rpc, internal._run_function
+    invoke, run_function = _api._invoke_rpc, _internal._run_function
 
     def _invoke_rpc(to: Any, func: Any, rpc_type: Any, args: Any = None, kwargs: Any = None, *rest: Any) -> Any:
         future = invoke(to, func, rpc_type, args, kwargs, *rest)
@@ -123,7 +130,7 @@ def _patch() -> None:
         _quietly(counter.serve, reply)
         return reply
 
-    api._invoke_rpc, internal._run_function = _invoke_rpc, _run_function
+    _api._invoke_rpc, _internal._run_function = _invoke_rpc, _run_function
 
 
 def _quietly(count: Any, *arguments: Any) -> None:

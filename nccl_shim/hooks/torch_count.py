@@ -2,6 +2,8 @@
 here; sizes follow NCCL's convention (all-gather and reduce-scatter: one rank's share), so feeds compare.
 """
 
+from __future__ import annotations
+
 import zlib
 from collections import deque
 from collections.abc import Callable
@@ -12,7 +14,7 @@ import torch.distributed as dist
 
 from nccl_shim.hooks.boundary import IterationBoundary, in_backward
 from nccl_shim.segment.layout import Kind, Source, ring_wire_bytes
-from nccl_shim.segment.writer import Writer, process_writer, warn_once
+from nccl_shim.segment.writer import SilentWriter, Writer, process_writer, warn_once
 
 # Method of ProcessGroup → (operation, which positional argument holds one rank's share). Some are the same
 # operation under the names of different torch releases; those a release does not have are left out.
@@ -45,7 +47,8 @@ OPERATIONS = {
 def size_bytes_of(tensors: Any) -> int:
     """Bytes of a tensor, or of every tensor in nested lists."""
     if isinstance(tensors, torch.Tensor):
-        return tensors.numel() * tensors.element_size()
+        size_bytes: int = tensors.numel() * tensors.element_size()
+        return size_bytes
     return sum(size_bytes_of(tensor) for tensor in tensors)
 
 
@@ -57,14 +60,14 @@ def device_of(tensors: Any) -> torch.device:
 
 def is_nccl(group: dist.ProcessGroup, device: torch.device) -> bool:
     """Whether the NCCL plugin sees this traffic itself."""
-    return device.type == "cuda" and group._get_backend(device).name() == "nccl"
+    return bool(device.type == "cuda" and group._get_backend(device).name() == "nccl")
 
 
 class TorchCounter:
     """One per process: turns calls into records, completions and ends of iterations."""
 
     def __init__(self) -> None:
-        self._writer: Writer | None = None
+        self._writer: Writer = SilentWriter()  # until the first use of `writer`
         self._records: dict[tuple[Any, ...], int | None] = {}
         self._in_flight: deque[tuple[Any, int | None, int, int]] = deque()
         self._buckets: dict[int | None, int] = {}  # record → wire bytes of buckets that DDP has yet to wait for
@@ -134,32 +137,32 @@ class TorchCounter:
             writer.transmit(record, tx_bytes, rx_bytes)
             return
         if in_backward():
-            self._settle_in_flight()  # a future holds its tensors: none is kept longer than it must
+            self._count_completed()  # a future holds its tensors: none is kept longer than it must
             self._in_flight.append((future, record, tx_bytes, rx_bytes))
         else:
             future.add_done_callback(lambda _future: writer.transmit(record, tx_bytes, rx_bytes))
 
     def _end(self) -> None:
-        self._settle()
+        self._count_sent()
         self._end_iteration()
 
-    def _settle(self) -> None:
+    def _count_sent(self) -> None:
         """At the end of a pass: counts DDP's buckets and all else that is complete; never raises."""
         try:
             while self._buckets:
                 record, wire_bytes = self._buckets.popitem()
                 self.writer.transmit(record, wire_bytes, 0)
-            self._settle_in_flight()
+            self._count_completed()
         except Exception as error:
             warn_once(f"cannot see completions: {error!r}; training is not affected")
 
-    def _settle_in_flight(self) -> None:
+    def _count_completed(self) -> None:
         for _ in range(len(self._in_flight)):
-            future, *moved = self._in_flight.popleft()
+            future, record, tx_bytes, rx_bytes = self._in_flight.popleft()
             if future.done():
-                self.writer.transmit(*moved)
+                self.writer.transmit(record, tx_bytes, rx_bytes)
             else:
-                self._in_flight.append((future, *moved))
+                self._in_flight.append((future, record, tx_bytes, rx_bytes))
 
     @property
     def writer(self) -> Writer:

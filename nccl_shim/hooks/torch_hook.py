@@ -7,6 +7,8 @@ reducer over NCCL keeps the real group: there the NCCL plugin counts, and only t
 taken from the backward pass.
 """
 
+from __future__ import annotations
+
 import functools
 import weakref
 from collections.abc import Callable
@@ -27,7 +29,8 @@ class ForwardingGroup(dist.ProcessGroup):
     """The user's group as the reducer sees it; its methods are Python, so they are counted on the way."""
 
     def __init__(self, inner: dist.ProcessGroup, counter: TorchCounter, allreduce: Callable[..., Any]) -> None:
-        super().__init__(inner.rank(), inner.size())
+        base: Any = super()  # torch declares another of its constructors
+        base.__init__(inner.rank(), inner.size())
         self._inner, self._size = inner, inner.size()
         self._allreduce, self._count = allreduce, counter.count_bucket
         self._record = counter.bucket_record(inner)
@@ -50,7 +53,8 @@ class ForwardingGroup(dist.ProcessGroup):
         return self._inner.broadcast(*args)
 
     def getBackendName(self) -> str:
-        return self._inner.name()
+        name: str = self._inner.name()
+        return name
 
 
 def install() -> None:
@@ -59,7 +63,7 @@ def install() -> None:
     if _installed is not None:
         return
     try:
-        in_backward()  # what we ask torch at every pass: better to learn now that this one does not know
+        in_backward()  # is asked at every pass: better to learn now that this torch does not know
         counter = _installed = TorchCounter()
         allreduce = dist.ProcessGroup.allreduce
         _patch_process_group(counter)
@@ -78,7 +82,8 @@ def _patch_process_group(counter: TorchCounter) -> None:
 
 def _patch_broadcast(counter: TorchCounter) -> None:
     """DDP sends buffers (batch-norm statistics) by a C++ function that takes the group as an argument."""
-    original = dist._broadcast_coalesced
+    distributed: Any = dist  # which does not declare it
+    original = distributed._broadcast_coalesced
 
     @functools.wraps(original)
     def _broadcast_coalesced(process_group: Any, tensors: Any, *args: Any, **kwargs: Any) -> Any:
@@ -86,11 +91,11 @@ def _patch_broadcast(counter: TorchCounter) -> None:
         counter.count(process_group, "Broadcast", list(tensors), -1, None)
         return result
 
-    dist._broadcast_coalesced = _broadcast_coalesced
+    distributed._broadcast_coalesced = _broadcast_coalesced
 
 
 def _patch_ddp(counter: TorchCounter, allreduce: Callable[..., Any]) -> None:
-    ddp = ddp_module.DistributedDataParallel
+    ddp: Any = ddp_module.DistributedDataParallel
     original_init, original_forward = ddp._ddp_init_helper, ddp.forward
     # The reducer must not outlive the Python side of its group.
     groups: weakref.WeakKeyDictionary[torch.nn.Module, ForwardingGroup] = weakref.WeakKeyDictionary()
@@ -105,7 +110,7 @@ def _patch_ddp(counter: TorchCounter, allreduce: Callable[..., Any]) -> None:
             self.process_group = forwarding
             result = original_init(self, *args, **kwargs)
         except Exception as error:
-            # Ours to blame, or the user's own error: without us it either works or raises again.
+            # The forwarding group's fault, or the user's own error: without it DDP either works or raises again.
             self.process_group = real
             result = original_init(self, *args, **kwargs)
             warn_once(f"DDP does not take our process group ({error!r}); its buckets are not counted")
@@ -142,14 +147,14 @@ def _expect_backward(counter: TorchCounter, output: Any) -> None:
         counter.begin()  # not before: forward sends buffers, which are no burst
         if not in_backward():
             counter.boundary.between_passes()
-        tensor = _first_with_grad(output)
+        tensor: Any = _first_with_grad(output)
         if tensor is not None:
             tensor.register_hook(lambda _grad: _communicated(counter))
     except Exception as error:
         warn_once(f"ends of iterations are not counted: {error!r}; training is not affected")
 
 
-# torch.compile must not trace into us.
+# torch.compile must not trace into this.
 _expect_backward._torchdynamo_disable = True  # type: ignore[attr-defined]
 
 
@@ -167,7 +172,7 @@ def _first_with_grad(output: Any, depth: int = 0) -> torch.Tensor | None:
         return None
     if isinstance(output, dict):
         inner = list(output.values())
-    elif isinstance(output, list | tuple):
+    elif isinstance(output, (list, tuple)):
         inner = list(output)
     else:
         inner = list(vars(output).values()) if hasattr(output, "__dict__") else []

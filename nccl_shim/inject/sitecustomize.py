@@ -1,7 +1,7 @@
 """Python imports this by itself when the launcher put its folder on PYTHONPATH.
 
 Law: cheap in processes that never import torch, silent, and the sitecustomize that would have been imported
-without us (the distribution's, the user's) is imported all the same.
+without this one (the distribution's, the user's) is imported all the same.
 """
 
 import importlib.machinery
@@ -27,6 +27,8 @@ def _install_paceline() -> None:
         spec = importlib.util.spec_from_file_location(
             "nccl_shim", root / "__init__.py", submodule_search_locations=[str(root)]
         )
+        if spec is None or spec.loader is None:
+            raise ImportError(f"no package in {root}")
         module = importlib.util.module_from_spec(spec)
         sys.modules["nccl_shim"] = module
         spec.loader.exec_module(module)

@@ -43,7 +43,8 @@ def run_job(observed: bool, *arguments: str) -> dict[str, Any]:
         outputs = [rank.communicate(timeout=300)[0] for rank in ranks]
         if any(rank.returncode for rank in ranks):
             raise RuntimeError(f"the job failed with {[rank.returncode for rank in ranks]}")
-    return json.loads(outputs[0])
+    printed: dict[str, Any] = json.loads(outputs[0])
+    return printed
 
 
 def balanced(by_order: dict[str, list[float]]) -> float:

@@ -1,6 +1,6 @@
 """The DDP job that `nccl_shim.overhead` times: prints one JSON object with each iteration's seconds.
 
-    overhead_job.py --layers 4 --width 1024 --iterations 60 [--paired [--first without]]
+    job.py --layers 4 --width 1024 --iterations 60 [--paired [--first without]]
 
 With --paired the same processes alternate a few iterations with and without the hook, by putting the
 original DDP methods back for those without: a comparison that a busy machine disturbs least. The model built
@@ -10,6 +10,7 @@ first runs a little slower (where its memory lies), so --first says which that i
 import argparse
 import json
 import time
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -40,7 +41,7 @@ def iterate(model: nn.Module, optimizer: torch.optim.Optimizer, batch: torch.Ten
 
 def paired(args: argparse.Namespace, batch: torch.Tensor) -> dict[str, list[Seconds]]:
     """Blocks of iterations, with and without; the order within a pair alternates."""
-    ddp = DistributedDataParallel
+    ddp: Any = DistributedDataParallel  # whose methods are replaced
     hooked = (ddp._ddp_init_helper, ddp.forward)
     methods = {"with": hooked, "without": tuple(method.__wrapped__ for method in hooked)}
     jobs = {}

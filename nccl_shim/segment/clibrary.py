@@ -1,5 +1,7 @@
 """The C library through ctypes. Law: one of another ABI is not used, and its absence is not an error."""
 
+from __future__ import annotations
+
 import ctypes
 import os
 from pathlib import Path
@@ -22,7 +24,7 @@ class CIdentity(ctypes.Structure):
     )
 
     @classmethod
-    def of(cls, identity: Identity) -> "CIdentity":
+    def of(cls, identity: Identity) -> CIdentity:
         directory = os.fsencode(identity.directory)
         if len(directory) > 255:
             raise OSError(f"path too long: {identity.directory}")

@@ -1,7 +1,9 @@
-"""Who this process is. Law: the launcher's word first, then the framework's, then the cluster's.
+"""This process's job, ranks and role. Law: the launcher's word first, then the framework's, then the cluster's.
 
 The same names in the same order as csrc/identity.c; a test compares the two.
 """
+
+from __future__ import annotations
 
 import os
 from collections.abc import Mapping

@@ -1,23 +1,68 @@
-"""A job's rhythm, learned from its iteration counter. Law: no clock, no I/O; the same values, the same answer.
+"""What repeats, learned from samples. Law: no clock, no I/O; the same samples, the same answer.
 
-Bytes per iteration are a property of the model, so they repeat exactly: the first value after the warm-up
-is taken, and a different one replaces it once it came twice in a row (bucket rebuild, other sequence length).
-A lone odd iteration (a logging reduction, an evaluation) changes nothing. If nothing repeats (mixture of
-experts) the median of the last few is used and `steady` is false. Iteration time is a median, re-learned
-when three in a row leave it to the same side.
+    SizeLearner        the first sample is taken; another size replaces it once it came twice in a row;
+                       of five in a row that never agree, the typical one
+    IterationLearner   a process's bytes and time an iteration, from the values of its iteration counter
+
+Bytes per iteration are a property of the model, so they repeat exactly. A lone odd iteration (a logging reduction, an
+evaluation) changes nothing; a rebuilt bucket or another sequence length does. If nothing repeats (mixture of experts)
+the median of the last five is used and `steady` is false. Iteration time is a median, learned again when three in a
+row leave it to the same side.
 """
 
+from __future__ import annotations
+
+import operator
 from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median_low
+from typing import Generic, TypeVar
 
 from nccl_shim.segment.snapshot import IterationCounter
 
 WARM_UP_ITERATIONS = 2  # DDP's first two carry extra collectives: the third is the first that counts
-CONFIRMATIONS = 2
+AGREEING = 2  # samples alike before another size is believed than the first
+MOST_SAMPLES = 5  # that never agree, before the typical one is believed
 TIME_WINDOW = 8
-UNSTEADY_AFTER = 5
 TIME_CHANGE = 0.25
+
+Size = TypeVar("Size")
+
+
+class SizeLearner(Generic[Size]):
+    """`size` is what to expect, None before the first sample; `steady` is whether it repeats.
+
+    A size may be a number or a mapping of many: `alike` says whether two are the same, `typical` finds the middle of
+    several.
+    """
+
+    def __init__(self, alike: Callable[[Size, Size], bool], typical: Callable[[Sequence[Size]], Size]) -> None:
+        self.size: Size | None = None
+        self.steady = True
+        self._alike, self._typical = alike, typical
+        self._odd: deque[Size] = deque(maxlen=MOST_SAMPLES)  # that differ from `size`, since the last that did not
+
+    def observe(self, sample: Size) -> bool:
+        """Takes the next sample; returns whether `size` was learned anew by it."""
+        if self.size is not None and self._alike(sample, self.size):
+            self._odd.clear()
+            self.steady = True
+            return False
+        self._odd.append(sample)
+        recent = list(self._odd)[-AGREEING:]
+        if self.size is None or (len(recent) == AGREEING and all(self._alike(one, sample) for one in recent)):
+            self.size, self.steady = sample, True
+            self._odd.clear()
+            return True
+        if len(self._odd) == MOST_SAMPLES:
+            self.size, self.steady = self._typical(self._odd), False
+            return True
+        return False
+
+    def forget_samples(self) -> None:
+        """`size` holds until new samples disagree with it; after a typical size: five of them."""
+        self._odd.clear()
 
 
 @dataclass(frozen=True)
@@ -37,13 +82,11 @@ class IterationLearner:
 
     def __init__(self) -> None:
         self._last: IterationCounter | None = None
-        self._bytes: int | None = None
-        self._odd: deque[int] = deque(maxlen=UNSTEADY_AFTER)
+        self._bytes: SizeLearner[int] = SizeLearner(operator.eq, median_low)
         self._tx: deque[int] = deque(maxlen=TIME_WINDOW)
         self._times_ns: deque[int] = deque(maxlen=TIME_WINDOW)
         self._since = 0
         self._changes = -1
-        self._steady = True
 
     def observe(self, counter: IterationCounter) -> None:
         """Takes a value; one already seen is ignored."""
@@ -52,7 +95,10 @@ class IterationLearner:
             return
         if counter.iteration <= WARM_UP_ITERATIONS:
             return
-        self._observe_bytes(counter)
+        if self._bytes.observe(counter.last_enqueued_bytes) and self._bytes.steady:
+            self._since, self._changes = counter.iteration, self._changes + 1
+            self._tx.clear()
+            self._times_ns.clear()
         self._observe_time(counter.last_duration_ns)
         if last is not None and last.iteration >= WARM_UP_ITERATIONS:
             # Polls may skip iterations; the mean over those skipped is as good.
@@ -62,31 +108,11 @@ class IterationLearner:
     @property
     def learned(self) -> Learned | None:
         """None until the third iteration has ended."""
-        if self._bytes is None:
+        size_bytes = self._bytes.size
+        if size_bytes is None:
             return None
         tx = median_low(self._tx) if self._tx else None
-        return Learned(self._bytes, tx, median_low(self._times_ns), self._steady, self._since, self._changes)
-
-    def _observe_bytes(self, counter: IterationCounter) -> None:
-        value = counter.last_enqueued_bytes
-        if value == self._bytes:
-            self._odd.clear()
-            self._steady = True
-            return
-        self._odd.append(value)
-        repeated = list(self._odd)[-CONFIRMATIONS:] == [value] * CONFIRMATIONS
-        if self._bytes is None or repeated:
-            self._adopt(value, counter.iteration, steady=True)
-        elif len(self._odd) == UNSTEADY_AFTER:
-            self._bytes = median_low(self._odd)
-            self._steady = False
-
-    def _adopt(self, value: int, iteration: int, steady: bool) -> None:
-        self._bytes, self._since, self._steady = value, iteration, steady
-        self._changes += 1
-        self._odd.clear()
-        self._tx.clear()
-        self._times_ns.clear()
+        return Learned(size_bytes, tx, median_low(self._times_ns), self._bytes.steady, self._since, self._changes)
 
     def _observe_time(self, duration_ns: int) -> None:
         self._times_ns.append(duration_ns)
@@ -95,40 +121,3 @@ class IterationLearner:
         typical_ns, newest = median_low(self._times_ns), list(self._times_ns)[-3:]
         if min(newest) > typical_ns * (1 + TIME_CHANGE) or max(newest) < typical_ns * (1 - TIME_CHANGE):
             self._times_ns = deque(newest, maxlen=TIME_WINDOW)
-
-
-class WaitingEstimate:
-    """Bytes enqueued and not yet sent, on the wire.
-
-    The hook's own feeds count both sides in the same unit, so the difference is exact. NCCL's proxy counts
-    what the network carried, which the ring formula only approximates (protocols add flags, neighbours on the
-    same host send nothing), so there the ratio is learned, and the anchor moves whenever more was sent than
-    expected: every iteration ends with nothing waiting, which is where the anchor settles.
-    """
-
-    def __init__(self) -> None:
-        self._ratio = 1.0
-        self._anchor = (0, 0)
-
-    def update(
-        self,
-        enqueued_bytes: int,
-        expected_tx_bytes: int,
-        tx_bytes: int,
-        measured: bool,
-        learned: Learned | None,
-    ) -> int:
-        """`measured`: tx comes from NCCL's proxy, not from completions."""
-        if not measured:
-            return max(0, expected_tx_bytes - tx_bytes)
-        ratio = expected_tx_bytes / enqueued_bytes if enqueued_bytes else 1.0
-        if learned is not None and learned.tx_bytes_per_iteration is not None and learned.bytes_per_iteration:
-            ratio = learned.tx_bytes_per_iteration / learned.bytes_per_iteration
-        if abs(ratio - self._ratio) > 0.01 * max(ratio, self._ratio):
-            self._ratio = ratio
-            self._anchor = (enqueued_bytes, tx_bytes) if learned is not None else (0, 0)
-        enqueued_at, tx_at = self._anchor
-        waiting = int(self._ratio * (enqueued_bytes - enqueued_at)) - (tx_bytes - tx_at)
-        if waiting < 0:
-            self._anchor = (enqueued_bytes, tx_bytes)
-        return max(0, waiting)

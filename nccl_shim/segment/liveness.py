@@ -4,6 +4,8 @@ A writer in another pid namespace (a container) names a pid that means something
 the namespace, and the writer holds a shared lock on it for life: the lock tells what the pid cannot.
 """
 
+from __future__ import annotations
+
 import contextlib
 import fcntl
 import os

@@ -2,9 +2,11 @@
 
 Stores go through a memoryview of native u64 items, which CPython copies as one machine word; struct.pack_into
 copies byte by byte and readers see halves. Adding is read-then-write, so one lock inside the process orders
-its threads. There are no memory barriers here: the check word guards the iteration tuple, and a record is
+its threads. There are no memory barriers here: the check word guards the iteration counter, and a record is
 published only after a lock was taken and released, which is a barrier in practice.
 """
+
+from __future__ import annotations
 
 import fcntl
 import mmap
@@ -25,9 +27,7 @@ _WORD = {name: getattr(Record, name).offset // 8 for name, *_ in Record._fields_
 
 
 class PythonWriter:
-    """Same methods as NativeWriter."""
-
-    native = False
+    """A Writer whose records are byte offsets in the file."""
 
     def __init__(self, identity: Identity) -> None:
         """Creates the file; raises OSError with nothing left behind."""
@@ -40,7 +40,6 @@ class PythonWriter:
         self._fill_header(identity)
 
     def find(self, kind: Kind, source: Source, comm_id: int, rank: int, nranks: int, peer: int) -> int | None:
-        """The byte offset of the flow's record, claimed on first use."""
         key = (kind, source, comm_id, rank, peer)
         with self._lock:
             if key in self._records:
@@ -78,11 +77,9 @@ class PythonWriter:
         )
 
     def end_iteration(self) -> int:
-        """Ends the current iteration; returns how many have ended."""
         return self._start_iteration(ended=1)
 
     def begin_iterations(self) -> None:
-        """The first iteration starts here: what was moved until now prepared it. Nothing once one has ended."""
         if self._u64[Header.iteration.offset // 8 + 1] == 0:
             self._start_iteration(ended=0)
 

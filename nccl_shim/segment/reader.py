@@ -2,24 +2,27 @@
 
 with Reader() as reader:
     for process in reader.poll():
-        process.snapshot.job, process.waiting_bytes, process.learned
+        process.snapshot.job, process.iteration_enqueued_bytes, process.learned
     reader.reap()
 """
+
+from __future__ import annotations
 
 import os
 import time
 from collections import Counter
 from collections.abc import Callable, Container
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from nccl_shim.segment.identity import identity_from_env
 from nccl_shim.segment.layout import FILE_SUFFIX, Kind
-from nccl_shim.segment.learning import IterationLearner, Learned, WaitingEstimate
+from nccl_shim.segment.learning import IterationLearner, Learned
 from nccl_shim.segment.segment_file import SegmentFile, open_own
 from nccl_shim.segment.snapshot import IterationCounter, NotASegment, ProcessSnapshot
+from nccl_shim.segment.waiting import WaitingEstimate
 
-# A hundred a second for eleven days. Others multiply it by the bytes of an iteration, up to an exabyte.
+# A hundred a second for eleven days. Callers multiply it by the bytes of an iteration, up to an exabyte.
 MOST_ITERATIONS = 10**8
 MOST_FILES = 512  # of one user: each holds a descriptor
 MOST_COUNT = 2**63 - 1  # of anything: bytes, nanoseconds
@@ -29,26 +32,26 @@ class ProcessView(NamedTuple):
     """A process, what it does now and what it is known to do."""
 
     snapshot: ProcessSnapshot
-    uid: int  # whose file it is; in a user namespace the process knows itself by another
-    host_pid: int | None  # None: dead, or in a pid namespace we cannot see
+    uid: int  # the file's owner; in a user namespace the process knows itself by another
+    host_pid: int | None  # None: dead, or in a pid namespace that cannot be seen from here
     alive: bool
     age_ns: int  # since its last event
-    waiting_bytes: int  # enqueued and not yet sent
+    waiting_bytes: int | None  # enqueued and not yet sent; None where the reader does not estimate it
     iteration_enqueued_bytes: int  # in the current iteration
     iteration_sent_bytes: int  # in the current iteration
     learned: Learned | None
 
 
-class _Tracked:
+class _TrackedFile:
     """A file and what was learned from it."""
 
-    def __init__(self, path: Path, open_file: Callable[[Path], int]) -> None:
+    def __init__(self, path: Path, open_file: Callable[[Path], int], estimate_waiting: bool) -> None:
         self.file = SegmentFile(path, open_file)
         if not (self.file.job.strip() and self.file.job.isprintable()):  # the switch takes no other name
             self.file.close()
             raise NotASegment(f"names the job {self.file.job!a}, expected a printable name")
         self._learner = IterationLearner()
-        self._waiting = WaitingEstimate()
+        self._waiting = WaitingEstimate() if estimate_waiting else None
         self._counter: IterationCounter | None = None
         self._heartbeat = self._sequence = b""
         self._alive = True
@@ -74,7 +77,6 @@ class _Tracked:
             self._learner.observe(snapshot.iteration_counter)
         counter = self._counter  # while a writer is off the CPU in the middle of storing it, the value before holds
         learned = self._learner.learned
-        measured = any(flow.kind is Kind.PROXY for flow in snapshot.flows)
         enqueued_bytes, tx_bytes = snapshot.enqueued_bytes, snapshot.tx_bytes
         return ProcessView(
             snapshot=snapshot,
@@ -82,15 +84,20 @@ class _Tracked:
             host_pid=self.file.host_pid,
             alive=self._alive,
             age_ns=max(0, now_ns - snapshot.heartbeat_ns),
-            waiting_bytes=self._waiting.update(enqueued_bytes, snapshot.expected_tx_bytes, tx_bytes, measured, learned),
+            waiting_bytes=None if self._waiting is None else _waiting_bytes(self._waiting, snapshot, learned),
             iteration_enqueued_bytes=enqueued_bytes - (counter.enqueued_at_start if counter else 0),
             iteration_sent_bytes=tx_bytes - (counter.tx_at_start if counter else 0),
             learned=learned,
         )
 
 
+def _waiting_bytes(estimate: WaitingEstimate, snapshot: ProcessSnapshot, learned: Learned | None) -> int:
+    measured = any(flow.kind is Kind.PROXY for flow in snapshot.flows)
+    return estimate.update(snapshot.enqueued_bytes, snapshot.expected_tx_bytes, snapshot.tx_bytes, measured, learned)
+
+
 def _refuse_nonsense(snapshot: ProcessSnapshot, job: str) -> None:
-    """What a job writes into its own file must not become somebody else's wrong number, or the end of a daemon."""
+    """What a job writes into its own file must not become another job's wrong number, or the end of a daemon."""
     if snapshot.job != job:
         raise NotASegment(f"was of the job {job}, and is of another")
     counter = snapshot.iteration_counter
@@ -103,16 +110,21 @@ def _refuse_nonsense(snapshot: ProcessSnapshot, job: str) -> None:
 class Reader:
     """Keeps files open and their rhythm learned from poll to poll."""
 
-    def __init__(self, directory: Path | None = None, open_file: Callable[[Path], int] = open_own) -> None:
+    def __init__(
+        self,
+        directory: Path | None = None,
+        open_file: Callable[[Path], int] = open_own,
+        estimate_waiting: bool = False,
+    ) -> None:
         self.directory = directory or identity_from_env().directory
-        self._open_file = open_file
+        self._open_file, self._estimate_waiting = open_file, estimate_waiting
         self.refused: dict[str, str] = {}  # file name → why it is not believed
-        self._tracked: dict[str, _Tracked] = {}
+        self._tracked: dict[str, _TrackedFile] = {}
         self._changed_ns = 0  # the directory, when it was last read
 
     def poll_changed(self, jobs: Container[str], iterations_only: Container[str] = ()) -> list[ProcessView]:
-        """Of these jobs, the processes with an event since they were last read, or that have ended an iteration for
-        `iterations_only`, which is among them; who came or died, `poll` tells."""
+        """Of these jobs, the processes with an event since they were last read; of the jobs in `iterations_only`,
+        which are among them, those that have ended an iteration. New and dead processes are for `poll`."""
         changed = [
             name
             for name, one in self._tracked.items()
@@ -164,7 +176,7 @@ class Reader:
         for name in list(self._tracked):
             self._drop(name)
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Reader:
         return self
 
     def __exit__(self, *_error: object) -> None:
@@ -188,7 +200,7 @@ class Reader:
                 uid = (self.directory / name).lstat().st_uid
                 if files_of[uid] >= MOST_FILES:
                     raise NotASegment(f"one of more than {MOST_FILES} files of uid {uid}")
-                self._tracked[name] = _Tracked(self.directory / name, self._open_file)
+                self._tracked[name] = _TrackedFile(self.directory / name, self._open_file, self._estimate_waiting)
                 files_of[uid] += 1
                 self.refused.pop(name, None)
             except (NotASegment, OSError) as error:

@@ -1,8 +1,10 @@
 """An open segment file. Law: a hostile or broken file can be refused, never crash the reader.
 
 Files are read with pread, not mapped: the owner of a file may truncate it at any time, and touching a mapped
-page past its end would kill a daemon that serves everyone. The kernel copies aligned words whole.
+page past its end would kill a daemon that serves all users. The kernel copies aligned words whole.
 """
+
+from __future__ import annotations
 
 import os
 import stat
@@ -28,7 +30,7 @@ _ITERATION = Header.iteration  # begins with a sequence number that changes with
 
 def open_own(path: Path) -> int:
     """For reading; raises OSError."""
-    # NONBLOCK: a fifo by that name must not hang us.
+    # NONBLOCK: a fifo by that name must not hang the daemon.
     return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
@@ -44,7 +46,7 @@ class SegmentFile:
             header = parse_header(os.pread(self._file, layout.HEADER_BYTES, 0))
             self.job = header.job.decode(errors="replace")
             self._claimed = 0
-            self._writer = (header.pid, header.pid_start_ticks, header.pid_namespace)
+            self._writer: tuple[int, int, int] = (header.pid, header.pid_start_ticks, header.pid_namespace)
             self.host_pid = host_pid(*self._writer)
             owner = self.uid if self.host_pid is None else owner_of(self.host_pid)
             if owner not in (None, self.uid):
@@ -77,8 +79,8 @@ class SegmentFile:
         return snapshot_of(header, counter, parse_flows(raw, claimed))
 
     def is_alive(self) -> bool:
-        """Whether the writer still runs. Whoever can name it need not ask for its lock, which a copy of its descriptor
-        would hold as well."""
+        """Whether the writer still runs: by its pid where that is known, because a copy of its descriptor would hold
+        its lock as well."""
         if self.host_pid is not None:
             return start_ticks(self.host_pid) == self._writer[1]
         return is_alive(self._file, *self._writer)

@@ -3,6 +3,8 @@
 Tuples, because hostd makes them for every process many times a second: a frozen dataclass takes six times as long.
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 from nccl_shim.segment import layout
@@ -80,7 +82,7 @@ class ProcessSnapshot(NamedTuple):
 
 
 class NotASegment(Exception):
-    """The bytes are not a complete segment of a version we read."""
+    """The bytes are not a complete segment of a version that this reader knows."""
 
 
 def parse_header(raw: bytes) -> Header:

@@ -2,12 +2,15 @@
 ignores, and says which in at most one line.
 """
 
+from __future__ import annotations
+
 import atexit
 import ctypes
 import os
 import sys
 import threading
 from contextlib import suppress
+from typing import Protocol
 
 from nccl_shim.segment.clibrary import CIdentity, LibraryUnusable, load_library
 from nccl_shim.segment.identity import Identity, identity_from_env
@@ -15,16 +18,38 @@ from nccl_shim.segment.layout import Kind, Source
 from nccl_shim.segment.python_writer import PythonWriter
 
 
+class Writer(Protocol):
+    """Counts what this process sends. A record is one flow's; None is a flow that is not counted."""
+
+    def find(self, kind: Kind, source: Source, comm_id: int, rank: int, nranks: int, peer: int) -> int | None:
+        """The flow's record, claimed on first use."""
+
+    def enqueue(self, record: int | None, size_bytes: int, expected_tx_bytes: int) -> None:
+        """The job has handed over `size_bytes` of payload, for which this rank should send `expected_tx_bytes`."""
+
+    def transmit(self, record: int | None, tx_bytes: int, rx_bytes: int) -> None:
+        """So much was sent and received."""
+
+    def end_iteration(self) -> int:
+        """Ends the current iteration; returns how many have ended."""
+
+    def begin_iterations(self) -> None:
+        """The first iteration starts here: what was moved until now prepared it. Nothing once one has ended."""
+
+    def finish(self) -> None:
+        """The process ends as it should."""
+
+
 class NativeWriter:
     """Counts through the C library, into the segment that the NCCL plugin in this process also uses."""
-
-    native = True
 
     def __init__(self, library: ctypes.CDLL, header: int) -> None:
         self._library, self.header = library, header
 
     def find(self, kind: Kind, source: Source, comm_id: int, rank: int, nranks: int, peer: int) -> int | None:
-        return self._library.pls_find(self.header, kind, source, comm_id & 0xFFFF_FFFF_FFFF_FFFF, rank, nranks, peer)
+        comm_id &= 0xFFFF_FFFF_FFFF_FFFF
+        record: int | None = self._library.pls_find(self.header, kind, source, comm_id, rank, nranks, peer)
+        return record
 
     def enqueue(self, record: int | None, size_bytes: int, expected_tx_bytes: int) -> None:
         self._library.pls_enqueue(self.header, record, size_bytes, expected_tx_bytes)
@@ -33,7 +58,8 @@ class NativeWriter:
         self._library.pls_transmit(self.header, record, tx_bytes, rx_bytes)
 
     def end_iteration(self) -> int:
-        return self._library.pls_end_iteration(self.header)
+        ended: int = self._library.pls_end_iteration(self.header)
+        return ended
 
     def begin_iterations(self) -> None:
         self._library.pls_begin_iterations(self.header)
@@ -45,15 +71,13 @@ class NativeWriter:
 class SilentWriter:
     """What is left when nothing can be written: accepts everything, counts nothing."""
 
-    native = False
-
-    def find(self, *_flow: int) -> None:
+    def find(self, kind: Kind, source: Source, comm_id: int, rank: int, nranks: int, peer: int) -> None:
         return None
 
-    def enqueue(self, record: None, size_bytes: int, expected_tx_bytes: int) -> None:
+    def enqueue(self, record: int | None, size_bytes: int, expected_tx_bytes: int) -> None:
         pass
 
-    def transmit(self, record: None, tx_bytes: int, rx_bytes: int) -> None:
+    def transmit(self, record: int | None, tx_bytes: int, rx_bytes: int) -> None:
         pass
 
     def end_iteration(self) -> int:
@@ -66,8 +90,6 @@ class SilentWriter:
         pass
 
 
-Writer = NativeWriter | PythonWriter | SilentWriter
-
 _opening = threading.Lock()
 _writer: Writer | None = None
 _warned = False
@@ -78,7 +100,7 @@ def warn_once(message: str) -> None:
     global _warned
     if not _warned and sys.stderr is not None:
         _warned = True
-        with suppress(OSError, ValueError):  # nobody reads it any more, or it is closed
+        with suppress(OSError, ValueError):  # its reader has gone, or it is closed
             sys.stderr.write(f"paceline: {message}\n")
 
 

@@ -88,7 +88,7 @@ def run_ranks(
     views: dict[int, ProcessView] = {}
     until = time.monotonic() + timeout_s
     try:
-        with Reader(shm_dir) as reader:
+        with Reader(shm_dir, estimate_waiting=True) as reader:
             running = True
             while running:
                 running = any(child.poll() is None for child in children) and time.monotonic() < until

@@ -30,7 +30,7 @@ done_twice.done(); done_twice.done()
 
 def test_the_five_line_api(clean_env: dict, shm_dir: Path) -> None:
     subprocess.run([sys.executable, "-c", FIVE_LINES], env=clean_env, check=True, timeout=30)
-    with Reader(shm_dir) as reader:
+    with Reader(shm_dir, estimate_waiting=True) as reader:
         [view] = reader.poll()
     snapshot = view.snapshot
     assert (snapshot.role, snapshot.global_rank, snapshot.world_size) == (ProcessRole.WORKER, 1, 3)

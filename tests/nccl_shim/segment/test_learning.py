@@ -1,6 +1,8 @@
 """Bytes and time of an iteration, from the iteration counter alone."""
 
-from nccl_shim.segment.learning import IterationLearner, WaitingEstimate
+from statistics import median
+
+from nccl_shim.segment.learning import MOST_SAMPLES, IterationLearner, SizeLearner
 from nccl_shim.segment.snapshot import IterationCounter
 
 MS = 1_000_000
@@ -68,36 +70,29 @@ def test_skipped_and_repeated_polls_do_no_harm() -> None:
     assert (learned.bytes_per_iteration, learned.changes, learned.tx_bytes_per_iteration) == (500, 0, 750)
 
 
-def test_waiting_is_exact_for_our_own_feeds() -> None:
-    estimate = WaitingEstimate()
-    assert estimate.update(1000, 1000, 300, False, None) == 700
-    assert estimate.update(1000, 1000, 1000, False, None) == 0
+def of_flows() -> SizeLearner[dict[str, float]]:
+    """As a host learns the sizes of a job's flows: two within a percent are alike."""
+
+    def alike(one: dict[str, float], other: dict[str, float]) -> bool:
+        return one.keys() == other.keys() and all(abs(size - other[name]) <= 0.01 * size for name, size in one.items())
+
+    return SizeLearner(alike, lambda samples: {"a": median(sample["a"] for sample in samples)})
 
 
-def waiting_after_each_half(tx_ratio: float) -> tuple[int, int]:
-    """Iterations of 1000 payload bytes; returns what seems to wait after enqueueing and sending."""
-    learner, estimate, sent = IterationLearner(), WaitingEstimate(), 0
-    for counter in counters([1000] * 8, tx_ratio=tx_ratio):
-        full = estimate.update(counter.enqueued_at_start, counter.enqueued_at_start, sent, True, learner.learned)
-        learner.observe(counter)
-        sent = counter.tx_at_start
-        empty = estimate.update(counter.enqueued_at_start, counter.enqueued_at_start, sent, True, learner.learned)
-    return full, empty
+def test_sizes_of_many_flows_at_once() -> None:
+    learner = of_flows()
+    assert learner.observe({"a": 100.0}) and learner.size == {"a": 100.0}
+    assert not learner.observe({"a": 100.5}), "alike is not learned anew"
+    assert not learner.observe({"a": 100.0, "b": 50.0})
+    assert learner.observe({"a": 100.5, "b": 50.0}) and learner.size == {"a": 100.5, "b": 50.0} and learner.steady
 
 
-def test_waiting_follows_what_nccl_really_sends() -> None:
-    assert waiting_after_each_half(1.0) == (1000, 0)
-    assert waiting_after_each_half(2.0) == (2000, 0)  # the LL protocol doubles bytes
-
-
-def test_a_rank_whose_neighbour_is_local_never_waits() -> None:
-    assert waiting_after_each_half(0.0) == (0, 0)
-
-
-def test_a_ratio_learned_in_mid_flight_is_put_right_when_the_flight_ends() -> None:
-    doubled = learn(counters([1000] * 8, tx_ratio=2.0)).learned
-    estimate = WaitingEstimate()
-    assert estimate.update(1000, 1000, 500, True, None) == 500
-    estimate.update(1000, 1000, 500, True, doubled)  # in truth 1500 of 2000 are still under way
-    assert estimate.update(1000, 1000, 2000, True, doubled) == 0
-    assert estimate.update(2000, 2000, 2000, True, doubled) == 2000
+def test_a_typical_size_holds_until_as_many_samples_disagree_again() -> None:
+    learner = of_flows()
+    learner.observe({"a": 100.0})
+    learned = [learner.observe({"a": 200.0 + 10 * number}) for number in range(MOST_SAMPLES)]
+    assert learned == [False] * (MOST_SAMPLES - 1) + [True]
+    assert (learner.size, learner.steady) == ({"a": 220.0}, False)
+    learner.forget_samples()
+    assert not any(learner.observe({"a": 300.0 + 10 * number}) for number in range(MOST_SAMPLES - 1))
+    assert learner.observe({"a": 900.0})

@@ -305,3 +305,10 @@ def test_of_a_job_that_sends_only_the_end_of_an_iteration_is_a_change(shm_dir: P
         [view] = reader.poll_changed({"j"}, iterations_only={"j"})
         assert view.snapshot.iteration_counter is not None and view.snapshot.iteration_counter.iteration == 1
         assert reader.poll_changed({"j"}, iterations_only={"j"}) == []
+
+
+def test_what_waits_is_estimated_on_demand(shm_dir: Path) -> None:
+    writer = PythonWriter(Identity("j", shm_dir))
+    writer.enqueue(writer.find(Kind.PUSH, Source.PS, 0, 0, 2, 1), 500, 500)
+    with Reader(shm_dir) as plain, Reader(shm_dir, estimate_waiting=True) as estimating:
+        assert [reader.poll()[0].waiting_bytes for reader in (plain, estimating)] == [None, 500]

@@ -16,7 +16,7 @@ from nccl_shim.segment.reader import Reader
 
 
 def read_one(directory: Path):
-    with Reader(directory) as reader:
+    with Reader(directory, estimate_waiting=True) as reader:
         [view] = reader.poll()
         return view
 
