@@ -17,7 +17,7 @@ from paceline.flowcore.messages.reports import Feedback, Report
 from paceline.service.log_rate_limit import LogRateLimit
 from paceline.wire import control_pb2 as pb
 from paceline.wire.calls import MAX_MESSAGE_BYTES
-from paceline.wire.codec import envelope
+from paceline.wire.codec import message_to_envelope
 
 _log = logging.getLogger(__name__)
 _log_limit = LogRateLimit()
@@ -49,7 +49,7 @@ def _envelopes(name: str, letters: Sequence[Letter]) -> list[pb.Envelope]:
     for letter in letters:
         if isinstance(letter, Send):
             own.setdefault(letter.to, []).append(letter.message)
-    return relayed + [envelope(name, to, one) for to, messages in own.items() for one in joined(messages)]
+    return relayed + [message_to_envelope(name, to, one) for to, messages in own.items() for one in joined(messages)]
 
 
 def _halves(letters: Sequence[Letter]) -> list[list[Letter]]:

@@ -26,7 +26,7 @@ from paceline.service.metrics import new_registry
 from paceline.service.shared_clock import SharedClock
 from paceline.service.timer import Timer
 from paceline.wire import control_pb2 as pb
-from paceline.wire.codec import BadMessage, Routes, feedback_to_wire, message_from, report_from_wire
+from paceline.wire.codec import BadMessage, FlowPaths, feedback_to_wire, message_from_envelope, report_from_wire
 from switchd.clock_watch import ClockWatch
 from switchd.config import SwitchConfig
 from switchd.frames import Letter
@@ -80,7 +80,7 @@ class Switch:
         self.agent = SwitchAgent(config.name, domain, self.slots, POLICIES[config.policy]())
         self.routes = LetterRoutes(config.topology, config.name)
         self.phases_ns = _phases(config.topology, config.name, self.slots.length_ns)
-        self._paths = Routes(config.topology)
+        self._paths = FlowPaths(config.topology)
         self._admission = Admission(
             config.name,
             config.topology,
@@ -192,7 +192,7 @@ class Switch:
             self._lost |= {origin} & self.routes.others
             self._tell_lost()
         else:
-            message = message_from(letter, self._paths)
+            message = message_from_envelope(letter, self._paths)
             self._admission.check_letter(origin, message, self.slots.index(self.clock.now_ns()))
             self.take(message)
 

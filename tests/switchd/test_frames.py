@@ -12,13 +12,13 @@ from paceline.flowcore.model.scenario import SlotsSpec
 from paceline.flowcore.model.topology import tree
 from paceline.wire import control_pb2 as pb
 from paceline.wire.calls import MAX_MESSAGE_BYTES
-from paceline.wire.codec import Routes, envelope, message_from
+from paceline.wire.codec import FlowPaths, message_from_envelope, message_to_envelope
 from switchd import frames as frames_module
 from switchd.frames import FRAME_BYTES, Letter, frames
 from tests.switchd.fabric import Fabric, flow, until
 
 TREE = tree(8, 2, 1, (10.0, 10.0, 10.0))
-ROUTES = Routes(TREE)
+PATHS = FlowPaths(TREE)
 NAME = "j" * 200
 FLOWS = [flow(f"{NAME}{n}", f"h{n % 8}", f"h{8 + n % 8}") for n in range(4000)]
 
@@ -51,7 +51,7 @@ def words(data: list[bytes]) -> list[tuple[str, FlowId, object]]:
     said: list[tuple[str, FlowId, object]] = []
     for frame in data:
         for letter in pb.Frame.FromString(frame).envelope:
-            match message_from(letter, ROUTES):
+            match message_from_envelope(letter, PATHS):
                 case Report(_, _, slot, claims, withdrawn):
                     said += [("gone", one.flow, (slot, one)) for one in withdrawn]
                     said += [("claimed", one.flow, (slot, one)) for one in claims]
@@ -75,14 +75,16 @@ def test_a_letter_in_parts_says_the_same(kind: str, flows: list[int], limit: int
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(frames_module, "FRAME_BYTES", limit)
         parts = sent([Send("edge0", letter)])
-    assert words(parts) == words([pb.Frame(envelope=[envelope("tor0", "edge0", letter)]).SerializeToString()])
+    assert words(parts) == words(
+        [pb.Frame(envelope=[message_to_envelope("tor0", "edge0", letter)]).SerializeToString()]
+    )
     assert all(len(part) <= limit or len(words([part])) <= 1 for part in parts)
 
 
 @given(st.lists(st.tuples(kinds, numbers), max_size=6), st.integers(100, 40_000))
 def test_however_they_are_cut_the_last_word_on_a_flow_is_the_same(said: list[tuple], limit: int) -> None:
     letters: list[Letter] = [Send("edge0", message(kind, n, flows)) for n, (kind, flows) in enumerate(said)]
-    letters.append(envelope("tor9", "agg", ShareUpdate("tor9", (Share(FLOWS[99], 1.0, 2.0),))))
+    letters.append(message_to_envelope("tor9", "agg", ShareUpdate("tor9", (Share(FLOWS[99], 1.0, 2.0),))))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(frames_module, "FRAME_BYTES", limit)
         parts = words(sent(letters))
@@ -105,7 +107,7 @@ async def test_what_a_whole_rack_says_at_once(fabric) -> None:
     claims = [claim(n) for n in range(len(FLOWS))]
     for start in range(8):
         outbox.put(Send("edge0", Report("tor0", start + 1, slot, tuple(claims[start::8]))))
-    whole = pb.Frame(envelope=[envelope("tor0", "edge0", Report("tor0", 1, slot, tuple(claims)))])
+    whole = pb.Frame(envelope=[message_to_envelope("tor0", "edge0", Report("tor0", 1, slot, tuple(claims)))])
     assert whole.ByteSize() > MAX_MESSAGE_BYTES > 2 * FRAME_BYTES
     await until(lambda: len(net.switch("edge0").agent.table) == len(FLOWS))
     assert net.switch("tor0").neighbours["edge0"] is outbox

@@ -1,4 +1,4 @@
-"""The translator's law: what goes out comes in the same, and whatever else comes in is a BadMessage."""
+"""The codec's law: what goes out comes in the same, and whatever else comes in is a BadMessage."""
 
 import math
 from collections.abc import Callable
@@ -21,19 +21,19 @@ from paceline.wire.codec import (
     MAX_NUMBER,
     MAX_SLOT,
     BadMessage,
-    Routes,
-    envelope,
+    FlowPaths,
     feedback_from_wire,
     feedback_to_wire,
     flow_of,
-    message_from,
+    message_from_envelope,
+    message_to_envelope,
     report_from_wire,
     report_to_wire,
     text_of,
 )
 
 TREE = tree(2, 2, 2, (1.0, 1.5, 2.0))
-ROUTES = Routes(TREE)
+PATHS = FlowPaths(TREE)
 HORIZON = 4
 
 # ---- Anything that may be said ----
@@ -92,22 +92,22 @@ feedbacks = st.builds(
     st.lists(grants, max_size=3).map(tuple),
     st.lists(names, max_size=2).map(tuple),
 )
-contests = st.builds(EscalatedClaims, names, claims(), st.lists(anything, max_size=3).map(tuple))
+escalations = st.builds(EscalatedClaims, names, claims(), st.lists(anything, max_size=3).map(tuple))
 shares = st.lists(st.builds(Share, anything, numbers, perhaps_infinite), max_size=3).map(tuple)
-verdicts = st.builds(ShareUpdate, names, shares)
+share_updates = st.builds(ShareUpdate, names, shares)
 
 
-@given(reports | feedbacks | contests | verdicts)
+@given(reports | feedbacks | escalations | share_updates)
 def test_what_is_sent_arrives(message: Message) -> None:
-    data = envelope("tor0", "agg", message).SerializeToString()
-    letter = pb.Envelope.FromString(data)
-    assert (letter.source, letter.to) == ("tor0", "agg")
-    assert message_from(letter, ROUTES) == message
+    data = message_to_envelope("tor0", "agg", message).SerializeToString()
+    wire = pb.Envelope.FromString(data)
+    assert (wire.source, wire.to) == ("tor0", "agg")
+    assert message_from_envelope(wire, PATHS) == message
 
 
 @given(reports, feedbacks)
 def test_the_hosts_two_messages(report: Report, feedback: Feedback) -> None:
-    assert report_from_wire(pb.Report.FromString(report_to_wire(report).SerializeToString()), ROUTES) == report
+    assert report_from_wire(pb.Report.FromString(report_to_wire(report).SerializeToString()), PATHS) == report
     assert feedback_from_wire(pb.Feedback.FromString(feedback_to_wire(feedback).SerializeToString())) == feedback
 
 
@@ -119,7 +119,7 @@ def test_a_flow_is_its_text(flow: FlowId) -> None:
 
 def test_both_ends_find_the_same_path() -> None:
     topology = clos(2, 2, 2, (1.0, 1.0))
-    paths = Routes(topology)
+    paths = FlowPaths(topology)
     for number in range(8):
         flow = FlowId(f"job{number}", "h0", "h2", Role.PUSH)
         assert paths.path(flow) == topology.path("h0", "h2", str(flow))
@@ -140,7 +140,7 @@ def good_report() -> pb.Report:
     flow = FlowId("a", "h0", "h1", Role.RING)
     other = FlowId("b", "h0", "h7", Role.PUSH)
     claimed = tuple(
-        Claim(one, ROUTES.path(one), 1e6, Bid(1.0, 2.0, 3.0), 4.0, 5.0, (flow,), (other,), (1e8, 2e8), 6.0)
+        Claim(one, PATHS.path(one), 1e6, Bid(1.0, 2.0, 3.0), 4.0, 5.0, (flow,), (other,), (1e8, 2e8), 6.0)
         for one in (flow, other)
     )
     return report_to_wire(Report("h0", 7, 100, claimed, (Withdrawal(flow, 9.0),)))
@@ -182,7 +182,7 @@ GRANT_COLUMNS = ["accepted", "share_bps", "ceiling_bps", "alone_ns", "upstream_b
 
 def refused(spoil: Callable[[pb.Report], object]) -> str:
     with pytest.raises(BadMessage) as error:
-        report_from_wire(pb.Report.FromString(spoiled(good_report(), spoil)), ROUTES)
+        report_from_wire(pb.Report.FromString(spoiled(good_report(), spoil)), PATHS)
     assert str(error.value).isprintable()
     assert len(str(error.value)) < 500
     return error.value.reason
@@ -227,7 +227,7 @@ def test_columns_of_another_length(column: str) -> None:
 def test_a_host_that_counts_no_promises_is_understood() -> None:
     wire = good_report()
     wire.claims.ClearField("promised_bytes")
-    report = report_from_wire(pb.Report.FromString(wire.SerializeToString()), ROUTES)
+    report = report_from_wire(pb.Report.FromString(wire.SerializeToString()), PATHS)
     assert [claim.promised_bytes for claim in report.claims] == [0.0, 0.0]
 
 
@@ -271,7 +271,7 @@ def test_other_shapes_of_bad_feedback() -> None:
 
 
 @pytest.mark.parametrize(
-    "letter",
+    "wire",
     [
         pb.Envelope(source="tor0", to="agg"),
         pb.Envelope(source="tor0", to="agg", unreachable=True),
@@ -283,13 +283,16 @@ def test_other_shapes_of_bad_feedback() -> None:
         pb.Envelope(escalated_claims=pb.EscalatedClaims(sender="tor0", withdrawn=["a"])),
     ],
 )
-def test_letters_that_are_none(letter: pb.Envelope) -> None:
+def test_envelopes_without_a_message(wire: pb.Envelope) -> None:
     with pytest.raises(BadMessage):
-        message_from(letter, ROUTES)
+        message_from_envelope(wire, PATHS)
 
 
 @given(st.binary(max_size=200))
 def test_random_bytes_are_a_message_or_refused(data: bytes) -> None:
-    for kind, read in ((pb.Envelope, lambda wire: message_from(wire, ROUTES)), (pb.Feedback, feedback_from_wire)):
+    for kind, read in (
+        (pb.Envelope, lambda wire: message_from_envelope(wire, PATHS)),
+        (pb.Feedback, feedback_from_wire),
+    ):
         with suppress(DecodeError, BadMessage):
             read(kind.FromString(data))

@@ -21,7 +21,7 @@ from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.scenario import SlotsSpec
 from paceline.flowcore.model.topology import star, tree
 from paceline.wire import control_pb2 as pb
-from paceline.wire.codec import BadMessage, envelope, flow_of, report_to_wire, text_of
+from paceline.wire.codec import BadMessage, flow_of, message_to_envelope, report_to_wire, text_of
 from switchd import rate_limit as flood
 from switchd.config import SwitchConfig
 from switchd.handshake import parse
@@ -144,7 +144,7 @@ async def test_what_switches_might_send(policy: str, count: int) -> None:
     for name in ("tor0", "tor1", "agg"):
         switch.neighbour_joins(name)
     far = flow("good", "h0", "h4")
-    good = envelope("tor0", "edge0", Report("tor0", 1, slot, (claim(TREE, far, *[5e8] * 10),)))
+    good = message_to_envelope("tor0", "edge0", Report("tor0", 1, slot, (claim(TREE, far, *[5e8] * 10),)))
     switch.letter("tor0", good)
     whole = [frame_of(letter) for letter in valid_letters(slot)]
     sizes = []
@@ -187,11 +187,11 @@ def valid_letters(slot: int) -> list[pb.Envelope]:
     own = claim(TREE, flow("own", "h2", "h4"), 1e8)
     grant = Grant(own.flow, True, 0.0, 0.0, (1e9,) * 10, (0.0,) * 10, 5, 0.0, 0.0)
     return [
-        envelope("tor1", "edge0", Report("tor1", 1, slot, (own,))),
-        envelope("tor1", "edge0", EscalatedClaims("tor1", (own,), (flow("gone", "h2", "h5"),))),
-        envelope("agg", "edge0", ShareUpdate("agg", (Share(own.flow, 1e8, 1e9),))),
-        envelope("agg", "tor1", Feedback("agg", 1, slot, (grant,))),
-        envelope("tor1", "agg", Report("tor1", 1, slot, (own,))),
+        message_to_envelope("tor1", "edge0", Report("tor1", 1, slot, (own,))),
+        message_to_envelope("tor1", "edge0", EscalatedClaims("tor1", (own,), (flow("gone", "h2", "h5"),))),
+        message_to_envelope("agg", "edge0", ShareUpdate("agg", (Share(own.flow, 1e8, 1e9),))),
+        message_to_envelope("agg", "tor1", Feedback("agg", 1, slot, (grant,))),
+        message_to_envelope("tor1", "agg", Report("tor1", 1, slot, (own,))),
         pb.Envelope(source="agg", to="edge0", unreachable=True),
     ]
 

@@ -12,7 +12,7 @@ from paceline.flowcore.model.slots import SlotClock
 from paceline.flowcore.model.topology import star, tree
 from paceline.wire import control_pb2 as pb
 from paceline.wire.calls import PROTOCOL, path
-from paceline.wire.codec import BadMessage, envelope, report_to_wire
+from paceline.wire.codec import BadMessage, message_to_envelope, report_to_wire
 from switchd import rate_limit as flood
 from switchd import streams
 from switchd.rate_limit import BYTES_PER_SLOT, MESSAGES_PER_SLOT, TIMES_PER_FLOW, FloodLimit
@@ -95,7 +95,7 @@ async def test_frames_count_as_well(fabric, monkeypatch, flows: int) -> None:
     await call.write(pb.Frame(hello=pb.Hello(name="tor1", protocol=PROTOCOL)).SerializeToString())
     await call.read()
     letter = Report("tor1", 1, net.slot("edge0"), (claim(TREE, flow("a", "h2", "h0")),) * flows)
-    frame = pb.Frame(envelope=[envelope("tor1", "edge0", letter)]).SerializeToString()
+    frame = pb.Frame(envelope=[message_to_envelope("tor1", "edge0", letter)]).SerializeToString()
     for _ in range(5 * LIMIT + 1 if not flows else 2 * LIMIT + 1):
         await call.write(frame)
     with pytest.raises(grpc.aio.AioRpcError, match="flood: more than") as refused:

@@ -8,7 +8,7 @@ from paceline.flowcore.messages.reports import Feedback, Grant
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.scenario import SlotsSpec
 from paceline.flowcore.model.topology import tree
-from paceline.wire.codec import BadMessage, envelope
+from paceline.wire.codec import BadMessage, message_to_envelope
 from switchd.config import SwitchConfig
 from switchd.switch import Switch
 from tests.switchd.fabric import claim, flow
@@ -56,10 +56,10 @@ async def test_letters(which: str) -> None:
     try:
         if reason:
             with pytest.raises(BadMessage) as refused:
-                switch.letter(way, envelope(sender, to, message))
+                switch.letter(way, message_to_envelope(sender, to, message))
             assert (refused.value.reason, switch.messages) == (reason, before)  # nothing of it was believed
         else:
-            switch.letter(way, envelope(sender, to, message))
+            switch.letter(way, message_to_envelope(sender, to, message))
             assert switch.messages == before + 1
     finally:
         switch.close()
@@ -76,6 +76,6 @@ async def test_letters(which: str) -> None:
 async def test_a_switch_without_an_arbiter_divides_nothing(to: str, sender: str, message: Message) -> None:
     switch = made(to, "mlcc")
     with pytest.raises(BadMessage, match="does not do") as refused:
-        switch.letter(sender, envelope(sender, to, message))
+        switch.letter(sender, message_to_envelope(sender, to, message))
     assert refused.value.reason == "policy"
     switch.close()
