@@ -113,7 +113,7 @@ class Record(ctypes.LittleEndianStructure):
 
 
 def check_word(words: tuple[int, ...]) -> int:
-    """The iteration tuple's check: tells a mixed tuple where the reader has no memory barriers."""
+    """The iteration counter's check: tells words of two iterations where the reader has no memory barriers."""
     mixed = MAGIC
     for word in words:
         mixed = ((mixed ^ word) * 0x9E3779B97F4A7C15) & 0xFFFF_FFFF_FFFF_FFFF

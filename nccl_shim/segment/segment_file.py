@@ -93,7 +93,7 @@ class SegmentFile:
         if not stat.S_ISREG(info.st_mode):
             raise NotASegment("not a regular file")
         if info.st_mode & (stat.S_IWGRP | stat.S_IRWXO):
-            raise NotASegment(f"mode {stat.S_IMODE(info.st_mode):04o} lets others in")
+            raise NotASegment(f"mode {stat.S_IMODE(info.st_mode):04o} lets other users in")
         if info.st_size < layout.FILE_BYTES:
             raise NotASegment(f"{info.st_size} bytes, expected {layout.FILE_BYTES}")
         return info.st_uid

@@ -19,7 +19,7 @@ OBSERVED = (sys.executable, "-m", "nccl_shim", "run", "--job", "test-job", "--")
 
 
 @dataclass
-class Run:
+class ObservedRun:
     printed: list[list[dict]]  # by rank: the JSON objects the script printed
     errors: list[str]
     counters: dict[int, dict[int, IterationCounter]]  # rank → iteration → counter, as polled while it ran
@@ -65,7 +65,7 @@ def run_ranks(
     shm_dir: Path,
     launcher: Sequence[str] = OBSERVED,
     timeout_s: float = 120,
-) -> Run:
+) -> ObservedRun:
     """Runs `script` on two ranks to its end."""
     base = env | {
         "MASTER_ADDR": "127.0.0.1",
@@ -110,4 +110,4 @@ def run_ranks(
         output.close()
     assert [child.returncode for child in children] == [0, 0], "\n".join(texts)
     printed = [[json.loads(line) for line in text.splitlines() if line.startswith("{")] for text in texts[:2]]
-    return Run(printed, texts[2:], counters, views)
+    return ObservedRun(printed, texts[2:], counters, views)

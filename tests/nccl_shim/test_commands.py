@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from nccl_shim.launcher import INJECT, job_name, observed_environment
 from nccl_shim.segment.identity import Identity
 from nccl_shim.segment.layout import Kind, Source
 from nccl_shim.segment.python_writer import PythonWriter
@@ -22,51 +21,6 @@ COMMAND = [sys.executable, "-m", "nccl_shim"]
 
 def call(env: dict, *arguments: str) -> subprocess.CompletedProcess:
     return subprocess.run([*COMMAND, *arguments], env=env, capture_output=True, text=True, check=False, timeout=60)
-
-
-@pytest.mark.parametrize(
-    ("env", "command", "hostname", "name"),
-    [
-        ({"SLURM_JOB_ID": "7"}, ["torchrun", "t.py"], "h", "slurm-7"),
-        ({"PACELINE_JOB": "mine", "SLURM_JOB_ID": "7"}, ["t"], "h", "mine"),
-        ({"KUBERNETES_SERVICE_HOST": "x"}, ["t"], "bert-large-worker-12", "bert-large"),
-        ({"KUBERNETES_SERVICE_HOST": "x"}, ["t"], "bert-master-0", "bert"),
-        ({"KUBERNETES_SERVICE_HOST": "x"}, ["t"], "resnet-3-x7k2p", "resnet"),
-        ({"KUBERNETES_SERVICE_HOST": "x"}, ["t"], "resnet-3", "resnet"),
-        ({"KUBERNETES_SERVICE_HOST": "x"}, ["t"], "lonely", "lonely"),
-        ({}, ["torchrun", "--rdzv-id=run5", "train.py"], "h", "run5"),
-        ({}, ["torchrun", "--rdzv_id", "run6", "train.py"], "h", "run6"),
-        ({}, ["torchrun", "--nproc-per-node", "2", "/a/train.py"], "h", f"train-{os.getpid()}"),
-        ({}, ["/usr/bin/mpirun"], "h", f"mpirun-{os.getpid()}"),
-    ],
-)
-def test_the_job_is_named_by_whoever_runs_the_cluster(env: dict, command: list, hostname: str, name: str) -> None:
-    assert job_name(env, command, hostname) == name
-
-
-def test_environment(library_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PACELINE_SHIM_LIBRARY", str(library_path))
-    own = {"PYTHONPATH": "/a:/b", "NCCL_PROFILER_PLUGIN": "inspector", "PACELINE_SHM_DIR": "/shm"}
-    added = observed_environment(own, ["t"], "job-ps-0", job="j", pattern="ps")
-    assert added == {
-        "PACELINE_JOB": "j",
-        "PACELINE_SHM_DIR": "/shm",
-        "PACELINE_PATTERN": "ps",
-        "PACELINE_ROLE": "server",
-        "PYTHONPATH": f"{INJECT}:/a:/b",
-        "NCCL_PROFILER_PLUGIN": str(library_path),
-        "NCCL_SHIM_CHAIN": "inspector",
-    }
-    again = observed_environment(own | added, ["t"], "h", job="j")
-    assert again["PYTHONPATH"] == added["PYTHONPATH"], "running twice changes nothing"
-    assert "NCCL_SHIM_CHAIN" not in again, "ours is not chained behind ours"
-    assert "NCCL_SHIM_CHAIN" not in observed_environment({"NCCL_PROFILER_PLUGIN": "none"}, ["t"], "h")
-
-
-def test_without_a_library_nccl_keeps_its_own_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PACELINE_SHIM_LIBRARY", "/nonexistent.so")
-    added = observed_environment({"NCCL_PROFILER_PLUGIN": "inspector"}, ["t"], "h")
-    assert "NCCL_PROFILER_PLUGIN" not in added and "NCCL_SHIM_CHAIN" not in added
 
 
 def test_run_becomes_the_command(clean_env: dict) -> None:
@@ -112,23 +66,6 @@ def test_wrong_use_is_one_line_and_status_2(clean_env: dict, arguments: list, li
 def test_help_has_an_example(clean_env: dict, name: str) -> None:
     done = call(clean_env, name, "--help")
     assert done.returncode == 0 and f"example:\n  paceline {name}" in done.stdout
-
-
-def test_the_users_own_sitecustomize_still_runs(clean_env: dict, tmp_path: Path) -> None:
-    (tmp_path / "sitecustomize.py").write_text("print('theirs')\n")
-    env = clean_env | {"PYTHONPATH": f"{tmp_path}:{clean_env['PYTHONPATH']}"}
-    show = "import sys; print('nccl_shim.hooks.torch_hook' in sys.modules)"
-    done = call(env, "run", "--", sys.executable, "-c", show)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "theirs\ntheirs\nFalse\n", "")
-
-
-def test_a_job_in_another_environment_finds_the_package(clean_env: dict) -> None:
-    # -P and no PYTHONPATH but ours: as in a virtual environment without Paceline.
-    added = json.loads(call(clean_env | {"PYTHONPATH": clean_env["PYTHONPATH"]}, "run", "--json", "--", "t").stdout)
-    env = clean_env | added["environment"] | {"PYTHONPATH": str(INJECT)}
-    show = "import nccl_shim, sys; print(nccl_shim.__file__, 'AfterImport' in repr(sys.meta_path), sep='\\n')"
-    done = subprocess.run([sys.executable, "-c", show], env=env, cwd="/", capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == [str(INJECT.parent / "__init__.py"), "True"]
 
 
 @pytest.fixture
@@ -190,7 +127,7 @@ def test_watch_keeps_up_until_interrupted(clean_env: dict, a_job: PythonWriter) 
         [*COMMAND, "jobs", "--watch", "--interval", "0.1"],
         env=clean_env,
         stdout=theirs,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # whoever runs tests may ignore it
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # the test runner may ignore it
     )
     os.close(theirs)
     seen = b""

@@ -1,4 +1,4 @@
-"""The parts of the GPU check and of the overhead measurement that can be judged without a GPU."""
+"""The parts of the GPU check that can be judged without a GPU."""
 
 import os
 import socket
@@ -11,7 +11,6 @@ import pytest
 
 from bench.gpu.nccl_check import exactness
 from bench.gpu.outside_pacing import UNLIMITED, data_sockets, pace
-from nccl_shim.overhead import __main__ as overhead
 from nccl_shim.segment.snapshot import IterationCounter
 
 SO_MAX_PACING_RATE = 47
@@ -74,25 +73,9 @@ def test_an_iteration_that_polls_missed_is_judged_by_the_sum() -> None:
     assert not exactness(run, iterations=5)["pass"]
 
 
-@pytest.mark.parametrize("module", ["nccl_shim.overhead", "bench.gpu.nccl_check"])
-def test_wrong_arguments_are_one_line(module: str) -> None:
+def test_wrong_arguments_are_one_line() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", module, "--iterations", "1"],
+        [sys.executable, "-m", "bench.gpu.nccl_check", "--iterations", "1"],
         capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2],
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (2, "") and done.stderr.count("\n") == 1
-
-
-def test_the_overhead_job_pairs_iterations_with_and_without() -> None:
-    pytest.importorskip("torch", reason="the torch extra is not installed")
-    result = overhead.run_job(True, "--layers", "1", "--width", "32", "--iterations", "10", "--paired")
-    assert {name: [len(block) for block in blocks] for name, blocks in result["blocks"].items()} == {
-        "with": [2] * 5, "without": [2] * 5,
-    }  # fmt: skip
-
-
-def test_the_interval_holds_the_median() -> None:
-    slow_when_first = {"with": [1.03, 1.04, 1.05] * 20, "without": [0.97, 0.96, 0.98] * 20}
-    low, high = overhead.interval(slow_when_first)
-    assert low <= overhead.balanced(slow_when_first) <= high
-    assert overhead.balanced(slow_when_first) == pytest.approx((1.04 * 0.97) ** 0.5)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from nccl_shim.segment.layout import Kind, ring_wire_bytes
+from nccl_shim.segment.layout import Kind
 from nccl_shim.segment.reader import Reader
-from tests.nccl_shim.ranks import SCRIPTS, Run, child_env, free_port, our_lines, run_ranks
+from tests.nccl_shim.ranks import SCRIPTS, ObservedRun, child_env, free_port, our_lines, run_ranks
 
 pytest.importorskip("torch", reason="the torch extra is not installed")
 
@@ -17,16 +17,16 @@ ITERATIONS = 8
 
 
 @pytest.fixture(scope="module")
-def ddp(library_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+def ddp(library_path: Path, tmp_path_factory: pytest.TempPathFactory) -> ObservedRun:
     return run_ddp(library_path, tmp_path_factory.mktemp("ddp"))
 
 
-def run_ddp(library_path: Path, directory: Path, **extra: str) -> Run:
+def run_ddp(library_path: Path, directory: Path, **extra: str) -> ObservedRun:
     env = child_env(library_path, directory) | extra
     return run_ranks("ddp_train.py", env, directory)
 
 
-def test_bytes_are_exact_from_the_third_iteration_on(ddp: Run) -> None:
+def test_bytes_are_exact_from_the_third_iteration_on(ddp: ObservedRun) -> None:
     for rank in (0, 1):
         counters = ddp.counters[rank]
         assert max(counters) == ITERATIONS * 4, "one end an iteration, accumulation included"
@@ -41,13 +41,13 @@ def test_bytes_are_exact_from_the_third_iteration_on(ddp: Run) -> None:
             assert bytes_between == phase["bytes"] * (known[-1] - known[0])
 
 
-def test_what_ddp_sends_to_begin_with_is_no_part_of_the_first_iteration(ddp: Run) -> None:
+def test_what_ddp_sends_to_begin_with_is_no_part_of_the_first_iteration(ddp: ObservedRun) -> None:
     for rank in (0, 1):
         first = ddp.counters[rank][1]
         assert first.enqueued_at_start > first.last_enqueued_bytes >= ddp.printed[rank][0]["bytes"]
 
 
-def test_everything_was_sent_in_the_end(ddp: Run) -> None:
+def test_everything_was_sent_in_the_end(ddp: ObservedRun) -> None:
     for rank in (0, 1):
         view = ddp.views[rank]
         [flow] = view.snapshot.flows
@@ -56,18 +56,18 @@ def test_everything_was_sent_in_the_end(ddp: Run) -> None:
         assert view.snapshot.job == "test-job" and view.snapshot.world_size == 2
 
 
-def test_the_reader_learned_the_last_phase(ddp: Run) -> None:
+def test_the_reader_learned_the_last_phase(ddp: ObservedRun) -> None:
     learned = ddp.views[0].learned
     assert learned.bytes_per_iteration == ddp.printed[0][-1]["bytes"]
     assert learned.changes >= 3, "three model changes"
     assert 0.02e9 < learned.iteration_ns < 1e9
 
 
-def test_nothing_is_printed(ddp: Run) -> None:
+def test_nothing_is_printed(ddp: ObservedRun) -> None:
     assert not any(our_lines(text) for text in ddp.errors)
 
 
-def test_training_is_bit_for_bit_what_it_is_without_us(ddp: Run, library_path: Path, tmp_path: Path) -> None:
+def test_training_is_bit_for_bit_what_it_is_without_us(ddp: ObservedRun, library_path: Path, tmp_path: Path) -> None:
     without = run_ddp(library_path, tmp_path, PACELINE_SHIM="0")
     assert without.views == {}
     assert without.printed == ddp.printed
@@ -136,9 +136,3 @@ def test_a_torch_that_knows_us_not_trains_all_the_same(when: str, backend: str, 
     assert (done.returncode, done.stdout) == (0, "trained\n"), done.stderr
     [line] = our_lines(done.stderr)
     assert "renamed" in line
-
-
-def test_wire_bytes_of_a_ring() -> None:
-    assert ring_wire_bytes("AllReduce", 1000, 4) == 1500
-    assert ring_wire_bytes("AllGather", 1000, 4) == ring_wire_bytes("ReduceScatter", 1000, 4) == 3000
-    assert ring_wire_bytes("AllReduce", 1000, 1) == 0

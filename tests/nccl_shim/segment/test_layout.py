@@ -80,3 +80,9 @@ def test_counters_are_aligned_words() -> None:
             if kind is ctypes.c_uint64:
                 assert getattr(mirror, field).offset % 8 == 0
     assert Record.tx_bytes.offset == 64, "the transmit side starts its own cache line"
+
+
+def test_wire_bytes_of_a_ring() -> None:
+    assert layout.ring_wire_bytes("AllReduce", 1000, 4) == 1500
+    assert layout.ring_wire_bytes("AllGather", 1000, 4) == layout.ring_wire_bytes("ReduceScatter", 1000, 4) == 3000
+    assert layout.ring_wire_bytes("AllReduce", 1000, 1) == 0

@@ -66,7 +66,7 @@ def test_a_file_open_to_others_is_refused(file: Path) -> None:
     file.chmod(0o644)
     with Reader(file.parent) as reader:
         assert reader.poll() == []
-        assert "lets others in" in reader.refused[file.name]
+        assert "lets other users in" in reader.refused[file.name]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give a file away")

@@ -1,4 +1,4 @@
-"""Ten seconds of writers and readers at full speed: not one torn value, not one mixed tuple."""
+"""Ten seconds of writers and readers at full speed: not one torn value, no iteration counter of two iterations."""
 
 import json
 import subprocess
@@ -57,10 +57,10 @@ def test_c_writers(shm_dir: Path, clean_env: dict, tmp_path: Path) -> None:
             unknown += view.snapshot.iteration_counter is None
             wrong += wrong_values(view.snapshot)
         in_c = json.loads(child.stdout.readline())
-    print(f"python reader: {reads} polls, {unknown} without a tuple; C reader: {in_c}")
+    print(f"python reader: {reads} polls, {unknown} without an iteration counter; C reader: {in_c}")
     assert (wrong, in_c["wrong"]) == (0, 0)
     assert reads > 1000 and in_c["reads"] > 100_000
-    assert unknown < reads / 2, "a tuple is only missing while its writer is off the CPU in the middle of it"
+    assert unknown < reads / 2, "it is only missing while its writer is off the CPU in the middle of it"
 
 
 READ = """

@@ -16,7 +16,7 @@ from nccl_shim.segment.layout import Kind
 from nccl_shim.segment.reader import Reader
 from nccl_shim.segment.snapshot import ProcessSnapshot
 
-HERE = Path(__file__).parent / "csrc"
+HERE = Path(__file__).parent
 SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"]
 
 
@@ -170,7 +170,7 @@ def test_sigkill_at_any_instruction(plain: list[str], clean_env: dict, shm_dir: 
             snapshot, counter = view.snapshot, view.snapshot.iteration_counter
             assert not view.alive and not snapshot.finished
             assert snapshot.enqueued_bytes % 1000 == 0
-            if counter is not None:  # None: died inside the tuple, and says so
+            if counter is not None:  # None: died while storing it, and says so
                 assert counter.enqueued_at_start == 1000 * counter.iteration
                 assert counter.iteration == 0 or counter.last_enqueued_bytes == 1000
             assert len(reader.reap()) == 1
