@@ -1,8 +1,8 @@
 """Dividing links among the jobs that want them now. A switch does this for the links it keeps a table of.
 
-An arbiter maps contenders to one rate per contender: the rate at which each of the job's flows may send. Every
-arbiter keeps two laws: no link gets more than its capacity, and a job is held back only by a full link (work
-conservation).
+An arbiter maps the contenders of one group (jobs that share links, directly or through others) to one rate each: the
+rate at which each of the job's flows may send. Every arbiter keeps two laws: no link gets more than its capacity, and a
+job is held back only by a full link (work conservation).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -66,28 +66,24 @@ def max_weight_shares(
     capacity_bps: Mapping[str, float],
     weights: Callable[[Sequence[Bid]], list[float]],
 ) -> list[float]:
-    """The max-weight packing, one group of jobs that share links at a time; `weights` values a group's bids."""
-    rates = [0.0] * len(contenders)
-    for group in groups(contenders):
-        members = [contenders[index] for index in group]
-        alone = [member.alone_bps(capacity_bps) for member in members]
-        if len(group) > LARGEST_EXACT:
-            crowd_rates = _by_price(members, alone, capacity_bps, weights([member.bid for member in members]))
-            for index, rate in zip(group, crowd_rates, strict=True):
-                rates[index] = rate
-            continue
-        links = dict.fromkeys(link for member in members for link in member.flows_on)
-        rows = [
-            [
-                member.flows_on.get(link, 0) * rate / capacity_bps[link]
-                for member, rate in zip(members, alone, strict=True)
-            ]
-            for link in links
+    """The max-weight packing; `weights` values the bids of the group."""
+    if not contenders:
+        return []
+    alone = [contender.alone_bps(capacity_bps) for contender in contenders]
+    if len(contenders) == 1:
+        return alone
+    if len(contenders) > LARGEST_EXACT:
+        return _by_price(contenders, alone, capacity_bps, weights([contender.bid for contender in contenders]))
+    links = dict.fromkeys(link for contender in contenders for link in contender.flows_on)
+    rows = [
+        [
+            contender.flows_on.get(link, 0) * rate / capacity_bps[link]
+            for contender, rate in zip(contenders, alone, strict=True)
         ]
-        shares = max_weight(weights([member.bid for member in members]), rows) if len(group) > 1 else [1.0]
-        for index, share, rate in zip(group, shares, alone, strict=True):
-            rates[index] = share * rate
-    return rates
+        for link in links
+    ]
+    shares = max_weight(weights([contender.bid for contender in contenders]), rows)
+    return [share * rate for share, rate in zip(shares, alone, strict=True)]
 
 
 def _by_price(
@@ -102,6 +98,17 @@ def _by_price(
     return _in_turn(members, order.tolist(), capacity_bps)
 
 
+def by_group(
+    arbiter: Arbiter, contenders: Sequence[Contender], capacity_bps: Mapping[str, float]
+) -> list[float]:
+    """The rates of contenders that may belong to several groups."""
+    rates = [0.0] * len(contenders)
+    for group in groups(contenders):
+        for index, rate in zip(group, arbiter([contenders[index] for index in group], capacity_bps), strict=True):
+            rates[index] = rate
+    return rates
+
+
 def groups(contenders: Sequence[Contender]) -> list[list[int]]:
     """Contenders connected through shared links, each group in input order."""
     parent = list(range(len(contenders)))
@@ -111,7 +118,7 @@ def groups(contenders: Sequence[Contender]) -> list[list[int]]:
             parent[index] = index = parent[parent[index]]
         return index
 
-    seen_on: dict[str, int] = {}  # somebody who crosses the link, nearly always the first of its group
+    seen_on: dict[str, int] = {}  # a contender that crosses the link, nearly always the first of its group
     for index, contender in enumerate(contenders):
         mine = index
         for link in contender.flows_on:

@@ -1,43 +1,50 @@
 """What one iteration of a job puts on the links of a switch, and so how long its exchange takes there alone."""
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from paceline.flowcore.messages.reports import Claim
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.units import transfer_ns
 
 
-class JobDemand:
-    """What one iteration of a job puts on the links of this switch."""
+class _FlowDemand(NamedTuple):
+    size_bytes: float
+    links: tuple[str, ...]
+    heard_slot: int
 
-    __slots__ = ("_capacity_bps", "_heard", "_known", "alone_ns", "heard_slot")
+
+class JobDemand:
+    """Learned from a job's claims, and kept between iterations."""
+
+    __slots__ = ("_capacity_bps", "_flows", "alone_ns", "heard_slot")
 
     def __init__(self, capacity_bps: Mapping[str, float]) -> None:
         self._capacity_bps = capacity_bps
-        self._known: dict[FlowId, tuple[float, tuple[str, ...]]] = {}
-        self._heard: dict[FlowId, int] = {}
+        self._flows: dict[FlowId, _FlowDemand] = {}
         self.alone_ns = 0
         self.heard_slot = 0
 
-    def of(self, flow: FlowId) -> float:
+    def size_bytes(self, flow: FlowId) -> float:
         """0 where it is not known."""
-        return self._known.get(flow, (0.0, ()))[0]
+        known = self._flows.get(flow)
+        return 0.0 if known is None else known.size_bytes
 
     def learn(self, claim: Claim, links: Iterable[str], slot: int) -> None:
-        self.heard_slot = self._heard[claim.flow] = slot
-        if self.of(claim.flow) != claim.size_bytes:
-            self._known[claim.flow] = (claim.size_bytes, tuple(links))
+        changed = self.size_bytes(claim.flow) != claim.size_bytes
+        self.heard_slot = slot
+        self._flows[claim.flow] = _FlowDemand(claim.size_bytes, tuple(links), slot)
+        if changed:
             self._add_up()
 
     def forget(self, before_slot: int) -> None:
-        """Flows nobody has spoken of since: the job goes on with other hosts."""
-        for flow in [flow for flow, slot in self._heard.items() if slot < before_slot]:
-            del self._heard[flow], self._known[flow]
+        """Drop the flows that no report has named since: the job goes on with other hosts."""
+        self._flows = {flow: known for flow, known in self._flows.items() if known.heard_slot >= before_slot}
         self._add_up()
 
     def _add_up(self) -> None:
         bytes_on: dict[str, float] = {}
-        for size_bytes, links in self._known.values():
-            for link in links:
-                bytes_on[link] = bytes_on.get(link, 0.0) + size_bytes
+        for known in self._flows.values():
+            for link in known.links:
+                bytes_on[link] = bytes_on.get(link, 0.0) + known.size_bytes
         self.alone_ns = max((transfer_ns(size, self._capacity_bps[link]) for link, size in bytes_on.items()), default=0)

@@ -6,7 +6,7 @@ Laws:
 1. A plan replaces the flow's old plan; it never adds to it.
 2. A flow never sees its own plan in its feedback.
 3. b_l(t) ≤ u_l for every link and slot: a plan that would break this is refused and the table is unchanged.
-4. A plan is a lease. A flow that has not been heard of for LEASE_SLOTS slots is forgotten.
+4. A plan is a lease. A flow that has not been heard of for ENTRY_SLOTS slots is forgotten.
 
 Plans that come together are entered together, and one by one only if they do not all fit. Slots in the past are of no
 interest: loads are asked for from a slot on, and a plan ends where it ends.
@@ -24,7 +24,7 @@ from paceline.flowcore.model.units import UNLIMITED
 
 # Three lost reports in a row mean a dead host rather than a late one; at 60 ms slots its bandwidth is free again
 # before the next iteration of anyone.
-LEASE_SLOTS = 3
+ENTRY_SLOTS = 3
 
 # Sums of floats may exceed the capacity by rounding without anybody planning too much.
 SLACK = 1.0 + 1e-9
@@ -174,7 +174,7 @@ class LoadTable:
     def expire(self, slot: int) -> list[FlowId]:
         """Forget past slots and the flows whose lease has run out; say which flows."""
         self._move_on(slot)
-        silent = [flow for flow, heard in self._heard.items() if slot - heard > LEASE_SLOTS]
+        silent = [flow for flow, heard in self._heard.items() if slot - heard > ENTRY_SLOTS]
         for flow in silent:
             self.drop(flow)
         return silent

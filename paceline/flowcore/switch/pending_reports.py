@@ -1,50 +1,58 @@
-"""Reports on their way to one answer each: whose word is still missing about which of their flows.
+"""Reports on their way to one answer each: which word is still missing about which of their flows.
 
-Law: a report is answered once, when nothing is missing any more or nobody is waited for any longer; a flow's answer
-belongs to the last report that named it, which takes over how long others have been waited for. So a host that reports
-every slot is answered although its newer report always comes before the word on the older one: after a slot of waiting
-what others said last has to do, and only those who said nothing are silent.
+A report whose flows stay within the switch is answered at once. Another waits, for each of its flows, for a word from
+every other switch on the path, and for the parent's decision where the flow's share is decided there:
+
+    taken ──▶ pending ──last missing word, or its switch is lost──▶ answered
+                 │ ╰───one word missing for more than a slot──────▶ answered with what was said last
+                 ╰─────a newer report names all its flows─────────▶ replaced: the newer one is answered
+
+Law: a report is answered once. A flow's answer belongs to the last report that named it, which takes over since when
+each word has been waited for. So a host that reports every slot is answered although its newer report always comes
+before the word on the older one, and only a switch that has said nothing for all that time counts as silent.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import NamedTuple
 
 from paceline.flowcore.model.patterns import FlowId
 
-# In place of a switch's name, among what an answer waits for: the parent's decision. The parent's table answers too,
-# and is not the same.
-PARENT_DECISION = "share_update"
+# In place of a switch's name, among the words a report waits for: the parent's decision about the share. The parent's
+# table answers too, and is not the same.
+PARENT_DECISION = "parent's decision"
 
 
-class Asked(NamedTuple):
-    """Since when somebody has been waited for, the number of the letters that asked, and whether they were answered."""
+class Wait(NamedTuple):
+    """For one word about one flow."""
 
-    slot: int
-    letters: int
-    answered: bool = False  # while a newer report was waiting
-
-
-Missing = dict[FlowId, dict[str, Asked]]  # by switches' names, or PARENT_DECISION
+    since_slot: int  # when the first report that needed it came
+    number: int  # of the report that was forwarded then
+    answered: bool = False  # that one was, while a newer one was already under way
 
 
 @dataclass(slots=True)
 class PendingReport:
-    number: int
-    asked: Asked
+    number: int  # as its host counts
+    slot: int
+    forwarded: int  # the number of the reports forwarded for it
     flows: list[FlowId] = field(default_factory=list)
-    missing: Missing = field(default_factory=dict)
-    _earlier: Missing = field(default_factory=dict)  # what older reports on the same flows waited for
+    waits: dict[FlowId, dict[str, Wait]] = field(default_factory=dict)  # by switches' names, or PARENT_DECISION
+    _earlier: dict[FlowId, dict[str, Wait]] = field(default_factory=dict)  # of the reports it replaced
 
-    def replace(self, flow: FlowId, older: "PendingReport") -> None:
-        """Who is missing there has been waited for all along, if it is waited for here."""
-        if flow in older.missing:
-            self._earlier[flow] = older.missing[flow]
+    def wait_for(self, words: Iterable[str], flow: FlowId) -> None:
+        earlier, anew = self._earlier.get(flow, {}), Wait(self.slot, self.forwarded)
+        self.waits.setdefault(flow, {}).update({word: earlier.get(word, anew) for word in words})
 
-    def wait_for(self, whom: Iterable[str], flow: FlowId) -> None:
-        earlier = self._earlier.get(flow, {})
-        self.missing.setdefault(flow, {}).update({one: earlier.get(one, self.asked) for one in whom})
+    def take_over(self, flow: FlowId, older: "PendingReport") -> None:
+        """What is missing there has been waited for all along, if it is waited for here."""
+        if flow in older.waits:
+            self._earlier[flow] = older.waits[flow]
+
+    def stop_waiting(self, flow: FlowId, word: str) -> None:
+        del self.waits[flow][word]
+        if not self.waits[flow]:
+            del self.waits[flow]
 
 
 class PendingReports:
@@ -54,16 +62,24 @@ class PendingReports:
         self._report_of: dict[FlowId, PendingReport] = {}
 
     def __contains__(self, flow: FlowId) -> bool:
-        """Whether its report is still open."""
+        """Whether the report that named the flow last is still pending."""
         return flow in self._report_of
 
-    def for_word_on(self, flow: FlowId) -> bool:
-        """Whether somebody has yet to speak about it."""
+    def waits_about(self, flow: FlowId) -> bool:
+        """Whether a word about this flow is still missing."""
         report = self._report_of.get(flow)
-        return report is not None and flow in report.missing
+        return report is not None and flow in report.waits
 
     def begin(self, report: PendingReport) -> None:
         self._report_of.update(dict.fromkeys(report.flows, report))
+
+    def replace(self, newer: PendingReport, flows: Sequence[FlowId]) -> list[PendingReport]:
+        """The answer to these flows belongs to a newer report from now on. First each takes over its waits: what is
+        left of an older report is then what no newer one names, and is answered if nothing of it is missing."""
+        for flow in flows:
+            if flow in self._report_of:
+                newer.take_over(flow, self._report_of[flow])
+        return [report for flow in flows for report in self.stop(flow)]
 
     def stop(self, flow: FlowId) -> list[PendingReport]:
         """The flow's answer belongs to another report from now on, or to none."""
@@ -71,55 +87,53 @@ class PendingReports:
         if report is None:
             return []
         report.flows.remove(flow)
-        return [report] if report.missing.pop(flow, None) and not report.missing else []
+        was_missing = report.waits.pop(flow, None) is not None
+        return [report] if was_missing and report.flows and not report.waits else []
 
-    def replace_with(self, newer: PendingReport, flows: Sequence[FlowId]) -> list[PendingReport]:
-        """Before any is answered: what is left of an older report is then what no newer one names."""
-        for flow in flows:
-            if flow in self._report_of:
-                newer.replace(flow, self._report_of[flow])
-        return list(chain.from_iterable(map(self.stop, flows)))
-
-    def heard_from(self, whom: str, flow: FlowId, number: int | None = None) -> list[PendingReport]:
-        """Somebody has spoken about the flow, in answer to the letter of this number or to one before it."""
+    def heard(self, word: str, flow: FlowId, number: int | None = None) -> list[PendingReport]:
+        """A switch has spoken about the flow, in answer to the forwarded report of this number; None: to no one."""
         report = self._report_of.get(flow)
-        if report is None or flow not in report.missing or whom not in report.missing[flow]:
+        wait = None if report is None else report.waits.get(flow, {}).get(word)
+        if report is None or wait is None:
+            return []  # no report waits for it
+        if number is not None and number < report.forwarded:
+            # It answers an older report, or pushed before it read the newer one. What it says now will do only if the
+            # newer answer stays away; but if it answers the first report that needed it, the switch is not silent.
+            if number >= wait.number:
+                report.waits[flow][word] = wait._replace(answered=True)
             return []
-        missing = report.missing[flow]
-        if number is not None and number < report.asked.letters:
-            if number >= missing[whom].letters:
-                missing[whom] = missing[whom]._replace(answered=True)
-            return []
-        del missing[whom]
-        if not missing:
-            del report.missing[flow]
-        return [] if report.missing else [report]
+        report.stop_waiting(flow, word)
+        return [] if report.waits else [report]
 
-    def no_longer_for(self, whom: set[str]) -> list[PendingReport]:
-        reports = self._open(lambda _: True)
+    def lose(self, words: set[str]) -> list[PendingReport]:
+        """None of these will come."""
+        reports = self._pending(lambda _: True)
         for report in reports:
-            left = {flow: {one: who[one] for one in who if one not in whom} for flow, who in report.missing.items()}
-            report.missing = {flow: who for flow, who in left.items() if who}
-        return [report for report in reports if not report.missing]
+            for flow, missing in list(report.waits.items()):
+                for word in missing.keys() & words:
+                    report.stop_waiting(flow, word)
+        return [report for report in reports if not report.waits]
 
     def overdue(self, slot: int) -> tuple[list[PendingReport], set[str]]:
-        """Reports with somebody missing for more than a slot, and the switches that have said nothing all the while."""
+        """Reports that have waited for a word for more than a slot, and the switches that said nothing all the while.
 
-        def late(report: PendingReport) -> list[tuple[str, Asked]]:
-            missing = chain.from_iterable(who.items() for who in report.missing.values())
-            return [(one, asked) for one, asked in missing if asked.slot < slot - 1]
-
-        reports = self._open(lambda report: bool(late(report)))
-        owing = {one for report in reports for one, asked in late(report) if not asked.answered}
+        The parent's decision may stay away because nothing changed; a table owes an answer.
+        """
+        reports = self._pending(lambda report: any(wait.since_slot < slot - 1 for _, wait in _waits(report)))
+        late = [(word, wait) for report in reports for word, wait in _waits(report) if wait.since_slot < slot - 1]
         for report in reports:
-            report.missing.clear()
-        return reports, owing - {PARENT_DECISION}  # which may stay away because nothing changed; a table owes an answer
+            report.waits.clear()
+        return reports, {word for word, wait in late if not wait.answered and word != PARENT_DECISION}
 
     def end(self, flows: Iterable[FlowId]) -> None:
         """Their report is being answered."""
         for flow in flows:
             self._report_of.pop(flow, None)
 
-    def _open(self, which: Callable[[PendingReport], bool]) -> list[PendingReport]:
+    def _pending(self, which: Callable[[PendingReport], bool]) -> list[PendingReport]:
         reports = {id(report): report for report in self._report_of.values()}
         return [report for report in reports.values() if which(report)]
+
+
+def _waits(report: PendingReport) -> Iterable[tuple[str, Wait]]:
+    return (one for missing in report.waits.values() for one in missing.items())

@@ -6,14 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.flowcore.allocation.arbiters import Arbiter, Contender, max_weight_shares, strict_priority
+from paceline.flowcore.allocation.arbiters import Arbiter, Contender, by_group, max_weight_shares, strict_priority
 from paceline.flowcore.messages.reports import Bid
 
 CAPACITY_BPS = {f"link{number}": bps for number, bps in enumerate([1e9, 1e9, 2e9, 5e8, 1e10, 1e9])}
 
 
 def by_urgency(contenders: Sequence[Contender], capacity_bps: Mapping[str, float]) -> list[float]:
-    return max_weight_shares(contenders, capacity_bps, lambda bids: [bid.urgency for bid in bids])
+    def one_group(members: Sequence[Contender], capacity_bps: Mapping[str, float]) -> list[float]:
+        return max_weight_shares(members, capacity_bps, lambda bids: [bid.urgency for bid in bids])
+
+    return by_group(one_group, contenders, capacity_bps)
 
 
 both = pytest.mark.parametrize("arbiter", [strict_priority, by_urgency])

@@ -16,8 +16,9 @@ from paceline.flowcore.model.slots import SlotClock
 from paceline.flowcore.model.topology import Topology, clos, star, tree
 from paceline.flowcore.model.units import UNLIMITED
 from paceline.flowcore.policy import POLICIES
-from paceline.flowcore.switch.agent import JOB_MEMORY_SLOTS, SwitchAgent
-from paceline.flowcore.switch.load_table import LEASE_SLOTS
+from paceline.flowcore.switch.agent import SwitchAgent
+from paceline.flowcore.switch.claims import JOB_MEMORY_SLOTS
+from paceline.flowcore.switch.load_table import ENTRY_SLOTS
 
 SLOT_NS = 60_000_000
 HORIZON = 10
@@ -210,9 +211,9 @@ def test_nobody_waits_for_a_pred_whose_host_is_silent() -> None:
     fabric = Fabric(STAR, "mlcc")
     before, after = flow("r", "h0", "h1"), flow("r", "h1", "h2")
     fabric.report("h0", claim(STAR, before, sent_bytes=2e7, downstream=(after,)))
-    fabric.wait_until((LEASE_SLOTS + 2) * SLOT_NS)
+    fabric.wait_until((ENTRY_SLOTS + 2) * SLOT_NS)
     assert fabric.report("h1", claim(STAR, after, upstream=(before,)))[after].upstream_bytes == UNLIMITED
-    fabric.wait_until(2 * (LEASE_SLOTS + 2) * SLOT_NS)
+    fabric.wait_until(2 * (ENTRY_SLOTS + 2) * SLOT_NS)
     granted = fabric.report("h0", claim(STAR, before, sent_bytes=2e7, downstream=(after,)))
     assert granted[before].downstream_bytes == 0.0
     assert fabric.report("h1", claim(STAR, after, upstream=(before,)))[after].upstream_bytes == 2e7
@@ -339,12 +340,12 @@ def test_a_silent_hosts_bandwidth_is_given_to_others(policy: str) -> None:
     fabric.report("h0", claim(STAR, A, (GBPS,) * HORIZON, urgency=9.0))
     first = fabric.report("h3", claim(STAR, C))[C]
     pushed: dict[FlowId, Grant] = {}
-    for slot in range(1, LEASE_SLOTS + 1):  # h3 goes on reporting, h0 is dead
+    for slot in range(1, ENTRY_SLOTS + 1):  # h3 goes on reporting, h0 is dead
         pushed |= fabric.wait_until(slot * SLOT_NS)
         grant = fabric.report("h3", claim(STAR, C))[C]
         assert (grant.share_bps, grant.available_bps[0]) == (first.share_bps, first.available_bps[0])
     assert C not in pushed
-    pushed = fabric.wait_until((LEASE_SLOTS + 1) * SLOT_NS + SLOT_NS // 2)
+    pushed = fabric.wait_until((ENTRY_SLOTS + 1) * SLOT_NS + SLOT_NS // 2)
     if policy == "paceline":
         assert pushed[C].share_bps == GBPS
         assert A not in pushed
@@ -479,9 +480,10 @@ def test_a_restarted_switch_is_rebuilt_by_the_next_reports(policy: str) -> None:
 
 def held(switch: SwitchAgent) -> int:
     """Everything it keeps, in entries."""
+    parts = [part for part in vars(switch).values() if type(part).__module__.startswith("paceline.flowcore.switch")]
     return sum(
         len(value)
-        for owner in (switch, switch.table)
+        for owner in (switch, switch.table, *parts)
         for value in vars(owner).values()
         if isinstance(value, dict | list | set | deque)
     )
@@ -566,7 +568,7 @@ def test_a_switch_whose_clock_is_set_back_begins_anew(policy: str) -> None:
     assert not refused[A].accepted  # it counts again what it has promised
     deadline_ns = switch.next_deadline()
     assert deadline_ns is not None and deadline_ns - fabric.now_ns <= SLOT_NS
-    fabric.wait_until(fabric.now_ns + (LEASE_SLOTS + 2) * SLOT_NS)
+    fabric.wait_until(fabric.now_ns + (ENTRY_SLOTS + 2) * SLOT_NS)
     assert len(switch.table) == 0  # and leases end
 
 

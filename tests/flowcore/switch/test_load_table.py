@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from paceline.flowcore.model.patterns import FlowId, Role
-from paceline.flowcore.switch.load_table import LEASE_SLOTS, SLACK, LoadTable, Rates
+from paceline.flowcore.switch.load_table import ENTRY_SLOTS, SLACK, LoadTable, Rates
 
 HORIZON = 4
 CAPACITY_BPS = {"h0->sw": 10.0, "h1->sw": 10.0, "sw->h0": 7.0, "sw->h1": 3.0}
@@ -227,11 +227,11 @@ def test_many_flows_with_paths_of_any_length_come_and_go() -> None:
 
 def test_three_silent_slots_are_forgiven_and_a_fourth_is_not() -> None:
     table = make_table((FLOWS[5], (1.0,) * HORIZON))
-    assert table.expire(LEASE_SLOTS) == []
-    assert table.load_bps("h1->sw", LEASE_SLOTS) == 1.0
-    assert table.expire(LEASE_SLOTS + 1) == [FLOWS[5]]
+    assert table.expire(ENTRY_SLOTS) == []
+    assert table.load_bps("h1->sw", ENTRY_SLOTS) == 1.0
+    assert table.expire(ENTRY_SLOTS + 1) == [FLOWS[5]]
     assert FLOWS[5] not in table
-    assert table.load_bps("h1->sw", LEASE_SLOTS) == 0.0
+    assert table.load_bps("h1->sw", ENTRY_SLOTS) == 0.0
 
 
 @given(st.lists(st.tuples(flows, st.integers(0, 3)), min_size=1, max_size=20))
@@ -240,7 +240,7 @@ def test_a_flow_lives_exactly_as_long_as_its_lease(reports: list[tuple[FlowId, i
     for flow, later in reports:
         slot += later
         gone = table.expire(slot)
-        assert set(gone) == {known for known, last in heard.items() if slot - last > LEASE_SLOTS}
+        assert set(gone) == {known for known, last in heard.items() if slot - last > ENTRY_SLOTS}
         for lapsed in gone:
             del heard[lapsed]
         table.renew(flow, PATH_OF[flow], slot)
@@ -312,7 +312,7 @@ class AnyInterleaving(RuleBasedStateMachine):
     @rule()
     def expire(self) -> None:
         for flow in self.table.expire(self.slot):
-            assert self.slot - self.heard.pop(flow) > LEASE_SLOTS
+            assert self.slot - self.heard.pop(flow) > ENTRY_SLOTS
             self.plans.pop(flow, None)
 
     @invariant()

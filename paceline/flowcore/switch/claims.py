@@ -1,0 +1,143 @@
+"""The claims on a switch's links: each flow's plan in the load table, its volume F, and its job's demand.
+
+State is soft: all of it came in a report, and goes when the reports stop. A flow's F outlives its claim, because the
+flows downstream must learn that it is through; a job's demand outlives its iterations, so that the switch knows at the
+first byte how long the exchange takes alone.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from paceline.flowcore.messages.escalation import Share
+from paceline.flowcore.messages.reports import Claim, Grant, Report, Withdrawal
+from paceline.flowcore.model.domain import Domain
+from paceline.flowcore.model.patterns import FlowId
+from paceline.flowcore.model.units import UNLIMITED
+from paceline.flowcore.switch.job_demand import JobDemand
+from paceline.flowcore.switch.load_table import LoadTable, Rates
+
+# After this many slots of silence (a minute at 60 ms) a job is gone.
+JOB_MEMORY_SLOTS = 1000
+
+NO_SHARE = (0.0, 0.0)  # where the policy has no arbitration, or has not decided yet
+
+
+@dataclass(slots=True)
+class _KnownFlow:
+    claim: Claim
+    reporter: str  # its host, or its host's ToR
+    demand: JobDemand
+    accepted: bool = True  # its last plan
+
+
+class Claims:
+    def __init__(self, domain: Domain, horizon: int) -> None:
+        self.table = LoadTable(domain.table_bps, horizon)
+        self._domain = domain
+        self._flows: dict[FlowId, _KnownFlow] = {}
+        self._volume_bytes: dict[FlowId, float] = {}  # F with this slot's plan
+        self._jobs: dict[str, JobDemand] = {}
+        self._swept_slot = 0
+
+    def __contains__(self, flow: FlowId) -> bool:
+        return flow in self._flows
+
+    @property
+    def empty(self) -> bool:
+        return not self._flows and not self._jobs
+
+    def remembers(self, job: str) -> bool:
+        """Whether flows of this job have left something here."""
+        return job in self._jobs
+
+    def reporter(self, flow: FlowId) -> str:
+        return self._flows[flow].reporter
+
+    # ---- What reports say ----
+
+    def take(self, report: Report, slot: int) -> None:
+        """Note every claim of a report, then enter its plans together."""
+        for claim in report.claims:
+            self._note(claim, report.sender, slot)
+        plans = {claim.flow: claim.plan_bps for claim in report.claims if claim.plan_bps}
+        for flow, accepted in self.table.enter(plans, report.first_slot, slot).items():
+            self._flows[flow].accepted = accepted
+
+    def _note(self, claim: Claim, reporter: str, slot: int) -> None:
+        flow = claim.flow
+        links = self.table.renew(flow, claim.path, slot)
+        known = self._flows.get(flow)
+        if known is None:
+            demand = self._jobs.setdefault(flow.job, JobDemand(self._domain.table_bps))
+            known = self._flows[flow] = _KnownFlow(claim, reporter, demand)
+        else:
+            known.claim, known.reporter = claim, reporter
+        known.demand.learn(claim, links, slot)
+        self._volume_bytes[flow] = claim.sent_bytes + claim.planned_bytes
+
+    def withdraw(self, withdrawal: Withdrawal) -> None:
+        self._drop(withdrawal.flow)
+        if withdrawal.flow.job in self._jobs:
+            self._volume_bytes[withdrawal.flow] = withdrawal.volume_bytes
+
+    def expire(self, slot: int) -> list[FlowId]:
+        """Drop the flows whose host says nothing any more, so that no other flow waits for them; says which."""
+        silent = self.table.expire(slot)
+        for flow in silent:
+            self._drop(flow)
+            self._volume_bytes[flow] = UNLIMITED
+        self._forget_jobs(slot)
+        return silent
+
+    def _drop(self, flow: FlowId) -> None:
+        self.table.drop(flow)
+        self._flows.pop(flow, None)
+
+    def _forget_jobs(self, slot: int) -> None:
+        """Jobs that no report has named for long, and now and then such flows of the other jobs."""
+        for job in [job for job, demand in self._jobs.items() if slot - demand.heard_slot > JOB_MEMORY_SLOTS]:
+            del self._jobs[job]
+            for flow in [flow for flow in self._volume_bytes if flow.job == job]:
+                del self._volume_bytes[flow]
+        if slot - self._swept_slot > JOB_MEMORY_SLOTS // 10:
+            self._swept_slot = slot
+            for demand in self._jobs.values():
+                demand.forget(slot - JOB_MEMORY_SLOTS)
+
+    # ---- What flows are told ----
+
+    def grants(self, flows: Sequence[FlowId], slot: int, shares: Mapping[FlowId, Share]) -> list[Grant]:
+        """What the links of this switch say to each of these flows, which must all have a claim."""
+        views = self.table.view(flows, slot)
+        return [
+            self._grant(self._flows[flow], shares.get(flow), available_bps, load)
+            for flow, (available_bps, load) in zip(flows, views, strict=True)
+        ]
+
+    def _grant(self, known: _KnownFlow, share: Share | None, available_bps: Rates, load: Rates) -> Grant:
+        claim = known.claim
+        upstream_bytes, downstream_bytes = UNLIMITED, 0.0
+        if claim.upstream:
+            unheard = 0.0 if self._domain.sees_arrivals else UNLIMITED
+            upstream_bytes = min([self._volume_of(flow, known, unheard) for flow in claim.upstream])
+        if claim.downstream:
+            told = [self._volume_of(flow, known, 0.0) for flow in claim.downstream]
+            downstream_bytes = max([0.0, *(volume for volume in told if volume < UNLIMITED)])
+        share_bps, ceiling_bps = NO_SHARE if share is None else share[1:]
+        return Grant(
+            claim.flow,
+            known.accepted,
+            share_bps,
+            ceiling_bps,
+            available_bps,
+            load,
+            known.demand.alone_ns,
+            upstream_bytes,
+            downstream_bytes,
+        )
+
+    def _volume_of(self, flow: FlowId, asker: _KnownFlow, unheard: float) -> float:
+        """Its F, in the asker's bytes: hosts learn sizes by themselves, and iterations multiply what they differ by."""
+        size_bytes = asker.demand.size_bytes(flow)
+        scale = asker.claim.size_bytes / size_bytes if size_bytes else 1.0
+        return self._volume_bytes.get(flow, unheard) * scale

@@ -1,0 +1,101 @@
+"""Dividing the links of one group of jobs: what each flow is guaranteed, and how far beyond it may borrow.
+
+Jobs take turns: the policy's arbiter gives each contender the rate of its flows, and what is left over is borrowed up
+to a ceiling that touches no other host's share (allocation/borrowing.py).
+
+A job that crosses a link with cross traffic waits for no turn, on none of its links: what it could not use of its turn
+would be lost to the jobs that wait for it. It is guaranteed what it would have of every link if all were shared
+equally, and may borrow as far as TCP lets it; the other jobs take turns in what is left.
+
+Law: the shares on a link never exceed its capacity; `peak_ratio` is the worst of them.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from paceline.flowcore.allocation.arbiters import Arbiter, Contender, by_group, max_min_shares
+from paceline.flowcore.allocation.borrowing import ceilings
+from paceline.flowcore.messages.escalation import Share
+from paceline.flowcore.messages.reports import Claim
+from paceline.flowcore.model.patterns import FlowId
+from paceline.flowcore.model.units import UNLIMITED
+
+
+class Division(NamedTuple):
+    shares: dict[FlowId, Share]
+    peak_ratio: float  # the largest part of a link that was given away
+
+
+def contender(job: str, claims: Sequence[Claim]) -> Contender:
+    """A job's waiting flows as one. Its hosts agree but for what each noticed last: its most urgent bid counts."""
+    flows_on: dict[str, int] = {}
+    for claim in claims:
+        for link in claim.path:
+            flows_on[link] = flows_on.get(link, 0) + 1
+    return Contender(job, max(claim.bid for claim in claims), flows_on)
+
+
+def divide(
+    members: Iterable[Contender],
+    claims_of: Mapping[str, Sequence[Claim]],
+    capacity_bps: Mapping[str, float],
+    arbiter: Arbiter,
+    shared_links: frozenset[str],
+) -> Division:
+    """Links that are not in `capacity_bps` do not count; `shared_links` are those with cross traffic."""
+    members = list(members)
+    cut = any(link not in capacity_bps for member in members for link in member.flows_on)  # then it may fall apart
+    known = [
+        replace(member, flows_on={link: n for link, n in member.flows_on.items() if link in capacity_bps})
+        for member in members
+    ]
+    free = [member for member in known if not shared_links.isdisjoint(member.flows_on)]
+    if not free:
+        return _in_turns(known, claims_of, capacity_bps, partial(by_group, arbiter) if cut else arbiter)
+    fair_bps = dict(zip([member.job for member in known], max_min_shares(known, capacity_bps), strict=True))
+    left_bps, shares, peak_ratio = dict(capacity_bps), {}, 0.0
+    for member in free:
+        for link, flows in member.flows_on.items():
+            left_bps[link] -= flows * fair_bps[member.job]
+            peak_ratio = max(peak_ratio, 1 - left_bps[link] / capacity_bps[link])
+        for claim in claims_of[member.job]:
+            narrowest_bps = min(capacity_bps.get(link, UNLIMITED) for link in claim.path)
+            shares[claim.flow] = Share(claim.flow, fair_bps[member.job], narrowest_bps)
+    rest = [member for member in known if member not in free]
+    others = _in_turns(rest, claims_of, left_bps, partial(by_group, arbiter))
+    return Division(shares | others.shares, max(peak_ratio, others.peak_ratio))
+
+
+def _in_turns(
+    members: Sequence[Contender],
+    claims_of: Mapping[str, Sequence[Claim]],
+    capacity_bps: Mapping[str, float],
+    arbiter: Arbiter,
+) -> Division:
+    rates_bps = arbiter(members, capacity_bps)
+    given = [(claim, rate) for member, rate in zip(members, rates_bps, strict=True) for claim in claims_of[member.job]]
+    if not given:
+        return Division({}, 0.0)
+    names = dict.fromkeys(link for member in members for link in member.flows_on)
+    links = {link: index for index, link in enumerate(names)}
+    paths = [[links[link] for link in claim.path if link in links] for claim, _ in given]
+    longest, nowhere = max(map(len, paths)), len(links)  # paths are filled up with a link that is never full
+    hosts: dict[str, int] = {}
+    jobs: dict[str, int] = {}
+    links_bps = np.array([*(capacity_bps[link] for link in links), UNLIMITED])
+    ceiling_bps, taken_bps = ceilings(
+        np.array([rate for _, rate in given]),
+        np.array([path + [nowhere] * (longest - len(path)) for path in paths]),
+        np.array([hosts.setdefault(claim.flow.source, len(hosts)) for claim, _ in given]),
+        np.array([jobs.setdefault(claim.flow.job, len(jobs)) for claim, _ in given]),
+        links_bps,
+    )
+    shares = {
+        claim.flow: Share(claim.flow, rate, ceiling)
+        for (claim, rate), ceiling in zip(given, ceiling_bps.tolist(), strict=True)
+    }
+    return Division(shares, float(np.max(taken_bps / links_bps)))

@@ -1,0 +1,94 @@
+"""The other switches on the paths of a ToR's flows: what they are asked, what they said last, which are silent.
+
+A host talks to its own ToR only. The ToR forwards each claim to the other switches on the flow's path, where it
+appears as one more reporting peer, and merges their grants with its own (messages/grants.py). A switch that stays
+silent for a slot, or that the shell says is lost, is left out: claims are still forwarded to it, no report waits for it
+any more, hosts are told, and the first message from it, or the shell's word that it has been found, ends this.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from paceline.flowcore.messages.events import Effect, Send
+from paceline.flowcore.messages.grants import merged, shifted
+from paceline.flowcore.messages.reports import Claim, Feedback, Grant, Report, Withdrawal
+from paceline.flowcore.model.patterns import FlowId
+
+
+class Forwarded(NamedTuple):
+    """A host's report, as far as it concerns the other switches on its flows' paths."""
+
+    sends: Sequence[Effect]
+    asked: Mapping[FlowId, frozenset[str]]  # the switches whose answer is awaited
+
+
+NOTHING = Forwarded((), {})
+
+
+class Federation:
+    def __init__(self, name: str, keeper: Mapping[str, str]) -> None:
+        self.silent: set[str] = set()  # switches that no report waits for
+        self._name, self._keeper = name, keeper
+        self._number = 0  # of the last reports forwarded
+        self._others_of: dict[FlowId, tuple[str, ...]] = {}
+        self._grants: dict[FlowId, dict[str, tuple[int, Grant]]] = {}  # with the slot their numbers begin with
+
+    def next_number(self, now_ns: int) -> int:
+        """Higher than of all reports forwarded before, also after a restart: see messages/coalescing.py."""
+        self._number = max(self._number + 1, now_ns)
+        return self._number
+
+    def forward(self, report: Report, number: int) -> Forwarded:
+        """To each other switch one report, with the claims and withdrawals that concern its links."""
+        claims: dict[str, list[Claim]] = {}
+        withdrawn: dict[str, list[Withdrawal]] = {}
+        asked: dict[FlowId, frozenset[str]] = {}
+        for withdrawal in report.withdrawn:
+            for switch in self._others_of.get(withdrawal.flow, ()):
+                withdrawn.setdefault(switch, []).append(withdrawal)
+            self.drop(withdrawal.flow)
+        for claim in report.claims:
+            others = self._others_of.get(claim.flow)
+            if others is None:
+                others = self._others_of[claim.flow] = self._others_on(claim.path)
+            for switch in others:
+                claims.setdefault(switch, []).append(claim)
+            if awaited := frozenset(others) - self.silent:
+                asked[claim.flow] = awaited
+        sends: list[Effect] = []
+        for switch in dict.fromkeys([*claims, *withdrawn]):
+            parts = tuple(claims.get(switch, ())), tuple(withdrawn.get(switch, ()))
+            sends.append(Send(switch, Report(self._name, number, report.first_slot, *parts)))
+        return Forwarded(sends, asked)
+
+    def _others_on(self, path: Iterable[str]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self._keeper[link] for link in path if self._keeper[link] != self._name))
+
+    def heard(self, feedback: Feedback) -> list[FlowId]:
+        """Keep what another switch said of flows that were forwarded to it; says of which."""
+        known = [grant for grant in feedback.grants if grant.flow in self._others_of]
+        for grant in known:
+            self._grants.setdefault(grant.flow, {})[feedback.sender] = (feedback.first_slot, grant)
+        return [grant.flow for grant in known]
+
+    def merge(self, own: Grant, slot: int) -> Grant:
+        """The grant of the whole path: ours and what the other switches said last."""
+        said = self._grants.get(own.flow)
+        if not said:
+            return own
+        return merged(own, [shifted(grant, slot - first_slot) for first_slot, grant in said.values()])
+
+    def drop(self, flow: FlowId) -> None:
+        self._others_of.pop(flow, None)
+        self._grants.pop(flow, None)
+
+    def drop_all(self) -> None:
+        self._others_of.clear()
+        self._grants.clear()
+
+    def lose(self, switches: set[str]) -> None:
+        """Wait for these no longer, and forget what they said."""
+        self.silent |= switches
+        for said in self._grants.values():
+            for switch in switches & said.keys():
+                del said[switch]

@@ -1,0 +1,72 @@
+"""What a ToR asks the other switches on its flows' paths, and what it makes of their answers."""
+
+from paceline.flowcore.messages.events import Send
+from paceline.flowcore.messages.reports import Bid, Claim, Feedback, Grant, Report, Withdrawal
+from paceline.flowcore.model.patterns import FlowId, Role
+from paceline.flowcore.model.units import UNLIMITED
+from paceline.flowcore.switch.federation import Federation
+
+KEEPER = {"h0->tor0": "tor0", "tor0->h1": "tor0", "tor0->agg": "tor0", "agg->tor1": "agg", "tor1->h9": "tor1"}
+NEAR, FAR = FlowId("a", "h0", "h1", Role.RING), FlowId("b", "h0", "h9", Role.RING)
+PATHS = {NEAR: ("h0->tor0", "tor0->h1"), FAR: ("h0->tor0", "tor0->agg", "agg->tor1", "tor1->h9")}
+
+
+def report(*flows: FlowId, withdrawn: tuple[FlowId, ...] = ()) -> Report:
+    claims = tuple(Claim(flow, PATHS[flow], 25e6, Bid(1.0), 0.0, 0.0, (), ()) for flow in flows)
+    return Report("h0", 1, 7, claims, tuple(Withdrawal(flow, 25e6) for flow in withdrawn))
+
+
+def grant(flow: FlowId, available_bps: float) -> Grant:
+    return Grant(flow, True, 0.0, 0.0, (available_bps,) * 3, (0.1,) * 3, 1, UNLIMITED, 0.0)
+
+
+def test_a_claim_goes_to_the_other_switches_on_its_path_and_no_further() -> None:
+    forwarded = Federation("tor0", KEEPER).forward(report(NEAR, FAR), 5)
+    assert {send.to for send in forwarded.sends if isinstance(send, Send)} == {"agg", "tor1"}
+    for send in forwarded.sends:
+        assert isinstance(send, Send) and isinstance(send.message, Report)
+        assert [claim.flow for claim in send.message.claims] == [FAR]
+        assert (send.message.sender, send.message.number, send.message.first_slot) == ("tor0", 5, 7)
+    assert forwarded.asked == {FAR: {"agg", "tor1"}}
+
+
+def test_a_silent_switch_is_asked_but_not_waited_for() -> None:
+    federation = Federation("tor0", KEEPER)
+    federation.silent.add("agg")
+    forwarded = federation.forward(report(FAR), 5)
+    assert len(forwarded.sends) == 2 and forwarded.asked == {FAR: {"tor1"}}
+
+
+def test_a_withdrawal_goes_where_the_claim_went() -> None:
+    federation = Federation("tor0", KEEPER)
+    assert federation.forward(report(withdrawn=(FAR,)), 4).sends == [], "it was never claimed"
+    federation.forward(report(FAR), 5)
+    sends = federation.forward(report(withdrawn=(FAR,)), 6).sends
+    assert [(send.to, send.message.withdrawn[0].flow) for send in sends] == [("agg", FAR), ("tor1", FAR)]
+    assert federation.heard(Feedback("agg", 5, 7, (grant(FAR, 1e9),))) == []
+
+
+def test_a_flow_that_is_withdrawn_and_claimed_in_one_report_is_known_afterwards() -> None:
+    federation = Federation("tor0", KEEPER)
+    federation.forward(report(FAR), 5)
+    federation.forward(report(FAR, withdrawn=(FAR,)), 6)
+    assert federation.heard(Feedback("agg", 6, 7, (grant(FAR, 1e9),))) == [FAR]
+
+
+def test_answers_are_merged_with_our_own_until_their_switch_is_lost() -> None:
+    federation = Federation("tor0", KEEPER)
+    own = grant(FAR, 1e9)
+    federation.forward(report(FAR), 5)
+    assert federation.merge(own, 7) == own
+    federation.heard(Feedback("agg", 5, 7, (grant(FAR, 3e8), grant(NEAR, 1.0))))
+    assert federation.merge(own, 7).available_bps == (3e8,) * 3
+    assert federation.merge(own, 9).available_bps == (3e8, 1e9, 1e9), "two slots later it says less"
+    federation.lose({"agg"})
+    assert federation.merge(own, 7) == own and federation.silent == {"agg"}
+
+
+def test_numbers_grow_also_after_a_restart() -> None:
+    federation = Federation("tor0", KEEPER)
+    first = federation.next_number(1_000)
+    assert federation.next_number(1_000) > first
+    assert Federation("tor0", KEEPER).next_number(2_000) > federation.next_number(1_500)
