@@ -3,7 +3,7 @@
     0 done     2 bad input, one line on stderr     130 interrupted     141 the reader of our output went away
     143 terminated
 
-Each group of commands is a module here, which imports what it runs only when it runs it: --help stays quick.
+Each group of commands is a module, which imports what a command needs only when it runs: --help stays quick.
 """
 
 import os
@@ -18,12 +18,12 @@ from nccl_shim import commands as shim_commands
 from paceline import __version__
 from paceline.commands import certs as certs_commands
 from paceline.commands import cluster as cluster_commands
-from paceline.commands import demo
+from paceline.commands import demo, testbed
 from paceline.commands import host as host_commands
-from paceline.commands import sim as sim_commands
 from paceline.commands import switch as switch_commands
 from paceline.commands.arguments import CommandError, Parser
-from paceline.commands.bench import micro as bench_commands
+from paceline.commands.bench import group as bench_commands
+from paceline.commands.sim import group as sim_commands
 from paceline.failure import Failure
 from paceline.flowcore.model.fields import printable
 from paceline.flowcore.model.scenario import ScenarioError
@@ -34,27 +34,50 @@ READER_GONE = 128 + signal.SIGPIPE
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    _reopen_closed_streams()
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a µ must not fail on an ASCII terminal
     try:
         with exit_on_sigterm():
             status = _run(argv)
-        sys.stdout.flush()  # a closed pipe shows here, where it can be caught, and not while Python exits
+        _flush_output()
         return status
     except BrokenPipeError:
-        # What is still buffered must go somewhere, or Python complains about it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return READER_GONE
     except KeyboardInterrupt:
         return INTERRUPTED
     except (CommandError, ScenarioError, Failure) as error:
         return _refuse(str(error))
     except ModuleNotFoundError as error:
-        if error.name != "bench":
+        if not testbed.is_missing(error):
             raise
-        return _refuse("this command needs the testbed, which only a checkout has: clone Paceline, run ./scripts/setup")
+        return _refuse(testbed.NEEDED)
     except OSError as error:
         return _refuse(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+
+
+def _reopen_closed_streams() -> None:
+    """After `>&-` Python has no stdout: /dev/null takes its place, and stderr's, whose lines would go to stdout."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123 - open to the end
+
+
+def _flush_output() -> None:
+    """A closed pipe or a full disk shows here, where it can be caught, and not while Python exits."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            raise
+        _drop_output()
+        raise CommandError(f"standard output: {error.strerror}") from None
+
+
+def _drop_output() -> None:
+    """What is still buffered must go somewhere, or Python complains about it at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager
@@ -79,10 +102,14 @@ def build_parser() -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"paceline {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    groups = (demo, sim_commands, cluster_commands, bench_commands, shim_commands, host_commands, switch_commands)
-    groups += (certs_commands,)
-    for group in groups:
-        group.add_parser(commands)
+    demo.add_parser(commands)
+    sim_commands.add_parser(commands)
+    cluster_commands.add_parser(commands)
+    bench_commands.add_parser(commands)
+    shim_commands.add_parser(commands)
+    host_commands.add_parser(commands)
+    switch_commands.add_parser(commands)
+    certs_commands.add_parser(commands)
     return parser
 
 

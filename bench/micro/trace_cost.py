@@ -5,10 +5,9 @@ the mean number of flows that send, the cost of a simulated second should grow n
 
     µs per flow and simulated second  =  wall seconds ÷ simulated seconds ÷ A        must not rise with the cluster
 
-Measured after everybody has arrived, each size in a process of its own, so that memory is its own too.
+Measured after all jobs have arrived, each size in a process of its own, so that the memory is that of this size.
 """
 
-import resource
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from math import inf
@@ -16,6 +15,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from time import perf_counter
 
+from paceline.memory import peak_memory_mb
 from paceline.sim.trace.profiles import PROFILES
 from paceline.sim.trace.run import TraceOptions, TraceRun
 from paceline.sim.trace.sampled import SampledEngine
@@ -31,7 +31,7 @@ class Setup:
     policy: str
     step_ms: float
     arrived_s: float  # when measuring begins
-    simulated_s: float  # how long it goes on
+    simulated_s: float  # how long measuring goes on
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +84,6 @@ def measure_one(setup: Setup, servers: int) -> Cost:
 
 def _now(engine: SampledEngine) -> tuple[float, int, int]:
     return perf_counter(), engine.fast.steps, engine.fast.flow_steps
-
-
-def peak_memory_mb() -> float:
-    """Resident, of this process and its largest child, so far."""
-    used = (resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return round(sum(used) * 1024 / 1e6, 1)
 
 
 def document(setup: Setup, costs: Sequence[Cost]) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""What people type: errors in one line, and argument types that say what they expected."""
+"""Arguments of commands: errors in one line, and types that say what they expected."""
 
 import argparse
 import math
@@ -7,10 +7,11 @@ from difflib import get_close_matches
 from typing import Any, NoReturn
 
 LARGEST_SEED = 2**63 - 1  # as in a scenario file
+DEFAULT_POLICIES = "fair,fifo,srpt,mlcc,paceline"
 
 
 class CommandError(Exception):
-    """The command cannot do what was asked; str() is the line people get."""
+    """The command cannot do what was asked; str() is the line that is printed."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -78,6 +79,7 @@ def _one_of(policies: Sequence[str], text: str) -> str:
 
 
 def gated_policy_name(text: str) -> str:
+    """A flow policy, or one together with what holds jobs back, such as fair+cassini."""
     from paceline.flowcore.policy import POLICIES
     from paceline.sim.policy_names import COMMUNICATIONS, POLICY_NAMES
 
@@ -92,3 +94,12 @@ def gated_policy_name(text: str) -> str:
 def policy_names(text: str) -> list[str]:
     """Comma-separated, each once."""
     return list(dict.fromkeys(policy_name(name.strip()) for name in text.split(",")))
+
+
+def placement_name(text: str) -> str:
+    from paceline.cluster.schedulers import NAMES, OWN
+
+    if text in NAMES:
+        return text
+    known = f"expected one of {', '.join(OWN)}, or one of them with +cassini"
+    raise argparse.ArgumentTypeError(f"no placement {text!r}; {known}")

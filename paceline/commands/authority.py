@@ -1,10 +1,10 @@
-"""A certificate authority in a directory, for people without one: ca.crt and ca.key, then NAME.crt and NAME.key.
+"""A certificate authority in a directory, for clusters without one: ca.crt and ca.key, then NAME.crt and NAME.key.
 
     CA         EC P-256, self-signed, may sign leaves only (path length 0)
     NAME       EC P-256, CN = NAME, SANs NAME and its addresses, for clients and servers alike: a switch is both
 
 Law: private keys are 0600 from their first byte on, and no file is replaced unless that was asked for. ca.key is
-needed to issue and by nobody else: it stays here, daemons get ca.crt.
+needed to issue certificates only: it stays in the directory, and daemons get ca.crt.
 """
 
 import os
@@ -52,7 +52,7 @@ class Issued:
 
 
 def init(directory: Path, days: int, force: bool, now: datetime) -> Issued:
-    """A new CA. Replacing one makes every certificate it issued worthless."""
+    """A new CA. Replacing a CA makes every certificate that it issued worthless."""
     _refuse_existing(directory, CA, force)
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     key = ec.generate_private_key(ec.SECP256R1())
@@ -109,8 +109,8 @@ def _builder(
 
 
 def _usage(**allowed: bool) -> x509.KeyUsage:
-    uses = ("digital_signature", "content_commitment", "key_encipherment", "data_encipherment", "key_agreement")
-    uses += ("key_cert_sign", "crl_sign", "encipher_only", "decipher_only")
+    uses = ["digital_signature", "content_commitment", "key_encipherment", "data_encipherment", "key_agreement"]
+    uses += ["key_cert_sign", "crl_sign", "encipher_only", "decipher_only"]
     return x509.KeyUsage(**(dict.fromkeys(uses, False) | allowed))
 
 
@@ -126,7 +126,7 @@ def _general_name(address: str) -> x509.GeneralName:
 
 def _describe(directory: Path, name: str, certificate: x509.Certificate, ca: x509.Certificate) -> Issued:
     try:
-        sans = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        sans = [*certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value]
     except x509.ExtensionNotFound:
         sans = []
     addresses = tuple(str(san.value) for san in sans if str(san.value) != name)
@@ -168,7 +168,7 @@ def _refuse_existing(directory: Path, name: str, force: bool) -> None:
 
 
 def _write(directory: Path, name: str, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> Issued:
-    """The key first: a certificate without its key is no use, and says so when it is read."""
+    """The key first: after a crash there may be a key without a certificate, never a certificate without a key."""
     pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     _write_file(directory / f"{name}.key", pem, 0o600)
     _write_file(directory / f"{name}.crt", certificate.public_bytes(Encoding.PEM), 0o644)

@@ -1,4 +1,4 @@
-"""`paceline certs`: certificates for mutual TLS between daemons, for people without a CA. Law: parse, call, print."""
+"""`paceline certs`: certificates for mutual TLS between daemons, for clusters without a CA. Law: parse, call, print."""
 
 import argparse
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""`paceline cluster`: what schedulers of whole clusters compute, for people to look at."""
+"""`paceline cluster`: what schedulers of whole clusters compute."""
 
 import argparse
 from pathlib import Path
@@ -12,7 +12,7 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "cluster",
         help="how jobs fit on links",
-        description="What schedulers of whole clusters compute, for people to look at.",
+        description="What schedulers of whole clusters compute.",
         epilog="example: paceline cluster circle scenarios/circles/lcm.toml --out circles.png",
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)

@@ -1,4 +1,4 @@
-"""What people and programs read: one JSON object, or tables on stdout and progress on stderr."""
+"""Output for people and programs: tables or one JSON object on stdout, progress on stderr."""
 
 import json
 import sys
@@ -33,11 +33,11 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
     console = Console(markup=False, highlight=False)
     with console.capture() as text:
         console.print(table)
-    print(text.get(), end="")  # by us: rich would exit by itself where the pipe is closed
+    print(text.get(), end="")  # not by rich, which would exit by itself where the pipe is closed
 
 
 def progress_bar() -> AbstractContextManager[Progress]:
-    """On stderr, gone when done, and only for a person watching."""
+    """On stderr where that is a terminal; gone when done."""
     return Progress(
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),

@@ -1,15 +1,21 @@
 """`paceline demo`: two jobs on one link, under TCP and under Paceline, for real, and a picture of the difference."""
 
 import argparse
+import sys
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from paceline.commands import testbed
 from paceline.commands.arguments import CommandError, add_json
+
+if TYPE_CHECKING:
+    from bench.jobs.control import Control
+    from paceline.flowcore.model.scenario import Scenario
 
 CONTROLS = ("reno", "cubic", "bbr", "paceline")
 DEFAULT_FIGURE = Path("out/demo.png")
-CAMERA = "h0"
+RECORDED_HOST = "h0"
 SHARED_LINK = "h0->sw"
 SHOWN_S = 8.0
 
@@ -20,8 +26,8 @@ def add_parser(subparsers: Any) -> None:
         help="two jobs on one link, with and without control",
         description=(
             "Run two jobs that share one link, on two hosts made of network namespaces: under each TCP congestion\n"
-            "control, then with the daemons. Needs no root and takes about a minute. With --simulate the simulator\n"
-            "runs the same jobs, in seconds and anywhere."
+            "control, then with the daemons. Needs no root and takes about a minute. With --simulate, and where\n"
+            "Paceline was installed without the testbed, the simulator runs the same jobs, in seconds and anywhere."
         ),
         epilog="example: paceline demo --figure demo.png",
     )
@@ -49,9 +55,12 @@ def run_demo(args: argparse.Namespace) -> int:
         raise CommandError(str(error)) from None
     text = files("paceline.commands").joinpath("demo.toml").read_text(encoding="utf-8")
     scenario = parse_scenario(text, "demo.toml")
-    rows = simulated(scenario, args.figure) if args.simulate else real(scenario, args.figure, args.torch)
+    rows = None if args.simulate else real_where_possible(scenario, args.figure, args.torch)
+    in_simulator = rows is None
+    if rows is None:
+        rows = simulated(scenario, args.figure)
     if args.json:
-        print_json({"controls": rows, "figure": str(args.figure), "simulated": args.simulate} | provenance())
+        print_json({"controls": rows, "figure": str(args.figure), "simulated": in_simulator} | provenance())
         return 0
     columns = ("control", "iteration s", "slowdown", "ratio to bound")
     shown = [
@@ -59,12 +68,23 @@ def run_demo(args: argparse.Namespace) -> int:
         for row in rows
     ]
     print_table("Two jobs on one 1 Gbit/s link, each computing and sending half of the time", columns, shown)
-    how = "This was the simulator." if args.simulate else "All bytes crossed the emulated network."
+    how = "This was the simulator." if in_simulator else "All bytes crossed the emulated network."
     print(f"{how} The link over time: {args.figure}")
     return 0
 
 
-def real(scenario: Any, figure: Path, torch: bool) -> list[dict[str, Any]]:
+def real_where_possible(scenario: "Scenario", figure: Path, torch: bool) -> list[dict[str, Any]] | None:
+    """None where there is no testbed, unless torch was asked for: the simulator has no torch."""
+    try:
+        return real(scenario, figure, torch)
+    except ModuleNotFoundError as error:
+        if torch or not testbed.is_missing(error):
+            raise
+    print("paceline: the testbed is part of a checkout only; simulating instead", file=sys.stderr)
+    return None
+
+
+def real(scenario: "Scenario", figure: Path, torch: bool) -> list[dict[str, Any]]:
     from bench.jobs.cases import Case, make_runs
     from bench.jobs.control_names import control_named
     from bench.jobs.launch import module_for
@@ -82,14 +102,14 @@ def real(scenario: Any, figure: Path, torch: bool) -> list[dict[str, Any]]:
         module_for(job, workload)
     ensure_networks()
     names = tuple(control.name for control in usable([control_named(name) for name in CONTROLS]))
-    pictured: dict[str, RecordedControl] = {}
+    recorded: dict[str, RecordedControl] = {}
 
-    def filmed(control: Any) -> RecordedControl:
+    def observer(control: "Control") -> RecordedControl:
         """Of a run that is made again, the last is shown."""
-        pictured[control.name] = RecordedControl(control, CAMERA)
-        return pictured[control.name]
+        recorded[control.name] = RecordedControl(control, RECORDED_HOST)
+        return recorded[control.name]
 
-    case = Case(scenario.name, scenario, names, Conditions(workload, scenario.seed), observer=filmed)
+    case = Case(scenario.name, scenario, names, Conditions(workload, scenario.seed), observer=observer)
     with progress_bar() as bar:
         task = bar.add_task("starting", total=1.0)
 
@@ -110,7 +130,7 @@ def real(scenario: Any, figure: Path, torch: bool) -> list[dict[str, Any]]:
         Panel(
             f"{row['control']}: {row['mean_iteration_s']:.2f} s per iteration",
             SHARED_LINK,
-            pictured[row["control"]].recording,
+            recorded[row["control"]].recording,
         )
         for row in rows
     ]
@@ -118,7 +138,7 @@ def real(scenario: Any, figure: Path, torch: bool) -> list[dict[str, Any]]:
     return rows
 
 
-def simulated(scenario: Any, figure: Path) -> list[dict[str, Any]]:
+def simulated(scenario: "Scenario", figure: Path) -> list[dict[str, Any]]:
     from paceline.sim.reference.engine import Recording
     from paceline.sim.report.figure import Panel, draw_panels
     from paceline.sim.run import alone_iterations_s, run

@@ -1,4 +1,4 @@
-"""`paceline probe`, `status`, `top`, `explain`, `release`: what people ask the daemon on a host."""
+"""`paceline probe`, `status`, `top`, `explain`, `release`: questions and orders to the daemon on a host."""
 
 import argparse
 import time
@@ -122,7 +122,7 @@ def run_explain(args: argparse.Namespace) -> int:
 
 
 def run_release(args: argparse.Namespace) -> int:
-    """By the daemon if it answers, else from the journal of its lease: both lift everything."""
+    """By the daemon if it answers, else from its undo log: both lift everything."""
     from hostd.introspect.control import ask
     from hostd.safety.undo_log import BadJournal, release
     from paceline.commands.console import print_json
@@ -169,7 +169,7 @@ def _ask(directory: Path, command: str, **arguments: str) -> dict[str, Any]:
     return answer
 
 
-# ---- What people see ----
+# ---- Text ----
 
 
 def rate(bps: float | None) -> str:

@@ -24,8 +24,8 @@ def provenance() -> dict[str, object]:
 
 
 def commit() -> str | None:
-    """Of the checkout this runs from, marked where files differ from it; None when installed elsewhere."""
-    # --git-dir: inside somebody else's repository git would otherwise find that one.
+    """Of the checkout this runs from, with "-dirty" where files differ; None when installed elsewhere."""
+    # --git-dir: where Paceline is installed inside another repository, git would otherwise find that one.
     command = ["git", f"--git-dir={CHECKOUT / '.git'}", f"--work-tree={CHECKOUT}"]
     command += ["describe", "--always", "--exclude=*", "--dirty"]
     try:

@@ -53,7 +53,7 @@ def _add_top(commands: Any) -> None:
 def run_top(args: argparse.Namespace) -> int:
     import asyncio
 
-    import paceline.service  # noqa: F401  before grpc, whose own lines would spoil the picture
+    import paceline.service  # noqa: F401  before grpc: it silences grpc's own log lines
 
     address = _address(args)
     asyncio.run(_top(args, address))
@@ -99,7 +99,7 @@ async def _top(args: argparse.Namespace, address: str) -> None:
     except grpc.aio.AioRpcError as error:
         if error.code() is grpc.StatusCode.UNAVAILABLE:
             hint = "" if args.ca else ", or only with TLS (--ca, --certificate, --key)"
-            raise CommandError(f"nobody listens on {address}{hint}") from None
+            raise CommandError(f"no switch listens on {address}{hint}") from None
         raise CommandError(f"{address}: {error.details()}") from None
     except BadMessage as error:
         raise CommandError(f"{address}: {error}") from None

@@ -1,5 +1,5 @@
-"""What tests of the bench share: a small scenario, and experiments without a network, in which a run takes no time and
-comes out as its control's factor says.
+"""For tests of the bench: a small scenario, and fake runs without a network, which take no time and whose results
+follow from a factor per control.
 """
 
 from contextlib import nullcontext
@@ -19,14 +19,14 @@ from paceline.flowcore.model.patterns import FlowId, Role
 from paceline.flowcore.model.scenario import Scenario
 from paceline.sim.jobs import TrainingJob
 
-# Iteration time ÷ computing time, in company.
+# Iteration time ÷ computing time, where jobs run together.
 FACTORS = {"reno": 1.6, "cubic": 1.5, "bbr": 1.7, "mlcc": 2.0, "paceline": 1.3, "observe": 1.0}
 ALONE = 1.2
 ITERATIONS = 12
 
 
-class Pretended:
-    """Stands for run_once; `made` has the controls' names in the order of the runs."""
+class FakeRuns:
+    """In place of run_once; `made` has the controls' names in the order of the runs."""
 
     def __init__(self) -> None:
         self.made: list[str] = []
@@ -56,16 +56,16 @@ class Pretended:
 
 
 @pytest.fixture
-def pretended(monkeypatch: pytest.MonkeyPatch) -> Pretended:
-    stand_in = Pretended()
-    monkeypatch.setattr(jobs_cases, "run_once", stand_in)
+def fake_runs(monkeypatch: pytest.MonkeyPatch) -> FakeRuns:
+    fake = FakeRuns()
+    monkeypatch.setattr(jobs_cases, "run_once", fake)
     monkeypatch.setattr(jobs_cases, "_fork_server", lambda of: nullcontext())
     monkeypatch.setattr(mixes, "simulated_slowdown", lambda scenario: 1.2)
-    return stand_in
+    return fake
 
 
 @pytest.fixture
-def pretended_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def fake_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
     """The measurements that run no jobs."""
 
     def measured_rate(backend: str, flows: int, rounds: int) -> dict[str, object]:

@@ -1,7 +1,7 @@
 """The command as a whole: help, errors in one line, exit statuses. What they compute is tested with them."""
 
-import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -11,21 +11,12 @@ import pytest
 import paceline
 from paceline import cli
 from paceline.commands.arguments import CommandError
+from tests.commands.output import one_line
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = [[], ["demo"], ["sim"], ["sim", "run"], ["sim", "mixes"], ["bench"], ["bench", "allocate"]]
 COMMANDS += [["bench", "jobs"], ["bench", "clean"], ["probe"], ["status"], ["top"], ["explain"], ["release"]]
 COMMANDS += [["bench", "negotiate"], ["bench", "scale"], ["switch"], ["switch", "top"]]
-
-
-def one_line(capsys: pytest.CaptureFixture[str]) -> str:
-    """What a refused command said: nothing on stdout, one line on stderr."""
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith("paceline: ")
-    assert err.endswith("\n")
-    assert len(err.splitlines()) == 1
-    return err
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
@@ -60,7 +51,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["bench", "negotiate", "--hosts", "7", "--switches", "3"], "7 hosts under 2 ToRs"),
         (["bench", "negotiate", "--hosts", "6", "--across", "2"], "a number from 0 to 1"),
         (["switch", "top", "--address", "nowhere"], "HOST:PORT"),
-        (["switch", "top", "--address", "127.0.0.1:1", "--once"], "nobody listens on 127.0.0.1:1"),
+        (["switch", "top", "--address", "127.0.0.1:1", "--once"], "no switch listens on 127.0.0.1:1"),
         (["switch", "top", "--scenario", "scenarios/tree.toml"], "--switch"),
         (["switch", "top", "--scenario", "scenarios/tree.toml", "--switch", "x"], "expected a switch of it"),
         (["demo", "--figure", "x.doc"], ".png"),
@@ -99,59 +90,6 @@ def raising(failure: BaseException):
     return run
 
 
-def test_missing_matplotlib_is_said_before_running(monkeypatch, capsys, tmp_path) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert cli.main(["demo", "--simulate", "--figure", str(tmp_path / "demo.png")]) == 2
-    assert one_line(capsys) == "paceline: figures need matplotlib: pip install 'paceline[plot]'\n"
-
-
-def test_demo_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    figure = tmp_path / "demo.png"
-    assert cli.main(["demo", "--simulate", "--json", "--figure", str(figure)]) == 0
-    document = json.loads(capsys.readouterr().out)
-    assert document["figure"] == str(figure)
-    assert figure.read_bytes().startswith(b"\x89PNG")
-    fair, ours = document["controls"]
-    assert (fair["control"], ours["control"]) == ("fair", "paceline")
-    assert ours["mean_slowdown"] < 1.05 < 1.3 < fair["mean_slowdown"]
-    assert ours["ratio_to_bound"] < fair["ratio_to_bound"]
-
-
-def test_demo_for_people_writes_where_they_are(capsys, tmp_path, monkeypatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert cli.main(["demo", "--simulate"]) == 0
-    out, err = capsys.readouterr()
-    assert "simulator" in out
-    assert err == ""  # no progress bar: stderr is no terminal
-    assert (tmp_path / "out" / "demo.png").exists()
-
-
-def test_bench_allocate_json(capsys, monkeypatch) -> None:
-    from bench.micro import allocate
-
-    # Few and once: this test is about the keys.
-    measure_allocate, measure_decisions = allocate.measure_allocate, allocate.measure_decisions
-    monkeypatch.setattr(allocate, "measure_allocate", lambda: measure_allocate(flows=20))
-    monkeypatch.setattr(allocate, "measure_decisions", lambda: measure_decisions(decisions=20))
-    assert cli.main(["bench", "allocate", "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
-    assert list(document["us_per_flow"]) == ["10", "100"]
-    assert document["p90_decision_us"] > 0
-
-
-def test_benchmark_decisions_fit() -> None:
-    import random
-
-    from bench.micro.allocate import DECISION_FLOWS, _random_decision, decide
-
-    rng = random.Random(1)
-    for _ in range(50):
-        flows = _random_decision(rng)
-        plans = decide(flows)
-        assert len(plans) == DECISION_FLOWS
-        assert all(plan.complete for plan in plans)
-
-
 # ---- As a process ----
 
 
@@ -176,6 +114,37 @@ def test_closed_pipe_is_quiet(form: list[str]) -> None:
     os.close(write_end)
     assert done.returncode == 141
     assert done.stderr == b""
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&- <&-"])
+def test_closed_streams_are_like_dev_null(closed: str) -> None:
+    command = f"{shlex.quote(sys.executable)} -m paceline sim run scenarios/two-jobs.toml --policy fair {closed}"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, cwd=ROOT)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert bool(done.stdout) == (">&-" not in closed.split())
+
+
+def test_with_stdout_closed_an_error_is_still_one_line(tmp_path: Path) -> None:
+    command = f"{shlex.quote(sys.executable)} -m paceline status --runtime-directory {shlex.quote(str(tmp_path))} >&-"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 2
+    assert done.stderr.startswith("paceline: no hostd answers") and done.stderr.count("\n") == 1
+
+
+def test_with_stderr_closed_an_error_is_not_printed_as_a_result() -> None:
+    command = f"{shlex.quote(sys.executable)} -m paceline sim run no-such.toml --policy fair 2>&-"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, cwd=ROOT)
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_is_one_line(unbuffered: str) -> None:
+    command = [sys.executable, "-m", "paceline", "sim", "run", "scenarios/two-jobs.toml", "--policy", "fair"]
+    env = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=env)
+    assert done.returncode == 2
+    assert "No space left on device" in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_help_does_not_load_what_commands_need() -> None:

@@ -9,7 +9,7 @@ MODES = ("enforce", "advise", "observe")
 BACKENDS = ("htb", "pacing")
 
 
-def add_parsers(commands: Any) -> None:
+def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "hostd",
         help="what hostd costs a host with many active flows",

@@ -1,23 +1,21 @@
-"""`paceline bench jobs` and `paceline bench clean`: real jobs on an emulated cluster, and what a killed run left."""
+"""`paceline bench jobs`: real jobs on an emulated cluster, under several controls."""
 
 import argparse
 import sys
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from paceline.commands.arguments import add_json, integer, number, seed
+
+if TYPE_CHECKING:
+    from bench.jobs.control import Control
 
 DEFAULT_CONTROLS = "reno,cubic,bbr,paceline"
 WORKLOADS = ("auto", "synthetic", "ddp", "ps")
 
 
-def add_parsers(commands: Any) -> None:
-    _add_jobs(commands)
-    _add_clean(commands)
-
-
-def _add_jobs(commands: Any) -> None:
+def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "jobs",
         help="real jobs on an emulated cluster, under several controls",
@@ -54,20 +52,6 @@ def _add_jobs(commands: Any) -> None:
     parser.set_defaults(run=run_jobs)
 
 
-def _add_clean(commands: Any) -> None:
-    parser = commands.add_parser(
-        "clean",
-        help="remove what a killed testbed left behind",
-        description=(
-            "Kill the processes and remove the directories of testbeds whose owner is gone. Namespaces, devices\n"
-            "and qdiscs have no name of their own and go with the last process in them."
-        ),
-        epilog="example: paceline bench clean",
-    )
-    add_json(parser)
-    parser.set_defaults(run=run_clean)
-
-
 def run_jobs(args: argparse.Namespace) -> int:
     from bench.jobs.cases import Case, make_runs
     from bench.jobs.control_names import control_named, require_kernel
@@ -89,7 +73,7 @@ def run_jobs(args: argparse.Namespace) -> int:
     for job in scenario.jobs:
         module_for(job, args.workload)
     ensure_networks()
-    if args.control is None:  # nobody asked for what only root can load
+    if args.control is None:  # a control that only root can load was not asked for by name
         controls = usable(controls)
     require_kernel([*controls, control_named(ALONE_CONTROL)])
     conditions = Conditions(
@@ -109,8 +93,8 @@ def run_jobs(args: argparse.Namespace) -> int:
         measured = make_runs([case], args.repeat, store, progress)[case.name].measurement()
     wall_s = perf_counter() - started_s
     if args.json:
-        said = {"failed_runs": store.failures, "disturbed_runs": store.disturbances}
-        print_json(document(measured, wall_s) | said | provenance())
+        repeated = {"failed_runs": store.failures, "disturbed_runs": store.disturbances}
+        print_json(document(measured, wall_s) | repeated | provenance())
         return 0
     print_table(f"{scenario.name}, jobs", JOB_COLUMNS, job_rows(measured))
     print_table(f"{scenario.name}, capacity bound {measured.bound.mean:.3f}", CONTROL_COLUMNS, control_rows(measured))
@@ -124,25 +108,11 @@ def run_jobs(args: argparse.Namespace) -> int:
     return 0
 
 
-def usable(controls: list[Any]) -> list[Any]:
-    """Those that this kernel has; why the others are left out is said."""
+def usable(controls: "list[Control]") -> "list[Control]":
+    """The controls that this kernel has; says on stderr why it leaves out the others."""
     from bench.jobs.control_names import kernel_lacks
 
     missing = kernel_lacks(controls)
-    for name, why in missing.items():
-        print(f"without {name}: {why}", file=sys.stderr)
+    for name, reason in missing.items():
+        print(f"without {name}: {reason}", file=sys.stderr)
     return [control for control in controls if control.name not in missing]
-
-
-def run_clean(args: argparse.Namespace) -> int:
-    from dataclasses import asdict
-
-    from bench.testbed.leftovers import remove_leftovers
-    from paceline.commands.console import print_json
-
-    removed = remove_leftovers()
-    if args.json:
-        print_json(asdict(removed))
-        return 0
-    print(f"killed {len(removed.pids)} processes, removed {len(removed.directories)} directories")
-    return 0

@@ -1,4 +1,4 @@
-"""`paceline bench paper` and `paceline bench report`: the paper's experiments, and a page of what they found."""
+"""`paceline bench paper`: the paper's experiments and our own, measured, kept and resumed."""
 
 import argparse
 import json
@@ -6,23 +6,21 @@ from difflib import get_close_matches
 from itertools import chain
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from paceline.commands.arguments import CommandError, add_json, integer, seed
 
+if TYPE_CHECKING:
+    from bench.experiments.experiment import Experiment, Options
+    from bench.report.page import Document
+
 RESULTS, QUICK_RESULTS = Path("out/paper"), Path("out/paper-quick")
-REPORT = Path("out/report.html")
 
 
-def add_parsers(commands: Any) -> None:
-    _add_paper(commands)
-    _add_report(commands)
-
-
-def _add_paper(commands: Any) -> None:
+def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "paper",
-        help="the paper's experiments, and our own promises",
+        help="the paper's experiments, and our own",
         description=(
             "Run experiments by name, or all: those of the paper's section VI and those that decide whether\n"
             "Paceline keeps its promises. Each writes DIR/NAME.json. What is there is kept; an experiment that was\n"
@@ -38,7 +36,7 @@ def _add_paper(commands: Any) -> None:
     parser.add_argument(
         "--control",
         metavar="A,B",
-        help="reno, cubic, bbr, paceline, and whom else to compare (default: mlcc); not for slots and overhead",
+        help="reno, cubic, bbr, paceline, and others to compare (default: mlcc); not for slots and overhead",
     )
     parser.add_argument("--seed", metavar="N", type=seed, default=1, help="of arrivals, places and computing times")
     parser.add_argument(
@@ -47,22 +45,6 @@ def _add_paper(commands: Any) -> None:
     parser.add_argument("--force", action="store_true", help="measure again what has been measured")
     add_json(parser)
     parser.set_defaults(run=run_paper)
-
-
-def _add_report(commands: Any) -> None:
-    parser = commands.add_parser(
-        "report",
-        help="one HTML page of all results",
-        description=(
-            "Write one HTML page from the results of `paceline bench paper`: figures, tables, the paper's numbers\n"
-            "beside ours. It needs nothing else, and says what has not been measured."
-        ),
-        epilog="example: paceline bench report --results out/paper --out report.html",
-    )
-    parser.add_argument("--results", metavar="DIR", type=Path, default=RESULTS, help="(default: %(default)s)")
-    parser.add_argument("--out", metavar="FILE", type=Path, default=REPORT, help="(default: %(default)s)")
-    add_json(parser)
-    parser.set_defaults(run=run_report)
 
 
 def run_paper(args: argparse.Namespace) -> int:
@@ -109,7 +91,7 @@ def run_paper(args: argparse.Namespace) -> int:
     return 0
 
 
-def _options(experiment: Any, args: argparse.Namespace) -> Any:
+def _options(experiment: "Experiment", args: argparse.Namespace) -> "Options":
     from bench.experiments.experiment import Options
 
     repeats = args.repeat or (1 if args.quick else experiment.repeats) or 1
@@ -130,8 +112,8 @@ def _controls(text: str | None) -> tuple[str, ...]:
     return names
 
 
-def _kept(directory: Path, name: str, options: Any) -> dict[str, Any] | None:
-    """The result that is there, if it serves."""
+def _kept(directory: Path, name: str, options: "Options") -> "Document | None":
+    """The result that is in the directory already, if it was measured with these options."""
     from bench.report.page import read_result
 
     path = directory / f"{name}.json"
@@ -143,19 +125,21 @@ def _kept(directory: Path, name: str, options: Any) -> dict[str, Any] | None:
     return document if as_asked and (options.quick or not document["quick"]) else None
 
 
-def _measure(experiment: Any, directory: Path, options: Any, force: bool, title: str) -> dict[str, Any]:
+def _measure(
+    experiment: "Experiment", directory: Path, options: "Options", force: bool, title: str
+) -> "Document":
     from dataclasses import replace
 
     from bench.jobs.run_store import RunStore
     from paceline.commands.console import progress_bar
-    from paceline.commands.provenance import provenance
+    from paceline.commands.provenance import commit, provenance
     from paceline.failure import Failure
 
-    origin = provenance()
+    origin, at_commit = provenance(), commit()
     runs = directory / f"{experiment.name}.runs.jsonl"
     if force:
         runs.unlink(missing_ok=True)
-    store = RunStore(runs, origin["commit"])
+    store = RunStore(runs, at_commit)
     started_s = perf_counter()
     with progress_bar() as bar:
         task = bar.add_task(title, total=1.0)
@@ -190,7 +174,7 @@ def _measure(experiment: Any, directory: Path, options: Any, force: bool, title:
     return document
 
 
-def _print(experiment: Any, document: dict[str, Any]) -> None:
+def _print(experiment: "Experiment", document: "Document") -> None:
     from bench.report.parts import Table
     from paceline.commands.console import print_table
 
@@ -204,25 +188,3 @@ def _print(experiment: Any, document: dict[str, Any]) -> None:
         print_table(f"{experiment.name}: promises", ("claim", "found", "kept"), rows)
     if len(document["commits"]) > 1:
         print(f"{experiment.name}: runs of several commits ({', '.join(document['commits'])}); --force makes all anew")
-
-
-def run_report(args: argparse.Namespace) -> int:
-    from bench.experiments.registry import EXPERIMENTS
-    from bench.report.page import page, read_results
-    from paceline.commands.console import print_json
-
-    if not args.results.is_dir():
-        raise CommandError(
-            f"{args.results}: no directory; `paceline bench paper` makes it (ours: --results docs/results/paper)"
-        )
-    documents = read_results(args.results)
-    args.out.parent.mkdir(parents=True, exist_ok=True)
-    args.out.write_text(page(documents), encoding="utf-8")
-    missing = [name for name in EXPERIMENTS if name not in documents]
-    if args.json:
-        print_json({"out": str(args.out), "experiments": list(documents), "missing": missing})
-        return 0
-    print(f"{args.out}: {len(documents)} experiments")
-    if missing:
-        print(f"not measured yet: paceline bench paper {' '.join(missing)} --out {args.results}")
-    return 0

@@ -1,1 +1,1 @@
-"""What commands draw."""
+"""Pictures of commands: for the terminal, and as files."""

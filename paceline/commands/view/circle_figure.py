@@ -1,6 +1,7 @@
 """Links as circles (CASSINI, Fig. 4 and 5): the demand of each job around them, stacked, before and after rotation."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -32,7 +33,7 @@ def draw_circles(links: dict[str, Link], plan: Plan, path: Path) -> None:
     figure.savefig(path, dpi=DPI)
 
 
-def _draw(axes, link: Link, degrees: dict[str, float], perimeter_ms: float, plan: Plan) -> None:
+def _draw(axes: Any, link: Link, degrees: dict[str, float], perimeter_ms: float, plan: Plan) -> None:
     angles = np.arange(ANGLES) * 2 * np.pi / ANGLES
     bottom = np.zeros(ANGLES)
     for number, (job, profile) in enumerate(link.profiles.items()):

@@ -1,6 +1,6 @@
-"""A switch's table as a picture for the terminal: a row per link, a cell per slot, darker and redder the fuller.
+"""A switch's table as a heat map for the terminal: a row per link, a cell per slot, darker and redder the fuller.
 
-Shade and colour say the same, so that neither a terminal without colours nor eyes without them lose anything.
+Shade and colour say the same, so that neither a terminal without colours nor a colour-blind reader loses anything.
 """
 
 from rich.console import Group
@@ -21,8 +21,9 @@ def heat_map(snapshot: Snapshot, most_links: int | None = None) -> Group:
         fullest = set(sorted(shown, key=_peak, reverse=True)[:most_links])
         shown = tuple(link for link in shown if link in fullest)
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title, justify in (("link", "left"), ("Gbit/s", "right"), ("flows", "right"), ("now", "right")):
-        table.add_column(title, justify=justify)
+    table.add_column("link")
+    for title in ("Gbit/s", "flows", "now"):
+        table.add_column(title, justify="right")
     table.add_column(f"next {_span_ms(snapshot):g} ms")
     for link in shown:
         now = link.load_bps[0] / link.capacity_bps if link.load_bps and link.capacity_bps else 0.0

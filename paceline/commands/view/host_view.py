@@ -3,8 +3,8 @@
     bert  iteration 41 of 820 ms, sending, 1.12 times as slow as alone
       ring/h0>h1            25M  34%  ██████··  600M  ██████··  600M  █████···  573M
 
-Requested is what was decided, kernel what it holds the flow to, achieved what the flow had. All bars of a picture have
-the same scale. A flow fits 80 columns: of a name longer than its column the end is shown, which tells flows apart.
+Requested is the rate that was decided, kernel the rate that the kernel enforces, achieved the rate that the flow had.
+All bars have the same scale. A line fits 80 columns: of a longer name the end is shown, which tells flows apart.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,7 +23,7 @@ def host_view(found: Mapping[str, Any], columns: int = 80) -> "Group":
     from rich.console import Group
     from rich.text import Text
 
-    return Group(*(Text(line) for line in lines(found, columns)))  # no markup: jobs are called what they like
+    return Group(*(Text(line) for line in lines(found, columns)))  # no markup: a job's name may have brackets
 
 
 def lines(found: Mapping[str, Any], columns: int = 80) -> Iterator[str]:

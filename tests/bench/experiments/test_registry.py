@@ -8,15 +8,15 @@ from bench.experiments.experiment import CONTROLS, Experiment, Options
 from bench.experiments.registry import EXPERIMENTS
 from bench.jobs.tcp_control import TCP
 from bench.report.parts import Table
-from tests.bench.conftest import Pretended
+from tests.bench.conftest import FakeRuns
 
 JOBLESS = ("rate", "delay")
 
 
-@pytest.mark.usefixtures("pretended_parts")
+@pytest.mark.usefixtures("fake_measurements")
 @pytest.mark.parametrize("quick", [True, False], ids=["quick", "full"])
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_a_result_is_json_and_can_be_shown(name: str, quick: bool, pretended: Pretended) -> None:
+def test_a_result_is_json_and_can_be_shown(name: str, quick: bool, fake_runs: FakeRuns) -> None:
     experiment, reached = EXPERIMENTS[name], []
     options = Options(quick, repeats=2, progress=lambda doing, part: reached.append(part))
     result = json.loads(json.dumps(experiment.run(options), allow_nan=False))
@@ -28,10 +28,10 @@ def test_a_result_is_json_and_can_be_shown(name: str, quick: bool, pretended: Pr
         assert check.keys() == {"claim", "found", "passed"}
     if name not in JOBLESS:
         assert reached
-        assert pretended.made
+        assert fake_runs.made
 
 
-@pytest.mark.usefixtures("pretended", "pretended_parts")
+@pytest.mark.usefixtures("fake_runs", "fake_measurements")
 @pytest.mark.parametrize("name", [name for name, experiment in EXPERIMENTS.items() if experiment.paper])
 def test_what_was_found_stands_beside_the_paper(name: str) -> None:
     experiment = EXPERIMENTS[name]
@@ -39,7 +39,7 @@ def test_what_was_found_stands_beside_the_paper(name: str) -> None:
     assert found and all("nan" not in said for said in found.values())
 
 
-def test_the_pretended_findings_are_said_in_numbers(pretended: Pretended, pretended_parts: None) -> None:
+def test_the_fake_findings_are_said_in_numbers(fake_runs: FakeRuns, fake_measurements: None) -> None:
     said = {name: " ".join(one.here(one.run(Options(quick=True))).values()) for name, one in EXPERIMENTS.items()}
     assert "0.50 % (htb, 1 flow)" in said["rate"]
     assert "cubic 1.312" in said["turns"] and "paceline 1.137" in said["turns"]  # 1.5 and 1.3 to one another
@@ -48,7 +48,7 @@ def test_the_pretended_findings_are_said_in_numbers(pretended: Pretended, preten
 
 
 @pytest.mark.parametrize("name", ["loss", "slots", "mixes", "alone", "friendly"])
-def test_tables_have_intervals_where_runs_were_repeated(name: str, pretended: Pretended) -> None:
+def test_tables_have_intervals_where_runs_were_repeated(name: str, fake_runs: FakeRuns) -> None:
     def tables(repeats: int) -> list[Table]:
         experiment = EXPERIMENTS[name]
         result = json.loads(json.dumps(experiment.run(Options(quick=True, repeats=repeats))))
@@ -62,26 +62,26 @@ def test_tables_have_intervals_where_runs_were_repeated(name: str, pretended: Pr
 
 
 @pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name not in (*JOBLESS, "slots", "overhead")])
-def test_where_jobs_run_all_controls_are_tried(name: str, pretended: Pretended) -> None:
+def test_where_jobs_run_all_controls_are_tried(name: str, fake_runs: FakeRuns) -> None:
     EXPERIMENTS[name].run(Options(quick=True))
-    assert set(pretended.made) == set(CONTROLS) >= set(TCP)
+    assert set(fake_runs.made) == set(CONTROLS) >= set(TCP)
 
 
-@pytest.mark.usefixtures("pretended_parts")
+@pytest.mark.usefixtures("fake_measurements")
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_an_experiment_does_what_it_says_it_does(name: str, pretended: Pretended) -> None:
+def test_an_experiment_does_what_it_says_it_does(name: str, fake_runs: FakeRuns) -> None:
     experiment = EXPERIMENTS[name]
     does = experiment.effective_options(Options(quick=True, repeats=2, controls=(*CONTROLS, "observe")))
     once = experiment.effective_options(Options(quick=True, repeats=1, controls=(*CONTROLS, "observe")))
     experiment.run(does)
-    made = list(pretended.made)
-    pretended.made.clear()
+    made = list(fake_runs.made)
+    fake_runs.made.clear()
     experiment.run(once)
-    assert {*made} == {*pretended.made} == {*does.controls}
-    assert len(made) == does.repeats * len(pretended.made)
+    assert {*made} == {*fake_runs.made} == {*does.controls}
+    assert len(made) == does.repeats * len(fake_runs.made)
 
 
-def test_the_pretended_gains_come_out_as_such(pretended: Pretended) -> None:
+def test_the_fake_gains_come_out_as_such(fake_runs: FakeRuns) -> None:
     def kept(name: str) -> dict[str, bool | None]:
         checks = EXPERIMENTS[name].run(Options(quick=True))["checks"]
         return {check["claim"]: check["passed"] for check in checks}

@@ -15,7 +15,7 @@ from bench.jobs.run_store import RunStore
 from bench.testbed.impair import UNIMPAIRED, Impairment
 from paceline.flowcore.model.scenario import Scenario
 from paceline.sim.jobs import TrainingJob
-from tests.bench.conftest import ALONE, FACTORS, Pretended
+from tests.bench.conftest import ALONE, FACTORS, FakeRuns
 
 CONTROLS = ("reno", "cubic", "paceline")
 
@@ -28,29 +28,29 @@ def case(alone: bool = True) -> Case:
     return Case("pair", scenario(), CONTROLS, Conditions("synthetic", 1), alone)
 
 
-def test_a_repeat_makes_every_run_before_the_next_begins(pretended: Pretended) -> None:
+def test_a_repeat_makes_every_run_before_the_next_begins(fake_runs: FakeRuns) -> None:
     second = replace(case(alone=False), name="other", scenario=replace(scenario(), seed=2))
     made = make_runs([case(alone=False), second], 2, RunStore())
-    assert pretended.made == ["reno", "cubic", "paceline"] * 2 + ["cubic", "paceline", "reno"] * 2
+    assert fake_runs.made == ["reno", "cubic", "paceline"] * 2 + ["cubic", "paceline", "reno"] * 2
     for runs in made.values():
         assert list(runs.together) == list(CONTROLS)
         assert all(len(of_control) == 2 for of_control in runs.together.values())
 
 
-def test_slowdowns_are_against_the_measured_alone(pretended: Pretended) -> None:
+def test_slowdowns_are_against_the_measured_alone(fake_runs: FakeRuns) -> None:
     measured = make_runs([case()], 1, RunStore())["pair"].measurement()
     assert measured.alone_s == pytest.approx(dict.fromkeys("ab", 0.35 * ALONE))
     assert measured.runs["paceline"][0].jobs[0].iteration_ends_ns[0] == pytest.approx(0.35e9 * FACTORS["paceline"])
 
 
 def test_alone_nothing_is_lost_and_packets_are_as_in_company(
-    pretended: Pretended, monkeypatch: pytest.MonkeyPatch
+    fake_runs: FakeRuns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     under: dict[str, set[Impairment]] = {"alone": set(), "together": set()}
 
     def noted(scenario: Scenario, control: Any, conditions: Conditions, *rest: Any) -> Any:
         under["alone" if len(scenario.jobs) == 1 else "together"].add(conditions.impairment)
-        return pretended(scenario, control, conditions, *rest)
+        return fake_runs(scenario, control, conditions, *rest)
 
     monkeypatch.setattr(jobs_cases, "run_once", noted)
     for impairment in (UNIMPAIRED, Impairment(loss=0.01, marks=0.1)):
@@ -62,49 +62,49 @@ def test_alone_nothing_is_lost_and_packets_are_as_in_company(
 
 
 def test_an_interrupted_experiment_goes_on_where_it_was(
-    pretended: Pretended, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fake_runs: FakeRuns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "runs.jsonl"
 
     def interrupted(*arguments: object) -> object:
-        if len(pretended.made) == 3:
+        if len(fake_runs.made) == 3:
             raise KeyboardInterrupt
-        return pretended(*arguments)
+        return fake_runs(*arguments)
 
     monkeypatch.setattr(jobs_cases, "run_once", interrupted)
     with pytest.raises(KeyboardInterrupt):
         make_runs([case()], 1, RunStore(path))
-    monkeypatch.setattr(jobs_cases, "run_once", pretended)
+    monkeypatch.setattr(jobs_cases, "run_once", fake_runs)
     resumed = make_runs([case()], 1, RunStore(path))["pair"]
-    assert len(pretended.made) == 5  # two alone, three controls: none twice
+    assert len(fake_runs.made) == 5  # two alone, three controls: none twice
     whole = make_runs([case()], 1, RunStore())["pair"]
     assert [run.jobs[0].iteration_ends_ns for run in resumed.together["cubic"]] == [
         run.jobs[0].iteration_ends_ns for run in whole.together["cubic"]
     ]
 
 
-def test_more_repeats_make_only_those_that_are_missing(pretended: Pretended, tmp_path: Path) -> None:
+def test_more_repeats_make_only_those_that_are_missing(fake_runs: FakeRuns, tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
     make_runs([case()], 1, RunStore(path))
     make_runs([case()], 2, RunStore(path))
-    assert len(pretended.made) == 10
+    assert len(fake_runs.made) == 10
 
 
-def test_another_scenario_is_another_run(pretended: Pretended, tmp_path: Path) -> None:
+def test_another_scenario_is_another_run(fake_runs: FakeRuns, tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
     make_runs([case()], 1, RunStore(path))
     changed = replace(case(), scenario=replace(scenario(), duration_s=6.0))
     make_runs([changed], 1, RunStore(path))
-    assert len(pretended.made) == 10 - 2  # alone a job runs for ten iterations, whatever the duration
+    assert len(fake_runs.made) == 10 - 2  # alone a job runs for ten iterations, whatever the duration
 
 
-def test_a_run_that_fails_is_made_again_and_said(pretended: Pretended, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_fails_is_made_again_and_said(fake_runs: FakeRuns, monkeypatch: pytest.MonkeyPatch) -> None:
     failures = iter([RunFailed("a worker on h0 failed"), None])
 
     def sometimes(*arguments: object) -> object:
         if (failure := next(failures, None)) is not None:
             raise failure
-        return pretended(*arguments)
+        return fake_runs(*arguments)
 
     monkeypatch.setattr(jobs_cases, "run_once", sometimes)
     store = RunStore()
@@ -112,7 +112,7 @@ def test_a_run_that_fails_is_made_again_and_said(pretended: Pretended, monkeypat
     assert store.failures == ["pair, reno: a worker on h0 failed"]
 
 
-def test_a_run_that_always_fails_ends_the_experiment(pretended: Pretended, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_always_fails_ends_the_experiment(fake_runs: FakeRuns, monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*arguments: object) -> object:
         raise RunFailed("no")
 
@@ -133,68 +133,68 @@ def test_the_machine_standing_still_is_seen_by_our_own_clock(monkeypatch: pytest
 
 
 def test_a_run_during_which_the_machine_stood_still_is_made_again(
-    pretended: Pretended, monkeypatch: pytest.MonkeyPatch
+    fake_runs: FakeRuns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock_s = 0.0
 
     def first_one_stands_still(scenario: Any, control: Any, conditions: Any, fork_server: Any, tick: Any) -> Any:
         nonlocal clock_s
         tick()
-        clock_s += STOOD_STILL_S + 1 if not pretended.made else 0.2
-        return pretended(scenario, control, conditions, fork_server, tick)
+        clock_s += STOOD_STILL_S + 1 if not fake_runs.made else 0.2
+        return fake_runs(scenario, control, conditions, fork_server, tick)
 
     monkeypatch.setattr(jobs_cases, "monotonic", lambda: clock_s)
     monkeypatch.setattr(jobs_cases, "run_once", first_one_stands_still)
     store = RunStore()
     make_runs([case(alone=False)], 1, store)
     assert store.failures == ["pair, reno: the machine stood still for 2.0 s"]
-    assert pretended.made == ["reno", "reno", "cubic", "paceline"]
+    assert fake_runs.made == ["reno", "reno", "cubic", "paceline"]
 
 
 def test_a_run_during_which_the_machine_stalled_a_lot_is_made_again(
-    pretended: Pretended, monkeypatch: pytest.MonkeyPatch
+    fake_runs: FakeRuns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     percents = iter([STALLED_PERCENT + 1, 0.0, STALLED_PERCENT, None])
 
     def stalling(*arguments: Any) -> Any:
-        return replace(pretended(*arguments), stalled_percent=next(percents))
+        return replace(fake_runs(*arguments), stalled_percent=next(percents))
 
     monkeypatch.setattr(jobs_cases, "run_once", stalling)
     store = RunStore()
     make_runs([case(alone=False)], 1, store)
     assert store.failures == ["pair, reno: the machine stalled for 11 % of the time"]
-    assert pretended.made == ["reno", "reno", "cubic", "paceline"]
+    assert fake_runs.made == ["reno", "reno", "cubic", "paceline"]
 
 
 def test_on_a_machine_that_always_stalls_the_last_attempt_is_kept_and_said(
-    pretended: Pretended, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    fake_runs: FakeRuns, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     percents = iter([50.0] * ATTEMPTS + [0.0] * 2)
 
     def stalling(*arguments: Any) -> Any:
-        return replace(pretended(*arguments), stalled_percent=next(percents))
+        return replace(fake_runs(*arguments), stalled_percent=next(percents))
 
     monkeypatch.setattr(jobs_cases, "run_once", stalling)
     path = tmp_path / "runs.jsonl"
     store = RunStore(path)
     made = make_runs([case(alone=False)], 1, store)["pair"]
-    assert pretended.made == ["reno"] * ATTEMPTS + ["cubic", "paceline"]
+    assert fake_runs.made == ["reno"] * ATTEMPTS + ["cubic", "paceline"]
     assert len(made.together["reno"]) == 1
     assert len(store.failures) == ATTEMPTS - 1
     again = RunStore(path)
     make_runs([case(alone=False)], 1, again)
-    assert pretended.made[ATTEMPTS + 2 :] == []
+    assert fake_runs.made[ATTEMPTS + 2 :] == []
     assert store.disturbances == ["pair, reno: the machine stalled for 50 % of the time"] == again.disturbances
 
 
-def test_what_a_run_took_is_kept(pretended: Pretended, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_what_a_run_took_is_kept(fake_runs: FakeRuns, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     clock_s = 0.0
 
     def slow(*arguments: Any) -> Any:
         nonlocal clock_s
-        run = pretended(*arguments)
+        run = fake_runs(*arguments)
         clock_s += 7.0
-        if len(pretended.made) == 1:
+        if len(fake_runs.made) == 1:
             raise RunFailed("a worker on h0 failed")
         return run
 

@@ -4,8 +4,6 @@ import json
 
 import pytest
 
-from bench.jobs.control_names import control_named
-from bench.jobs.daemon_control import LIMITLESS_MODES
 from bench.micro.hostd_soak import soak
 from paceline import cli
 
@@ -36,9 +34,3 @@ def test_nothing_grows_while_jobs_come_and_go() -> None:
 def test_a_soak_has_an_end(minutes: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["bench", "hostd", "--soak", minutes]) == 2
     assert "--soak" in capsys.readouterr().err
-
-
-def test_the_modes_that_set_nothing_are_controls() -> None:
-    for name in LIMITLESS_MODES:
-        control = control_named(name)
-        assert (control.name, control.congestion_control) == (name, "cubic")

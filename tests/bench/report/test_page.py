@@ -12,7 +12,7 @@ from bench.report.page import LIMITS, page, read_result, read_results
 from paceline import cli
 from paceline.commands.provenance import provenance
 from paceline.failure import Failure
-from tests.bench.conftest import Pretended
+from tests.bench.conftest import FakeRuns
 
 VOID = {"meta", "br", "th", "td", "li"}  # those we do not always close
 
@@ -46,7 +46,7 @@ class Structure(HTMLParser):
 
 
 @pytest.fixture
-def results(tmp_path: Path, pretended: Pretended, pretended_parts: None) -> Path:
+def results(tmp_path: Path, fake_runs: FakeRuns, fake_measurements: None) -> Path:
     for name, experiment in EXPERIMENTS.items():
         made = {"quick": False, "repeats": 2, "seed": 1, "controls": [], "wall_s": 1.0, "commits": ["abc1234"]}
         failed = {"failed_runs": ["<b>: stood still"]}

@@ -4,8 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from paceline.commands.arguments import add_json, integer, number, policy_name
-from paceline.commands.trace import placement_name
+from paceline.commands.arguments import add_json, integer, number, placement_name, policy_name
 
 SIZES = (100, 300, 1000)
 

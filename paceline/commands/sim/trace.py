@@ -1,13 +1,20 @@
-"""`paceline sim trace`, `sweep` and `compare`: whole clusters over hours of trace."""
+"""`paceline sim trace`: a trace of jobs through a whole cluster, hours of it."""
 
 import argparse
-import os
 from math import inf
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from paceline.commands.arguments import CommandError, add_json, gated_policy_name, integer, number, seed
+from paceline.commands.arguments import (
+    CommandError,
+    add_json,
+    gated_policy_name,
+    integer,
+    number,
+    placement_name,
+    seed,
+)
 from paceline.flowcore.model.fields import printable
 
 FORMATS = ("muri", "philly", "tiresias", "generated")
@@ -15,7 +22,7 @@ MOST_SERVERS = 100_000
 LARGEST_S = 1e9
 
 
-def add_trace(commands: Any) -> None:
+def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "trace",
         help="a trace of jobs through a cluster",
@@ -93,137 +100,10 @@ def add_trace(commands: Any) -> None:
     parser.set_defaults(run=run_trace)
 
 
-def add_sweep(commands: Any) -> None:
-    parser = commands.add_parser(
-        "sweep",
-        help="policies × placements × seeds × loads over traces",
-        description=(
-            "Run everything a sweep file asks for and keep one JSON line per run. Interrupted and started again,\n"
-            "it does what is missing. --engine ray uses the cluster that RAY_ADDRESS names, or this machine."
-        ),
-        epilog="example: paceline sim sweep workloads/sweep.toml --engine local --results out/sweep.jsonl",
-    )
-    parser.add_argument("file", metavar="FILE", type=Path, help="sweep (TOML)")
-    parser.add_argument("--engine", choices=("local", "ray"), default="local", help="default: local")
-    parser.add_argument("--results", metavar="OUT.jsonl", type=Path, help="default: out/NAME.jsonl")
-    parser.add_argument("--seeds", metavar="N", type=integer(1, 1000), help="1 to N, instead of the file's")
-    parser.add_argument(
-        "--processes", metavar="N", type=integer(1, 1024), default=os.cpu_count(), help="default: one per CPU"
-    )
-    add_json(parser)
-    parser.set_defaults(run=run_sweep)
-
-
-def add_compare(commands: Any) -> None:
-    parser = commands.add_parser(
-        "compare",
-        help="tables and distributions of a sweep's results",
-        description="Compare the policies of a sweep: a table per trace, and the distributions as a figure.",
-        epilog="example: paceline sim compare out/sweep.jsonl --figure out/sweep.png",
-    )
-    parser.add_argument("results", metavar="RESULTS", type=Path, help="JSON lines of paceline sim sweep")
-    parser.add_argument(
-        "--against", metavar="P", default="paceline", help="whose gain over the others to show (default: paceline)"
-    )
-    parser.add_argument("--figure", metavar="OUT.png", type=Path, help="draw the distributions, or the matrix")
-    parser.add_argument(
-        "--by",
-        choices=("policy", "placement", "matrix"),
-        default="policy",
-        help="what to compare; matrix: placements down, policies across (default: policy)",
-    )
-    add_json(parser)
-    parser.set_defaults(run=run_compare)
-
-
-def run_sweep(args: argparse.Namespace) -> int:
-    from paceline.commands.console import print_json, print_table, progress_bar
-    from paceline.commands.provenance import provenance
-    from paceline.sim.trace import sweep
-
-    runs = sweep.read_sweep(args.file, tuple(range(1, args.seeds + 1)) if args.seeds else ())
-    results = args.results or Path("out") / f"{args.file.stem}.jsonl"
-    results.parent.mkdir(parents=True, exist_ok=True)
-    todo = sweep.missing(runs, sweep.read_rows(results))
-    rows = sweep.on_ray(todo) if args.engine == "ray" else sweep.local(todo, args.processes)
-    origin = provenance()
-    with progress_bar() as bar:
-        task = bar.add_task(f"{len(runs)} runs", total=len(runs), completed=len(runs) - len(todo))
-        for row in rows:
-            sweep.append(results, row | origin)
-            bar.advance(task)
-    wanted = [sweep.identity(run) for run in runs]
-    kept = [row for row in sweep.read_rows(results) if row.get("run") in wanted]
-    if args.json:
-        print_json({"runs": kept, "results": str(results), "done_now": len(todo)} | origin)
-        return 0
-    columns = ("trace", "policy", "placement", "seed", "load", "mean JCT s", "wall s")
-    lines = [
-        (
-            row["run"]["trace"]["file"],
-            row["policy"],
-            row["placement"],
-            str(row["seed"]),
-            f"{row['run']['load']:g}",
-            _s(row["mean_jct_s"]),
-            _s(row["wall_s"]),
-        )
-        for row in kept
-    ]
-    print_table(f"{args.file.name}: {len(kept)} of {len(runs)} runs", columns, lines)
-    print(f"wrote {results}")
-    return 0
-
-
-def _s(value: float | None) -> str:
-    return "" if value is None else f"{value:.1f}"
-
-
-def run_compare(args: argparse.Namespace) -> int:
-    from paceline.commands.console import print_json, print_table
-    from paceline.commands.provenance import provenance
-    from paceline.sim.report import matrix, placement_table, policy_table, trace_figure
-    from paceline.sim.report.figure import FigureError, require_figures
-    from paceline.sim.trace.sweep import read_rows
-
-    rows = [row for row in read_rows(args.results) if "run" in row and row.get("mean_jct_s") is not None]
-    if not rows:
-        raise CommandError(f"{args.results}: found no finished run, expected the results of a sweep")
-    if args.figure:
-        try:
-            require_figures(args.figure)
-        except FigureError as error:
-            raise CommandError(str(error)) from None
-        (matrix if args.by == "matrix" else trace_figure).draw(rows, args.figure)
-    if args.by == "policy":
-        tables = policy_table.tables(rows, args.against)
-    else:
-        tables = placement_table.tables(rows) if args.by == "placement" else matrix.tables(rows)
-    if args.json:
-        named = {
-            title: [dict(zip(columns, line, strict=True)) for line in lines]
-            for title, (columns, lines) in tables.items()
-        }
-        print_json({"tables": named, "figure": str(args.figure) if args.figure else None} | provenance())
-        return 0
-    for title, (columns, lines) in tables.items():
-        print_table(title, columns, lines)
-    return 0
-
-
-def placement_name(text: str) -> str:
-    from paceline.cluster.schedulers import NAMES, OWN
-
-    if text in NAMES:
-        return text
-    known = f"expected one of {', '.join(OWN)}, or one of them with +cassini"
-    raise argparse.ArgumentTypeError(f"no placement {text!r}; {known}")
-
-
 def run_trace(args: argparse.Namespace) -> int:
-    from bench.micro.trace_cost import peak_memory_mb
     from paceline.commands.console import print_json, print_table, progress_bar
     from paceline.commands.provenance import provenance
+    from paceline.memory import peak_memory_mb
     from paceline.sim.trace import results
     from paceline.sim.trace.formats import stragglers
     from paceline.sim.trace.profiles import PROFILES, read_tensors

@@ -1,46 +1,33 @@
-"""`paceline sim`: scenarios and random mixes in the simulator."""
+"""`paceline sim run`: one scenario under one policy."""
 
 import argparse
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from paceline.commands import trace as trace_commands
-from paceline.commands.arguments import CommandError, add_json, gated_policy_name, integer, number, policy_names, seed
+from paceline.commands.arguments import (
+    DEFAULT_POLICIES,
+    CommandError,
+    add_json,
+    gated_policy_name,
+    number,
+    seed,
+)
 
 if TYPE_CHECKING:
     from paceline.flowcore.model.scenario import Scenario
     from paceline.sim.reference.engine import JournalSink
     from paceline.sim.run import RunResult
 
-DEFAULT_POLICIES = "fair,fifo,srpt,mlcc,paceline"
 LARGEST_LATENCY_MS = 10_000.0
-LARGEST_DURATION_S = 1e6
-MOST_MIXES = 1_000_000
 
 # A picture shows this many iterations of the slowest job: enough to see a rhythm, few enough to see a burst.
 FIGURE_ITERATIONS = 5
 
 
-def add_parser(subparsers: Any) -> None:
-    parser = subparsers.add_parser(
-        "sim",
-        help="simulate jobs that share a network",
-        description="Simulate jobs that share a network, with the decision code of hosts and switches.",
-        epilog="example: paceline sim run scenarios/two-jobs.toml --policy paceline",
-    )
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    _add_run(commands)
-    _add_mixes(commands)
-    trace_commands.add_trace(commands)
-    trace_commands.add_sweep(commands)
-    trace_commands.add_compare(commands)
-
-
-def _add_run(commands: Any) -> None:
+def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "run",
         help="one scenario under one policy",
@@ -75,40 +62,6 @@ def _add_run(commands: Any) -> None:
     parser.set_defaults(run=run_scenario)
 
 
-def _add_mixes(commands: Any) -> None:
-    parser = commands.add_parser(
-        "mixes",
-        help="many random mixes under several policies",
-        description=(
-            "Draw random mixes of 2 to 6 jobs and run every policy on each. fair is always among them: it\n"
-            "is what jobs get without control. A ratio is the mean slowdown divided by the capacity bound."
-        ),
-        epilog="example: paceline sim mixes --count 40 --seed 1 --policies mlcc,paceline",
-    )
-    parser.add_argument("--count", metavar="N", type=integer(1, MOST_MIXES), required=True, help="how many mixes")
-    parser.add_argument("--seed", metavar="S", type=seed, default=1, help="of the series (default: %(default)s)")
-    parser.add_argument("--kind", choices=("star", "tree"), default="star", help="topology (default: %(default)s)")
-    parser.add_argument(
-        "--policies",
-        metavar="A,B",
-        type=policy_names,
-        default=DEFAULT_POLICIES,
-        help="comma-separated (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--duration-s",
-        metavar="S",
-        type=number(1.0, LARGEST_DURATION_S),
-        default=40.0,
-        help="simulated seconds per run (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--processes", metavar="N", type=integer(1, 1024), default=os.cpu_count(), help="default: one per CPU"
-    )
-    add_json(parser)
-    parser.set_defaults(run=run_mixes)
-
-
 def run_scenario(args: argparse.Namespace) -> int:
     from paceline.commands.console import print_json, print_table, progress_bar
     from paceline.commands.provenance import provenance
@@ -133,7 +86,7 @@ def run_scenario(args: argparse.Namespace) -> int:
     with progress_bar() as bar, _journal(args.journal) as journal:
         task = bar.add_task("each job alone", total=None)
         alone_s = alone_iterations_s(scenario, scenario.seed if args.seed is None else args.seed)
-        # Without a duration nobody knows how long it will take: the bar only moves.
+        # Without a duration the total is unknown: the bar only moves.
         bar.update(task, description=f"under {args.policy}", total=scenario.duration_s)
         result = run(
             scenario,
@@ -158,41 +111,6 @@ def run_scenario(args: argparse.Namespace) -> int:
     print(report.summary(result))
     for path in filter(None, (args.figure, args.journal)):
         print(f"wrote {path}")
-    return 0
-
-
-def run_mixes(args: argparse.Namespace) -> int:
-    from dataclasses import asdict
-
-    from paceline.commands.console import print_json, print_table, progress_bar
-    from paceline.commands.provenance import provenance
-    from paceline.sim import compare
-
-    policies = tuple(dict.fromkeys([compare.YARDSTICK, *args.policies]))
-    series = compare.Series(args.seed, args.kind, args.duration_s, policies)
-    started_s = perf_counter()
-    mixes = []
-    with progress_bar() as bar:
-        task = bar.add_task(f"{args.count} mixes", total=args.count)
-        for mix in compare.run_mixes(series, args.count, args.processes):
-            mixes.append(mix)
-            bar.advance(task)
-    wall_s = perf_counter() - started_s
-    summaries = [compare.summarize(policy, mixes) for policy in policies]
-    if args.json:
-        document = {
-            "count": args.count,
-            "seed": args.seed,
-            "kind": args.kind,
-            "duration_s": args.duration_s,
-            "policies": [asdict(summary) for summary in summaries],
-            "mixes": [compare.mix_document(mix) for mix in mixes],
-            "wall_s": wall_s,
-        }
-        print_json(document | provenance())
-        return 0
-    title = f"{args.count} mixes on a {args.kind}, seed {args.seed}, {args.duration_s:g} s each"
-    print_table(title, compare.COLUMNS, [compare.row(summary) for summary in summaries])
     return 0
 
 

@@ -1,6 +1,7 @@
-"""`paceline demo` for real: jobs over an emulated link, in small, and the picture of what they did."""
+"""`paceline demo`: simulated, and for real over an emulated link in small, with the picture of what the jobs did."""
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,58 @@ from paceline.flowcore.model.scenario import Scenario
 from paceline.sim.reference.engine import Recording
 from paceline.sim.report import figure
 from tests.bench.jobs.test_link_recorder import recorded_bytes
+from tests.commands.output import one_line
 
 CONTROLS = ("cubic", "paceline")
 TIMES = 4.0  # smaller than the demo's
 ITERATIONS = 8
 SIZE_BYTES = 25e6 / TIMES
+
+
+def test_missing_matplotlib_is_said_before_running(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert cli.main(["demo", "--simulate", "--figure", str(tmp_path / "demo.png")]) == 2
+    assert one_line(capsys) == "paceline: figures need matplotlib: pip install 'paceline[plot]'\n"
+
+
+def test_demo_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    figure = tmp_path / "demo.png"
+    assert cli.main(["demo", "--simulate", "--json", "--figure", str(figure)]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["figure"] == str(figure)
+    assert figure.read_bytes().startswith(b"\x89PNG")
+    fair, ours = document["controls"]
+    assert (fair["control"], ours["control"]) == ("fair", "paceline")
+    assert ours["mean_slowdown"] < 1.05 < 1.3 < fair["mean_slowdown"]
+    assert ours["ratio_to_bound"] < fair["ratio_to_bound"]
+
+
+def test_the_figure_goes_to_the_current_directory(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["demo", "--simulate"]) == 0
+    out, err = capsys.readouterr()
+    assert "simulator" in out
+    assert err == ""  # no progress bar: stderr is no terminal
+    assert (tmp_path / "out" / "demo.png").exists()
+
+
+@pytest.mark.usefixtures("without_testbed")
+def test_without_the_testbed_the_demo_is_simulated_and_says_so(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    arguments = ["demo", "--figure", str(tmp_path / "demo.png")]
+    assert cli.main([*arguments, "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["simulated"] is True
+    assert err == "paceline: the testbed is part of a checkout only; simulating instead\n"
+    assert cli.main(arguments) == 0
+    assert "This was the simulator." in capsys.readouterr().out
+    assert cli.main([*arguments, "--torch"]) == 2  # which the simulator cannot do
+    assert "which only a checkout has" in one_line(capsys)
 
 
 @pytest.fixture

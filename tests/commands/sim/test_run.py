@@ -1,3 +1,5 @@
+"""`paceline sim run`: the contract of its JSON, and wrong scenarios in one line."""
+
 import json
 import math
 from pathlib import Path
@@ -6,6 +8,7 @@ import pytest
 
 from paceline.cli import main
 from paceline.flowcore.model.scenario import MAX_SCENARIO_BYTES
+from tests.commands.output import run_json
 
 TWO_JOBS = """
 version = 1
@@ -46,25 +49,17 @@ def scenario(tmp_path: Path) -> str:
     return str(path)
 
 
-def run_json(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[str, dict]:
-    assert main([*arguments, "--json"]) == 0
-    out, err = capsys.readouterr()
-    assert err == ""
-    return out, json.loads(out, parse_constant=pytest.fail)  # NaN and Infinity are no JSON
-
-
-# ---- sim run ----
-
 # fmt: off
 KEYS = [
     "scenario", "policy", "seed", "jobs", "mean_slowdown", "capacity_bound", "ratio_to_bound", "mean_jct_s",
     "p99_jct_s", "max_link_overload", "simulated_s", "decision_us", "wall_s", "version", "commit", "machine",
 ]
+
+
 JOB_KEYS = [
     "name", "iterations", "alone_iteration_s", "mean_iteration_s", "p99_iteration_s", "slowdown", "jct_s",
     "finished",
 ]
-# fmt: on
 
 
 @pytest.mark.parametrize("policy", ["fair", "fifo", "srpt", "mlcc", "paceline"])
@@ -177,40 +172,3 @@ def check_refused(arguments: list[str], named: str, capsys: pytest.CaptureFixtur
     assert err.startswith(f"paceline: {named}: ")
     assert err.count("\n") == 1
     assert err[:-1].isprintable()
-
-
-# ---- sim mixes ----
-
-MIXES = ["sim", "mixes", "--count", "2", "--seed", "4", "--duration-s", "5", "--policies", "paceline"]
-
-
-def test_mixes_json(capsys) -> None:
-    _, document = run_json([*MIXES, "--processes", "1"], capsys)
-    assert (document["count"], document["seed"], document["kind"], document["duration_s"]) == (
-        2,
-        4,
-        "star",
-        5.0,
-    )
-    fair, ours = document["policies"]
-    assert (fair["policy"], ours["policy"]) == ("fair", "paceline")  # the yardstick is always there
-    assert fair["mean_vs_fair"] == fair["worst_vs_fair"] == fair["worst_job_vs_fair"] == 1.0
-    assert [mix["number"] for mix in document["mixes"]] == [0, 1]
-    for mix in document["mixes"]:
-        assert len(mix["slowdowns"]["paceline"]) == mix["jobs"]
-        assert ours["worst_ratio"] >= mix["ratios"]["paceline"] >= 0.9
-        assert 0.4 < mix["load"] < 2.6
-
-
-def test_processes_change_nothing_but_the_time(capsys) -> None:
-    alone, together = (run_json([*MIXES, "--processes", count], capsys)[1] for count in "12")
-    assert alone.pop("wall_s") != together.pop("wall_s")
-    assert alone == together
-
-
-def test_mixes_on_a_tree_for_people(capsys) -> None:
-    arguments = ["sim", "mixes", "--count", "1", "--kind", "tree", "--duration-s", "3", "--policies", "fair"]
-    assert main(arguments) == 0
-    out, err = capsys.readouterr()
-    assert err == ""
-    assert "worst job" in out

@@ -1,4 +1,4 @@
-"""What the processes of a job are told, and real and synthetic jobs on a small network."""
+"""Real and synthetic jobs on a small network, and the check that their bytes crossed it."""
 
 import threading
 import time
@@ -8,21 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from bench.jobs.control import RunningControl
-from bench.jobs.fork_server import ForkServer, ForkServerError
+from bench.jobs.fork_server import ForkServer
 from bench.jobs.launch import fork_server_environment, modules_for
 from bench.jobs.process_group import RunFailed
 from bench.jobs.run import Conditions, JobsRun, check_bytes, run_once
 from bench.jobs.tcp_control import NoDaemons, TcpControl
 from bench.testbed.network import Testbed
 from bench.testbed.ports import PAYLOAD_SHARE
-from bench.workload.assignment import Assignment, ComputeTimes
 from nccl_shim.segment.reader import Reader
 from paceline.flowcore.model.patterns import flows_of
-from paceline.flowcore.model.scenario import JobSpec, Pattern, Scenario, parse_scenario
+from paceline.flowcore.model.scenario import Scenario, parse_scenario
 from paceline.sim.jobs import TrainingJob
 from paceline.sim.run import iteration_times_s
 
@@ -181,31 +178,3 @@ def test_bytes_that_went_elsewhere_are_noticed() -> None:
     # What others sent does not stand in for it.
     with pytest.raises(RunFailed, match="h0->sw carried 16000000 bytes"):
         check_bytes([job], paths, dict.fromkeys(links, 16_000_000), [(("h0", "h2"), 1_000_000)])
-
-
-def test_what_cannot_be_imported_is_said() -> None:
-    with pytest.raises(ForkServerError, match="no_such_module"):
-        ForkServer(["bench.no_such_module"], fork_server_environment())
-
-
-names = st.lists(st.sampled_from(["h0", "h1", "h2", "h3"]), min_size=1, unique=True).map(tuple)
-
-
-@given(workers=names, servers=names, model_mb=st.floats(0.001, 1e6), iterations=st.none() | st.integers(1, 100))
-def test_an_assignment_survives_the_journey(
-    workers: tuple[str, ...], servers: tuple[str, ...], model_mb: float, iterations: int | None
-) -> None:
-    job = JobSpec("j", Pattern.PS, workers, servers, model_mb, 0.5, iterations, 0.0, 0.1)
-    own = Assignment(job, 3, 7, servers[0], True, {"h0": "198.18.0.1"})
-    assert Assignment.from_json(own.to_json()) == own
-    assert own.rank == len(workers)
-
-
-def test_workers_compute_as_in_the_simulator() -> None:
-    spec = replace(scenario(RING).jobs[0], jitter=0.1)
-    simulated = TrainingJob(spec, 5)
-    for host in spec.workers:
-        own = ComputeTimes(Assignment(spec, 0, 5, host, False, {}))
-        expected = [simulated.compute_ns(simulated.workers[host]) / 1e9 for _ in range(5)]
-        assert [own.next_s() for _ in range(5)] == expected
-        assert len(set(expected)) == 5

@@ -1,0 +1,17 @@
+"""`paceline bench`: measurements on this machine."""
+
+from typing import Any
+
+from paceline.commands.bench import allocate, clean, hostd, jobs, negotiate, paper, rate, report, scale, trace
+
+
+def add_parser(subparsers: Any) -> None:
+    parser = subparsers.add_parser(
+        "bench",
+        help="measure the parts on this machine",
+        description="Measure the parts on this machine.",
+        epilog="example: paceline bench allocate",
+    )
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in (allocate, negotiate, scale, trace, rate, jobs, clean, hostd, paper, report):
+        command.add_parser(commands)

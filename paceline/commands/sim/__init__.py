@@ -1,0 +1,1 @@
+"""`paceline sim …`: one module per command, and group.py."""

@@ -1,0 +1,17 @@
+"""`paceline sim`: the commands of the simulator."""
+
+from typing import Any
+
+from paceline.commands.sim import compare, mixes, run, sweep, trace
+
+
+def add_parser(subparsers: Any) -> None:
+    parser = subparsers.add_parser(
+        "sim",
+        help="simulate jobs that share a network",
+        description="Simulate jobs that share a network, with the decision code of hosts and switches.",
+        epilog="example: paceline sim run scenarios/two-jobs.toml --policy paceline",
+    )
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in (run, mixes, trace, sweep, compare):
+        command.add_parser(commands)

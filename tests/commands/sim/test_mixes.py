@@ -1,0 +1,38 @@
+"""`paceline sim mixes`."""
+
+from paceline.cli import main
+from tests.commands.output import run_json
+
+MIXES = ["sim", "mixes", "--count", "2", "--seed", "4", "--duration-s", "5", "--policies", "paceline"]
+
+
+def test_mixes_json(capsys) -> None:
+    _, document = run_json([*MIXES, "--processes", "1"], capsys)
+    assert (document["count"], document["seed"], document["kind"], document["duration_s"]) == (
+        2,
+        4,
+        "star",
+        5.0,
+    )
+    fair, ours = document["policies"]
+    assert (fair["policy"], ours["policy"]) == ("fair", "paceline")  # the yardstick is always there
+    assert fair["mean_vs_fair"] == fair["worst_vs_fair"] == fair["worst_job_vs_fair"] == 1.0
+    assert [mix["number"] for mix in document["mixes"]] == [0, 1]
+    for mix in document["mixes"]:
+        assert len(mix["slowdowns"]["paceline"]) == mix["jobs"]
+        assert ours["worst_ratio"] >= mix["ratios"]["paceline"] >= 0.9
+        assert 0.4 < mix["load"] < 2.6
+
+
+def test_processes_change_nothing_but_the_time(capsys) -> None:
+    alone, together = (run_json([*MIXES, "--processes", count], capsys)[1] for count in "12")
+    assert alone.pop("wall_s") != together.pop("wall_s")
+    assert alone == together
+
+
+def test_mixes_on_a_tree_for_people(capsys) -> None:
+    arguments = ["sim", "mixes", "--count", "1", "--kind", "tree", "--duration-s", "3", "--policies", "fair"]
+    assert main(arguments) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert "worst job" in out
