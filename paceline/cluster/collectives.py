@@ -1,10 +1,10 @@
-"""Who exchanges how much with whom in each phase of an all-reduce: Titan's C^t_{n,n'} (§II-B).
+"""How much each pair of workers exchanges in each phase of an all-reduce: Titan's C^t_{n,n'} (§II-B).
 
     halving-doubling   partners n/2, n/4, … 1 apart exchange K/2, K/4, … K/n, then the same backwards. Workers beyond
                        the largest power of two hand their vector to a partner first and get the result last
     ring               2(n-1) phases in which every worker passes K/n on to the next
 
-A pair's exchange is counted once, as the paper does: in halving-doubling K/2 is what each sends to the other.
+A pair's exchange is counted once, as in the paper: in halving-doubling K/2 is what each worker sends to its partner.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,7 @@ Pair = tuple[int, int]  # in a ring: from, to
 class Phase:
     bytes_of: Mapping[Pair, float]
     times: int  # phases like this one
-    both_ways: bool = True  # each of a pair sends as much to the other
+    both_ways: bool = True  # each worker of a pair sends as much to its partner
 
 
 def halving_doubling(workers: int, size_bytes: float) -> tuple[Phase, ...]:

@@ -4,7 +4,7 @@
     T = mean + 2 · sample standard deviation of what jobs waited                         Algorithm 2
         of the same tier and GPU demand, accepted within the last HISTORY_TIME_LIMIT
 
-A job that cannot fit a machine has T_Mc = 0, one that cannot fit a rack has both 0. Where the paper is silent: a list
+A job that cannot fit a machine has T_Mc = 0, a job that cannot fit a rack has both 0. Where the paper is silent: a list
 that is empty gives the default (12 h, 24 h), one value gives itself, and T_Rk is never below T_Mc, since a job that
 still holds out for a machine would not look at a rack.
 """
@@ -29,7 +29,7 @@ class Timers:
         return waited_s >= (0.0, self.machine_s, self.rack_s)[tier]
 
     def for_best(self, best: Tier) -> "Timers":
-        """Nobody waits for what cannot be."""
+        """A job does not wait for a tier that it can never have."""
         return Timers(self.machine_s if best is Tier.MACHINE else 0.0, self.rack_s if best is not Tier.NETWORK else 0.0)
 
 

@@ -4,7 +4,7 @@
               on the links of the topology, the pairs within a machine at the machine's own rate
     table     a share of the compute time, by model and tier, whatever the links
 
-Latencies are ours: a step within a machine, through a rack's switch, and across the network.
+Latencies are our own figures: a step within a machine, through a rack's switch, and across the network.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from math import ceil
 
 from paceline.cluster.collectives import Phase
-from paceline.cluster.nimp import Assignment
 from paceline.cluster.tiers import Tier, tier_of
 from paceline.flowcore.model.topology import Topology
 from paceline.flowcore.model.units import bps_from_gbps
@@ -23,7 +22,7 @@ MESSAGE_BYTES = 25e6  # gradients travel in buckets, each an all-reduce of its o
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    seconds: float  # with nobody else on the links
+    seconds: float  # with no other job on the links
     busy_s: dict[str, float] = field(default_factory=dict)  # of it, each link's time at full rate
 
 
@@ -32,7 +31,7 @@ class NetworkModel:
     topology: Topology
     machine_gbps: float = 900.0  # NVSwitch, per GPU
 
-    def exchange(self, phases: Sequence[Phase], ranks: Assignment, size_bytes: float) -> Exchange:
+    def exchange(self, phases: Sequence[Phase], ranks: Sequence[str], size_bytes: float) -> Exchange:
         """One iteration's, with worker n on server ranks[n]."""
         machine_bps = bps_from_gbps(self.machine_gbps)
         step_s = STEP_S[tier_of(dict.fromkeys(ranks, 1), self.topology.switch_of)] if len(ranks) > 1 else 0.0

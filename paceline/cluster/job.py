@@ -1,4 +1,4 @@
-"""What a scheduler may know of a job at one moment. A driver makes these anew for every round; nobody changes them."""
+"""What a scheduler may know of a job at one moment. A driver makes these anew for every round; they never change."""
 
 from dataclasses import dataclass
 from math import inf

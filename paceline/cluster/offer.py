@@ -1,4 +1,6 @@
-"""What one job is offered in a round: the GPUs that are free, and those of jobs that may be stopped for it."""
+"""A resource offer, as Mesos and Dally call it: what one job may have in a round. It has the GPUs that are free, and
+those of jobs that may be stopped for it.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

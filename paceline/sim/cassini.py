@@ -1,4 +1,4 @@
-"""CASSINI over the simulator's jobs: what each puts on which link, where the next one goes, and when all are due.
+"""CASSINI over the simulator's jobs: what each puts on which link, where the next job goes, and when all are due.
 
 A job's profile is what it would show alone: it computes, then sends for as long as its busiest link takes, at the rate
 that spreads its bytes over that time on every other link. The mean of the slowest of n workers that jitter counts
@@ -17,7 +17,7 @@ from paceline.flowcore.model.scenario import JobSpec
 from paceline.flowcore.model.topology import Topology
 from paceline.flowcore.model.units import gbps_from_bps, ns_from_ms
 
-# Only jobs that fit are held to times (§5.7): one that meets others is late, and waits for its next time in vain.
+# Only jobs that fit are held to times (§5.7): a job that meets others is late, and waits for its next time in vain.
 COMPATIBLE = 0.95
 
 Due = dict[str, tuple[int, int]]  # job: when a communication is due, and every how many ns again
@@ -53,7 +53,7 @@ class Cassini:
         self._jobs: dict[str, Footprint] = {}  # those in the network, oldest first
 
     def choose(self, candidates: Sequence[JobSpec], others: Iterable[JobSpec]) -> int:
-        """Which of these ways to place one job is best, beside the other jobs."""
+        """Which of these placements of one job is best, beside the other jobs."""
         beside = {spec.name: self._footprint(spec) for spec in others}
         ways = [self._links(beside | {spec.name: self._footprint(spec)}) for spec in candidates]
         return best(ways, COMPATIBLE)[0]
@@ -72,8 +72,8 @@ class Cassini:
         found, times = self.plan(), {}
         for part in found.parts_ms:
             phase_ns = {job: ns_from_ms(shift_ms + self._jobs[job].compute_ms) for job, shift_ms in part.items()}
-            settled = [job for job in self._jobs if job in part and job in before]
-            origin_ns = before[settled[0]][0] - phase_ns[settled[0]] if settled else now_ns
+            timed = [job for job in self._jobs if job in part and job in before]
+            origin_ns = before[timed[0]][0] - phase_ns[timed[0]] if timed else now_ns
             for job in part:
                 times[job] = origin_ns + phase_ns[job], ns_from_ms(found.iterations_ms[job])
         return times

@@ -1,4 +1,4 @@
-"""Policies against each other on random mixes, and each against fair, which is what jobs get without us."""
+"""Policies against each other on random mixes, and each against fair, which is what jobs get without Paceline."""
 
 import signal
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,7 +42,7 @@ class MixResult:
         return self.mean_slowdown(policy) / self.mean_slowdown(YARDSTICK)
 
     def worst_job_vs_fair(self, policy: str) -> float:
-        """How much the unluckiest job pays for the others' gain."""
+        """How much the unluckiest job pays for the gain of the other jobs."""
         pairs = zip(self.slowdowns[policy], self.slowdowns[YARDSTICK], strict=True)
         return max(slowdown / fair for slowdown, fair in pairs)
 

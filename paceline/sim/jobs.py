@@ -15,7 +15,7 @@ from paceline.flowcore.model.patterns import FlowId, FlowSpec, Role, downstream_
 from paceline.flowcore.model.scenario import JobSpec
 from paceline.flowcore.model.units import ns_from_s
 
-# A compute time is never drawn below this part of its mean: a normal distribution has no such shame.
+# A compute time is never drawn below this part of its mean: a normal distribution has no such bound.
 SHORTEST_COMPUTE = 0.1
 
 
@@ -90,7 +90,7 @@ class TrainingJob:
                     yield flow, iteration
 
     def flow_done(self, flow: FlowId, now_ns: int) -> Iterator[Worker | str]:
-        """Yields the workers whose iteration this ends, and by name the servers that have answered everyone."""
+        """Yields the workers whose iteration this ends, and by name the servers that have answered every worker."""
         for host in dict.fromkeys((flow.source, flow.target)):
             worker = self.workers.get(host)
             if worker is not None and flow in worker.pending:

@@ -1,8 +1,8 @@
 """Random mixes of jobs, to judge policies on more than the scenarios they were designed on.
 
 A mix has 2–6 jobs on random hosts. Burst lengths and the ratio of communication to computation are drawn
-log-uniformly, then all compute times are scaled together until the busiest link's load, Σ_i a_il, is the drawn one
-in 0.5–2.5: below 1 the jobs could fit together, at 2.5 nobody can run at full speed.
+log-uniformly, then all compute times are scaled together until the busiest link's load, Σ_i a_il, is the load drawn
+from 0.5–2.5: below 1 the jobs could fit together, at 2.5 no job can run at full speed.
 """
 
 import math

@@ -1,8 +1,8 @@
-"""What people type for a policy: a flow policy, and what holds jobs back from communicating, joined by a plus.
+"""Names of policies: a flow policy, and what holds jobs back from communicating, joined by a plus.
 
     fair    paceline    fair+cassini    paceline+adadual    fair-penalty+srsf1
 
-One of the latter alone is with `fair`: adadual is fair+adadual.
+What holds jobs back has the flow policy `fair` if it is named alone: adadual is fair+adadual.
 """
 
 from paceline.cluster.communication import GATES

@@ -1,4 +1,4 @@
-"""One scenario under one policy, and the numbers people compare."""
+"""One scenario under one policy, and the numbers that policies are compared by."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -12,8 +12,10 @@ from paceline.flowcore.model.units import transfer_ns
 from paceline.sim.array.engine import run_scenario
 from paceline.sim.capacity_bound import CapacityBound, capacity_bound
 from paceline.sim.jobs import TrainingJob
+from paceline.sim.parameters import DEFAULT_LATENCY_MS
 from paceline.sim.policy_names import parts
-from paceline.sim.reference.engine import DEFAULT_LATENCY_MS, JournalSink, Recording, Simulation
+from paceline.sim.recording import Recording
+from paceline.sim.reference.engine import JournalSink, Simulation
 
 WARM_UP_ITERATIONS = 3
 FEWEST_ITERATIONS = 5
@@ -67,11 +69,11 @@ def run(
     seed = scenario.seed if seed is None else seed
     alone_s = alone_s or alone_iterations_s(scenario, seed)
     bound = capacity_bound([link_shares(job, scenario, alone_s[job.name]) for job in scenario.jobs])
-    if parts(policy)[1] is not None:  # it holds jobs back, which the fast engine knows; it plans nothing
-        fast, trained = run_scenario(scenario, policy, seed, latency_ms)
-        jobs = tuple(job_result(job, alone_s[job.spec.name], fast.now_ns) for job in trained)
-        decisions_us = tuple(ns / 1e3 for ns in fast.control.decisions_ns)
-        return RunResult(policy, seed, jobs, bound, 0.0, decisions_us, fast.now_ns / 1e9)
+    if parts(policy)[1] is not None:  # only the array engine holds jobs back; it makes no plans
+        array, trained = run_scenario(scenario, policy, seed, latency_ms)
+        jobs = tuple(job_result(job, alone_s[job.spec.name], array.now_ns) for job in trained)
+        decisions_us = tuple(ns / 1e3 for ns in array.control.decisions_ns)
+        return RunResult(policy, seed, jobs, bound, 0.0, decisions_us, array.now_ns / 1e9)
     simulation = Simulation(
         scenario, policy, seed, latency_ms=latency_ms, local=local, recording=recording, journal=journal
     )
@@ -86,7 +88,7 @@ def run(
         seed=seed,
         jobs=jobs,
         bound=bound,
-        # Tables allow for rounding (table.SLACK); seven digits say whether anybody planned too much.
+        # Load tables allow for rounding (load_table.SLACK); seven digits say whether a switch planned too much.
         max_link_overload=round(max(planned), 7),
         decisions_us=tuple(ns / 1e3 for ns in simulation.decisions_ns),
         simulated_s=simulation.now_ns / 1e9,
@@ -94,7 +96,7 @@ def run(
 
 
 def alone_iterations_s(scenario: Scenario, seed: int) -> dict[str, float]:
-    """Mean iteration time of each job on the same topology with nobody else and no control."""
+    """Mean iteration time of each job on the same topology with no other job and no control."""
     alone_s = {}
     for job in scenario.jobs:
         # The same draws as in the shared run, where the job does no more iterations than alone.
@@ -103,7 +105,7 @@ def alone_iterations_s(scenario: Scenario, seed: int) -> dict[str, float]:
         simulation.run()
         alone = simulation.jobs[job.name]
         if len(alone.iteration_ends_ns) < FEWEST_ITERATIONS and not alone.finished:
-            # The scenario is too short for it even alone.
+            # The scenario is too short for the job even alone.
             enough = replace(job, start_s=0.0, iterations=FEWEST_ITERATIONS)
             simulation = Simulation(replace(solo, jobs=(enough,), duration_s=None), "fair", seed)
             simulation.run()

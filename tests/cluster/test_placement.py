@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.cluster.cassini.candidates import candidates
+from paceline.cluster.gpu_sharing import SharedGpuState
 from paceline.cluster.placement import PLACEMENTS, lwf
-from paceline.cluster.shared import SharedState
 from paceline.cluster.state import ClusterState, Request
 
 
@@ -44,7 +44,7 @@ def test_first_fit_fills_servers_in_order_and_list_takes_the_emptiest() -> None:
 
 def test_lwf_spreads_single_gpus_by_load_and_keeps_larger_jobs_together() -> None:
     """Both branches of Algorithm 1, on GPUs that are shared: h0 has the least loaded GPU, h2 is the least loaded."""
-    state = SharedState(2, {"h0": "r", "h1": "r", "h2": "r"}, Random(1), jobs_per_gpu=3)
+    state = SharedGpuState(2, {"h0": "r", "h1": "r", "h2": "r"}, Random(1), jobs_per_gpu=3)
     state.remaining_s = {"long": 900.0, "short": 100.0, "some": 200.0, "other": 300.0}
     for name, workers in {"long": {"h0": 1}, "short": {"h0": 1}, "some": {"h2": 2}, "other": {"h1": 2}}.items():
         state.take(name, workers)
@@ -59,7 +59,7 @@ def test_lwf_spreads_single_gpus_by_load_and_keeps_larger_jobs_together() -> Non
 @given(demands=st.lists(st.integers(1, 12), min_size=1, max_size=20), leave=st.integers(0, 5))
 def test_a_shared_gpu_has_no_more_jobs_than_room_and_no_job_twice(name: str, demands: list[int], leave: int) -> None:
     racks = {f"h{number}": "r" for number in range(4)}
-    state = SharedState(3, racks, Random(1), jobs_per_gpu=2)
+    state = SharedGpuState(3, racks, Random(1), jobs_per_gpu=2)
     for number, gpus in enumerate(demands):
         workers = PLACEMENTS[name](Request(f"j{number}", gpus), state)
         assert (workers is None) == (state.free_gpus < gpus)

@@ -1,6 +1,6 @@
 """From shifts per link to one shift per job (CASSINI §4.1, Algorithm 1).
 
-The affinity graph has a node for each job that shares a link and one for each shared link; the edge (j, l) weighs
+The affinity graph has a node for each job that shares a link and a node for each shared link; the edge (j, l) weighs
 t_j^l, the shift that link l wants of job j. Walking from a job whose shift is set, through a link, to another job,
 
     t_k = (t_j − t_j^l + t_k^l) mod T_k
@@ -59,8 +59,8 @@ def time_shifts(weights: Weights, iteration_ms: Mapping[str, float]) -> dict[str
 
 
 def binding(meetings: Mapping[str, AbstractSet[str]]) -> list[str]:
-    """The links that say something of their own: one of those where the same jobs meet, none whose jobs all meet
-    elsewhere among more.
+    """The links that add a constraint: one of the links where the same jobs meet, none whose jobs all meet on a link
+    with more jobs.
 
     Deviation from §4.1: two rings over the same two servers meet on four links, which ask for the same; taken as four
     they would be a loop.

@@ -25,7 +25,7 @@ MOST_ITERATIONS = 12
 # The coarsest grid, as a part of the shortest iteration: what drift may move a job by anyway (§5.7).
 COARSEST = 0.05
 
-# Grids are tried from fine to coarse, each so many times the one before.
+# Grids are tried from fine to coarse, each so many times the grid before.
 _COARSER = 1.25
 
 
@@ -40,7 +40,7 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """One iteration as a link sees it: data parallel jobs have one phase, hybrid ones many (Fig. 1)."""
+    """One iteration as a link sees it: data parallel jobs have one phase, hybrid jobs many (Fig. 1)."""
 
     iteration_ms: float
     phases: tuple[Phase, ...]
@@ -94,5 +94,5 @@ def _bounded(iterations_ms: Sequence[float], grid_ms: float) -> bool:
 
 
 def bounded_perimeter(iterations_ms: Sequence[float], grid_ms: float) -> float:
-    """As `perimeter`, cut to MOST_ITERATIONS of the longest: beyond it phases sweep past each other whatever we do."""
+    """As `perimeter`, cut to MOST_ITERATIONS of the longest: beyond it phases sweep past each other anyway."""
     return min(perimeter(iterations_ms, grid_ms), MOST_ITERATIONS * max(iterations_ms))

@@ -1,8 +1,8 @@
 """Which of the placements a scheduler would accept anyway, and when its jobs should start (CASSINI, Algorithm 2).
 
-Every candidate's shared links are rotated; a candidate whose affinity graph has a loop is discarded; the others rank
-by the mean score of their links; the winner's shifts follow from its graph. Where all have loops the parts without one
-are shifted still, and the jobs of the others send when they like.
+Every candidate's shared links are rotated; a candidate whose affinity graph has a loop is discarded; the other
+candidates rank by the mean score of their links; the winner's shifts follow from its graph. Where all candidates have
+loops, the parts of the graph without a loop are shifted still, and the jobs of the parts with a loop are not timed.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -45,7 +45,7 @@ class Plan:
 
 
 def plan(links: Links, least_score: float = -inf) -> Plan:
-    """Parts with a link that scores less than that are not shifted: who meets somewhere cannot be on time elsewhere."""
+    """Parts with a link that scores less are not shifted: a job that collides there cannot be on time elsewhere."""
     meetings = {link: frozenset(links[link].profiles) for link in links if len(links[link].profiles) > 1}
     shared = {name: links[name] for name in binding(meetings)}
     if not shared:
@@ -56,7 +56,7 @@ def plan(links: Links, least_score: float = -inf) -> Plan:
     loop = False
     for part in components({name: dict.fromkeys(link.profiles, 0.0) for name, link in shared.items()}):
         wanted_ms = {job: profile.iteration_ms for name in part for job, profile in shared[name].profiles.items()}
-        rounded_ms, grid_ms = on_grid(wanted_ms, part.values())
+        rounded_ms, grid_ms = on_grid(wanted_ms, [tuple(jobs) for jobs in part.values()])
         iterations_ms |= rounded_ms
         weights: dict[str, dict[str, float]] = {}
         for name in part:

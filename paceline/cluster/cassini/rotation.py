@@ -4,7 +4,7 @@
 
 Δ_j beyond 2π/r_j repeats itself, and turning all jobs together changes nothing, so the first job stays where it is.
 Up to three jobs every combination in steps of PRECISION is tried. With more, each job in turn takes its best place
-among the others until none moves (coordinate descent), from several starts. Either result is refined degree by degree.
+among the other jobs until none moves (coordinate descent), from several starts. Either result is refined by degrees.
 """
 
 from collections.abc import Iterator, Sequence
@@ -82,7 +82,7 @@ def exhaustive(circles: Sequence[Floats], ranges: Sequence[int], capacity_gbps: 
 def descend(
     circles: Sequence[Floats], ranges: Sequence[int], capacity_gbps: float, start: Sequence[int], step: int
 ) -> tuple[int, ...]:
-    """Each job in turn to its best place among the others, until none gains."""
+    """Each job in turn to its best place among the other jobs, until none gains."""
     turns = list(start)
     demand = np.sum([np.roll(circle, turn) for circle, turn in zip(circles, turns, strict=True)], axis=0)
     best = float(np.maximum(demand - capacity_gbps, 0.0).sum())
@@ -102,7 +102,8 @@ def descend(
 
 def turned(circle: Floats, turns: Ints) -> Floats:
     """One row per rotation."""
-    return circle[(np.arange(len(circle)) - turns[:, None]) % len(circle)]
+    rows: Floats = circle[(np.arange(len(circle)) - turns[:, None]) % len(circle)]
+    return rows
 
 
 def _starts(ranges: Sequence[int]) -> Iterator[tuple[int, ...]]:

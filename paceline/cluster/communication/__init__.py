@@ -1,7 +1,7 @@
 """When a job may communicate. A gate is asked when a job is ready to, and again whenever a communication ends:
 `may_start(task, running)` over the tasks that run now; the driver asks for jobs in the order of remaining service.
 
-A new one is one file here and one line below.
+A new gate is one file here and one line below.
 """
 
 from paceline.cluster.communication import adadual, srsf

@@ -1,8 +1,8 @@
 """AdaDUAL (Ada-SRSF, Algorithm 2): whether a communication starts beside another or waits for it.
 
-Of two messages M_1 ≤ M_2 that arrive together the smaller goes first (Theorem 1). One that arrives while another has
-M_old left starts at once if M_new / M_old < b / (2(b + η)) and else waits (Theorem 2): slowing a long one a little can
-pay, being slowed by it for long cannot. A third never joins.
+Of two messages M_1 ≤ M_2 that arrive together the smaller goes first (Theorem 1). A message that arrives while another
+has M_old left starts at once if M_new / M_old < b / (2(b + η)) and else waits (Theorem 2): slowing a long message a
+little can pay, being slowed by it for long cannot. A third message never joins.
 
 Where the servers have one task each but not the same, Algorithm 2 looks at one of them; here all must be long enough.
 """

@@ -20,7 +20,7 @@ class Contention:
 
     @property
     def worthwhile(self) -> float:
-        """A new message smaller than this part of what is left of an old one had better start at once (Theorem 2)."""
+        """A new message smaller than this part of what is left of an old message had better start now (Theorem 2)."""
         return self.b_s / (2.0 * (self.b_s + self.eta_s))
 
 

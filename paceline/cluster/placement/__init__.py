@@ -1,6 +1,6 @@
-"""Placements, by the name people type: `place(job, state)` gives the workers, or None: wait.
+"""Placements, by the name on the command line: `place(job, state)` gives the workers, or None: wait.
 
-A new one is one file here and one line below.
+A new placement is one file here and one line below.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """list: list scheduling (LS in Ada-SRSF, §V): the GPUs with the least load, wherever they are.
 
-Where loads are equal, as they are where nobody shares a GPU, those of the least loaded server first.
+Where loads are equal, as they are where no jobs share a GPU, those of the least loaded server first.
 """
 
 from paceline.cluster.state import ClusterState, Request, Workers, gather

@@ -1,20 +1,20 @@
-"""Schedulers, by the name people type: those of a paper, and every plain placement first come, first served.
+"""Schedulers, by the name on the command line: those of papers, and every plain placement first come, first served.
 
-With +cassini after its name a scheduler chooses among its own candidates the one whose jobs interleave best. The order
-`srsf` replaces its ranks. A new scheduler is one file here and one line below.
+With +cassini after its name a scheduler chooses among its own candidates the placement whose jobs interleave best. The
+order `srsf` replaces its ranks. A new scheduler is one file here and one line below.
 """
 
 from collections.abc import Callable
 
-from paceline.cluster.nimp import unlimited
 from paceline.cluster.placement import PLACEMENTS
 from paceline.cluster.schedulers import elasticflow, hived
-from paceline.cluster.schedulers.around import Choose, Interleaved, ShortestFirst, first
-from paceline.cluster.schedulers.base import InOrder, Scheduler
+from paceline.cluster.schedulers.base import FirstComeFirstServed, Scheduler
 from paceline.cluster.schedulers.dally import VARIANTS, Dally
 from paceline.cluster.schedulers.gandiva import Gandiva
 from paceline.cluster.schedulers.tiresias import Tiresias
 from paceline.cluster.schedulers.titan import Titan
+from paceline.cluster.schedulers.wrappers import Choose, Interleaved, ShortestFirst, first
+from paceline.cluster.titan.nimp import unlimited
 
 PLAIN = PLACEMENTS | {"elasticflow": elasticflow.place, "hived": hived.place}
 OWN = (*PLAIN, "gandiva", "tiresias", "titan", *VARIANTS)
@@ -32,8 +32,8 @@ def scheduler(
     limit_bytes: Callable[[str, str], float] = unlimited,
     choose: Choose = first,
 ) -> Scheduler:
-    """A fresh one: some remember what jobs waited. `backfill` is for plain placements, the next two are for Titan, and
-    `choose` says which of several placements interleaves best."""
+    """A fresh scheduler: some remember what jobs waited. `backfill` is for plain placements, the next two arguments are
+    for Titan, and `choose` says which of several placements interleaves best."""
     made = _own(name.removesuffix(INTERLEAVED), backfill, collective, limit_bytes)
     if name.endswith(INTERLEAVED):
         made = Interleaved(made, choose)
@@ -42,7 +42,7 @@ def scheduler(
 
 def _own(name: str, backfill: bool, collective: str, limit_bytes: Callable[[str, str], float]) -> Scheduler:
     if name in PLAIN:
-        return InOrder(PLAIN[name], backfill=backfill)
+        return FirstComeFirstServed(PLAIN[name], backfill=backfill)
     if name in VARIANTS:
         return Dally(VARIANTS[name])
     if name == "titan":

@@ -1,10 +1,10 @@
-"""A scheduler says who is first (`rank`), where a job goes (`place`) and whether it should go elsewhere (`move`).
+"""A scheduler says which job is first (`rank`), where a job goes (`place`) and whether it should move (`move`).
 
     rank     lower is offered GPUs earlier; equal ranks go in the order of arrival. A job may take GPUs from a job of
-             strictly higher rank, once that one has held them for `lease_s`
+             strictly higher rank that has held them for `tenure_s`
     place    the workers, or None: wait. It may be asked more often than it is obeyed
     accepted the job got the workers that `place` found: what a scheduler remembers, it learns here
-    move     for a running job past its lease: better workers, or None: stay. Its own GPUs are free in the offer
+    move     for a running job past its tenure: better workers, or None: stay. Its own GPUs are free in the offer
     arrange  which server each worker is on, worker by worker: what a collective's pattern is matched with
 
 The defaults are first come, first served without preemption: what a plain `place(job, state)` needs.
@@ -20,8 +20,8 @@ from paceline.cluster.state import Workers
 
 
 class Scheduler(ABC):
-    backfill = True  # a job that fits may overtake one that does not
-    lease_s = inf  # inf: nobody is ever stopped
+    backfill = True  # a job that fits may overtake a job that does not
+    tenure_s = inf  # how long a job keeps its GPUs before it may be stopped; inf: it never is
 
     def rank(self, job: Job, now_s: float) -> float:
         return 0.0
@@ -29,7 +29,7 @@ class Scheduler(ABC):
     @abstractmethod
     def place(self, job: Job, offer: Offer) -> Workers | None: ...
 
-    def accepted(self, job: Job, workers: Workers, offer: Offer) -> None:  # noqa: B027 - most remember nothing
+    def accepted(self, job: Job, workers: Workers, offer: Offer) -> None:  # noqa: B027 - most schedulers remember nothing
         pass
 
     def move(self, job: Job, workers: Workers, offer: Offer) -> Workers | None:
@@ -39,7 +39,7 @@ class Scheduler(ABC):
         return tuple(server for server, gpus in workers.items() for _ in range(gpus))
 
 
-class InOrder(Scheduler):
+class FirstComeFirstServed(Scheduler):
     """A placement, first come, first served."""
 
     def __init__(self, placement: Placement, *, backfill: bool = False) -> None:

@@ -2,10 +2,11 @@
 
     Nw_sens = (I_compl / I_total) / (T_run / (I_total · compute))  =  I_compl · compute / T_run
 
-is the share of its running time that a job computed. Offers are made in increasing order: who lost most to the network
-is asked first, may take GPUs from those who lose less, and a running job moves when it is offered a better tier. A job
-that has not run yet has lost nothing: 1. (0, the limit as a run begins, would let every newcomer stop somebody, and
-jobs that compute all the time would come last of all: tried on workloads/dally.toml, the mean JCT doubled or worse.)
+is the share of its running time that a job computed. Offers are made in increasing order: the job that lost most to
+the network is asked first and may take GPUs from jobs that lose less, and a running job moves when it is offered a
+better tier. A job that has not run yet has lost nothing: 1. (0, the limit as a run begins, would let every new job stop
+a running one, and jobs that compute all the time would come last: tried on workloads/dally/dally.toml, the mean JCT
+doubled or worse.)
 
     dally         timers tuned from what jobs waited      dally-nowait   both timers 0
     dally-manual  12 h for a machine, 24 h for a rack     dally-full     waits for its best tier for ever
@@ -24,7 +25,7 @@ def nw_sens(job: Job) -> float:
 
 
 class Dally(Scheduler):
-    lease_s = HOUR_S  # long beside saving and restoring a model, short beside the days a job lasts
+    tenure_s = HOUR_S  # long beside saving and restoring a model, short beside the days a job lasts
 
     def __init__(self, timers: Timers | None = None) -> None:
         self._fixed = timers
@@ -35,7 +36,7 @@ class Dally(Scheduler):
         return nw_sens(job)
 
     def place(self, job: Job, offer: Offer) -> Workers | None:
-        """Algorithm 1. On each tier, GPUs that nobody holds come first, then those of who lost least."""
+        """Algorithm 1. On each tier, free GPUs come first, then those of the jobs that lost least."""
         waited_s = offer.now_s - job.waiting_since_s
         if job.gpus not in self._best:
             self._best[job.gpus] = best_tier(job.gpus, offer.state.gpus_per_server, offer.state.rack_of)

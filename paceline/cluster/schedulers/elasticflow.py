@@ -1,6 +1,6 @@
 """ElasticFlow's placement as Titan compares with it (§V-A): best fit on as few machines as possible.
 
-A job gets the machine whose free GPUs are closest to its number of workers, idle or not; one that fits on none gets
+A job gets the machine whose free GPUs are closest to its number of workers, idle or not; a job that fits on none gets
 whole idle machines and the tightest for the rest, or, if there are too few, the largest pieces there are. The number
 of GPUs is rounded up to a power of two where there are as many (§II-A).
 """

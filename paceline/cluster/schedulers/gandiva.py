@@ -1,7 +1,7 @@
 """Gandiva as Dally compares with it (§V-C): any free GPUs at once; jobs move to a better tier when GPUs fall free.
 
-Jobs share time: one that has had fewer slices goes before one that has had more, and takes its GPUs when its slice is
-over. It knows nothing of the network when it places, only when it looks back.
+Jobs share time: a job that has had fewer time slices goes before a job that has had more, and takes its GPUs when that
+job's slice is over. Gandiva ignores the network when it places a job, and considers it only when it moves one.
 """
 
 from paceline.cluster.delay import HOUR_S
@@ -13,10 +13,10 @@ from paceline.cluster.tiers import Tier, find, tier_of
 
 
 class Gandiva(Scheduler):
-    lease_s = HOUR_S  # a slice
+    tenure_s = HOUR_S  # a time slice
 
     def rank(self, job: Job, now_s: float) -> float:
-        return job.run_s // self.lease_s
+        return job.run_s // self.tenure_s
 
     def place(self, job: Job, offer: Offer) -> Workers | None:
         return offer.least_disturbing(lambda free: fill(list(free), job.gpus, free))

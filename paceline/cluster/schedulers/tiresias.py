@@ -1,9 +1,9 @@
 """Tiresias: least attained service in two dimensions, discretized, and consolidation by skew (Dally §III-B, §III-D).
 
     2DAS = GPUs × time run. A job sinks to the next queue as it passes a threshold; lower queues go first and preempt;
-           within a queue, first come, first served. One that has waited long beside what it ran rises to the top.
+           within a queue, first come, first served. A job that waited long beside what it ran rises to the top.
 
-Skewed models (one tensor is most of them) get the fewest machines possible or wait; others take any free GPUs.
+Skewed models (one tensor is most of them) get the fewest machines possible or wait; other models take any free GPUs.
 """
 
 from paceline.cluster.delay import HOUR_S
@@ -13,11 +13,11 @@ from paceline.cluster.schedulers.base import Scheduler
 from paceline.cluster.state import Workers, fill
 
 QUEUES_GPU_S = (1 * HOUR_S, 10 * HOUR_S)  # thresholds of the discretized queues
-PROMOTE_AFTER = 8.0  # times as long waiting as it ever ran: starved
+PROMOTE_AFTER = 8.0  # times as long waiting as it ever ran: the job starves
 
 
 class Tiresias(Scheduler):
-    lease_s = 0.0  # the queues keep jobs from taking turns too often
+    tenure_s = 0.0  # the queues keep jobs from taking turns too often
 
     def rank(self, job: Job, now_s: float) -> float:
         if not job.running and job.run_s and now_s - job.waiting_since_s > PROMOTE_AFTER * job.run_s:

@@ -1,7 +1,7 @@
-"""Titan: fragments before idle machines, workers matched with the collective's pattern (paceline/cluster/titan.py).
+"""Titan: fragments before idle machines, workers matched with the collective's pattern (paceline/cluster/titan/).
 
 A job whose collective exceeds the bandwidth on every division would wait for ever; it gets the fewest idle machines,
-which is the best anybody can do for it, or waits for those.
+which is the best there is for it, or waits for those.
 """
 
 from collections.abc import Callable
@@ -9,12 +9,12 @@ from dataclasses import replace
 
 from paceline.cluster.collectives import COLLECTIVES, totals
 from paceline.cluster.job import Job
-from paceline.cluster.nimp import Problem, unlimited
 from paceline.cluster.offer import Offer
-from paceline.cluster.partition import partition
 from paceline.cluster.schedulers.base import Scheduler
 from paceline.cluster.state import Workers
-from paceline.cluster.titan import solve
+from paceline.cluster.titan.greedy import solve
+from paceline.cluster.titan.nimp import Problem, unlimited
+from paceline.cluster.titan.partition import partition
 from paceline.flowcore.model.units import bytes_from_mb
 
 

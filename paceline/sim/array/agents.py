@@ -1,7 +1,7 @@
-"""Any other policy: the host and switch agents of flowcore themselves, driven as the reference engine drives them.
+"""Policies without an arbiter: the host and switch agents of flowcore, driven as the reference engine drives them.
 
 Exact, and as slow as the agents are: per flow and slot, not per step. Messages and timers of the same time come in the
-order in which they were sent and armed: all hosts report at the start of a slot, and who comes first gets the slots.
+order in which they were sent and armed: all hosts report at the start of a slot, and the first report gets the slots.
 """
 
 import heapq
@@ -28,56 +28,55 @@ from paceline.flowcore.messages.events import (
 from paceline.flowcore.messages.reports import Feedback
 from paceline.flowcore.model.domain import domains
 from paceline.flowcore.switch.agent import SwitchAgent
-from paceline.sim.array.control import NEVER_NS, Member, Surroundings
+from paceline.sim.array.control import NEVER_NS, ControlContext, NetworkJob
 
 
 class AgentControl:
-    def __init__(self, around: Surroundings) -> None:
-        self._around, self._network = around, around.network
-        self._due: list[tuple[int, int, str, Message | Tick]] = []  # when, sequence, to whom
+    def __init__(self, context: ControlContext) -> None:
+        self._context, self._network = context, context.network
+        self._due: list[tuple[int, int, str, Message | Tick]] = []  # when, sequence, host or switch, what
         self._sequence = count()
-        self.decisions_ns = array("q")
+        self.decisions_ns: array[int] = array("q")
         self._switches = {
-            name: SwitchAgent(name, domain, around.clock, around.policy)
-            for name, domain in domains(around.network.topology).items()
+            name: SwitchAgent(name, domain, context.clock, context.policy)
+            for name, domain in domains(context.network.topology).items()
         }
         self._hosts: dict[str, HostAgent] = {}
-        self._live_on: dict[str, dict[int, None]] = {}
+        self._live_on: dict[str, dict[int, None]] = {}  # by host: the flows that have bytes to send
         self._armed: dict[str, int] = {}
 
     # ---- What happens ----
 
-    def joined(self, member: Member, now_ns: int) -> None:
-        job = member.job
-        for host in job.hosts:
+    def joined(self, job: NetworkJob, now_ns: int) -> None:
+        for host in job.training.hosts:
             if host not in self._hosts:
-                around = self._around
-                switch = None if around.policy.host_only else self._network.topology.switch_of[host]
-                self._hosts[host] = HostAgent(host, self._network.topology, around.clock, around.policy, switch)
+                context = self._context
+                switch = None if context.policy.host_only else self._network.topology.switch_of[host]
+                self._hosts[host] = HostAgent(host, self._network.topology, context.clock, context.policy, switch)
                 self._live_on[host] = {}
-            flows = tuple(f for f in job.flows if f.flow.source == host and not f.flow.local)
-            feeds = tuple((f.flow, job.downstream[f.flow]) for f in flows)
-            self._tell(host, JobJoined(job.spec.name, flows, feeds), now_ns)
+            flows = tuple(f for f in job.training.flows if f.flow.source == host and not f.flow.local)
+            feeds = tuple((f.flow, job.training.downstream[f.flow]) for f in flows)
+            self._tell(host, JobJoined(job.name, flows, feeds), now_ns)
 
-    def left(self, member: Member, now_ns: int) -> None:
-        for number in member.numbers.tolist():  # of a job that is stopped, some may be under way
+    def left(self, job: NetworkJob, now_ns: int) -> None:
+        for number in job.numbers.tolist():  # of a job that is stopped, some may be under way
             self._live_on[self._network.flow(number).source].pop(number, None)
-        for host in member.job.hosts:
-            self._tell(host, JobLeft(member.job.spec.name), now_ns)
+        for host in job.training.hosts:
+            self._tell(host, JobLeft(job.name), now_ns)
 
-    def ready(self, member: Member, numbers: list[int], iteration: int, now_ns: int) -> None:
+    def ready(self, job: NetworkJob, numbers: list[int], iteration: int, now_ns: int) -> None:
         for number in numbers:
             flow = self._network.flow(number)
             self._live_on[flow.source][number] = None
             self._tell(flow.source, FlowReady(flow, iteration), now_ns)
 
-    def done(self, member: Member, number: int, now_ns: int) -> None:
+    def done(self, job: NetworkJob, number: int, now_ns: int) -> None:
         flow = self._network.flow(number)
         del self._live_on[flow.source][number]
         self._tell(flow.source, FlowDone(flow), now_ns)
 
-    def iteration_ended(self, member: Member, host: str, now_ns: int) -> None:
-        self._tell(host, IterationEnded(member.job.spec.name), now_ns)
+    def iteration_ended(self, job: NetworkJob, host: str, now_ns: int) -> None:
+        self._tell(host, IterationEnded(job.name), now_ns)
 
     def next_ns(self) -> int:
         """Rates change when a message arrives, so a step ends there: plans are made to end with their slot."""
@@ -124,7 +123,7 @@ class AgentControl:
                     if flow in self._network.numbers:
                         self._network.limit(self._network.numbers[flow], rate_bps, ceiling_bps)
                 case Send(to, message):
-                    self._at(now_ns + self._around.latency_ns, to, message)
+                    self._at(now_ns + self._context.latency_ns, to, message)
 
     def _arm(self, name: str, agent: HostAgent | SwitchAgent, now_ns: int) -> None:
         due_ns = agent.next_deadline()

@@ -1,26 +1,27 @@
-"""How far renewed bids have come, without sending any: what each switch has heard from the hosts below it, and when.
+"""Bid propagation: how far renewed bids have come up the tree of switches, without sending a message.
 
-A host renews its bids at the start of a slot. To a switch that is no reason to settle; it passes them on when it does,
+A host reheard its bids at the start of a slot. A renewed bid is no reason for a switch to reallocate; the switch passes
+it on when it reallocates anyway,
 
     at every half slot,
-    when somebody below it claims or withdraws,
+    when a host below it claims or withdraws,
     when a flow from elsewhere begins or ends to cross its links: that may change its groups (arbitration.py),
 
-and then all it has heard. With d the latency, and heard_S(t) the time up to which the renewals below a ToR are known at
-the switch S above it:  heard_ToR(t) = t − d, and S settling at t makes heard_parent(t + d) = heard_S(t).
+and then passes on all it has heard. With d the latency, and heard_S(t) the time up to which the bids renewed below a
+ToR are known at the switch S above it:  heard_ToR(t) = t − d, and S reallocating at t makes
+heard_parent(t + d) = heard_S(t).
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
 from paceline.flowcore.model.domain import above
 from paceline.flowcore.model.topology import Topology
+from paceline.sim.array.control import At
 
-At = Callable[[int, Callable[[], None]], None]
 
-
-class Renewals:
-    """A delay of h·d says that a group is settled at the h-th switch above its hosts; 0, by the hosts themselves."""
+class BidPropagation:
+    """A delay of h·d says that a group is arbitrated by the h-th switch above its hosts; 0, by the hosts themselves."""
 
     def __init__(self, topology: Topology, latency_ns: int, at: At) -> None:
         self._latency_ns, self._at = latency_ns, at
@@ -29,18 +30,19 @@ class Renewals:
         self._heard_ns: dict[str, dict[str, int]] = {switch: {} for switch in topology.switches}
 
     def heard_ns(self, tor: str, delay_ns: int, now_ns: int) -> int:
-        """Where such a group is settled, the renewals below this ToR up to then are known."""
+        """Where such a group is arbitrated, the bids renewed below this ToR up to then are known."""
         if delay_ns <= self._latency_ns:
             return now_ns - delay_ns
-        return self._heard_ns[self._settles(tor, delay_ns)[-1]].get(tor, 0)
+        return self._heard_ns[self._path_up(tor, delay_ns)[-1]].get(tor, 0)
 
-    def _settles(self, tor: str, delay_ns: int) -> tuple[str, ...]:
+    def _path_up(self, tor: str, delay_ns: int) -> tuple[str, ...]:
+        """From the ToR to the switch that arbitrates."""
         return self._above[tor][: delay_ns // self._latency_ns]
 
     def changed(self, tor: str, delay_ns: int, passes: Iterable[str], now_ns: int) -> None:
         """A host below the ToR claims or withdraws; `passes`: the other switches that are told."""
         if delay_ns:
-            self._pass_on_at(now_ns + self._latency_ns, *self._settles(tor, delay_ns))
+            self._pass_on_at(now_ns + self._latency_ns, *self._path_up(tor, delay_ns))
             for switch in passes:
                 self._pass_on_at(now_ns + 2 * self._latency_ns, switch)
 
@@ -49,21 +51,21 @@ class Renewals:
             self._pass_on(self._parent, now_ns)
 
     def _pass_on_at(self, when_ns: int, switch: str, *higher: str) -> None:
-        """The first of these settles then, and each of the others when it hears of it."""
+        """`switch` reallocates then, and each of the higher ones when it hears of it."""
 
-        def settle() -> None:
+        def reallocate() -> None:
             self._pass_on([switch], when_ns)
             if higher:
                 self._pass_on_at(when_ns + self._latency_ns, *higher)
 
         if switch in self._parent:
-            self._at(when_ns, settle)
+            self._at(when_ns, reallocate)
 
     def _pass_on(self, switches: Iterable[str], now_ns: int) -> None:
-        news = [(self._parent[switch], self._all_heard_ns(switch, now_ns)) for switch in switches]
+        passed_on = [(self._parent[switch], self._all_heard_ns(switch, now_ns)) for switch in switches]
 
         def arrive() -> None:
-            for parent, heard_ns in news:
+            for parent, heard_ns in passed_on:
                 self._heard_ns[parent].update(heard_ns)
 
         self._at(now_ns + self._latency_ns, arrive)

@@ -1,19 +1,20 @@
-"""The fast engine: jobs over the array network, in steps.
+"""The array engine: jobs over the array network, in steps.
 
 A step ends when something happens, but is never shorter than `step_ns` while bytes move; while none do, time is
 skipped. What happens inside a step keeps its exact time: a flow's end, and so the compute phase it starts, are not
 rounded to steps. What is rounded is when rates change. A test holds this engine and the reference together.
 
-Jobs may come at any time (`start`); `finished` is called when one is through. A policy such as fair+adadual holds
+Jobs may come at any time (`start`); `finished` is called when a job is through. A policy such as fair+adadual holds
 exchanges back (gating.py); jobs may share GPUs (gpus.py).
 """
 
 import heapq
 import random
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import count
 
-from paceline.cluster.shared import Gpu
+from paceline.cluster.gpu_sharing import Gpu
 from paceline.flowcore.model.patterns import FlowId, FlowSpec, Role
 from paceline.flowcore.model.scenario import CrossTraffic, Scenario
 from paceline.flowcore.model.slots import SlotClock
@@ -21,20 +22,31 @@ from paceline.flowcore.model.topology import Topology
 from paceline.flowcore.model.units import bps_from_gbps, ns_from_ms, ns_from_s
 from paceline.flowcore.policy import POLICIES
 from paceline.flowcore.policy.arbitrated import Arbitrated
-from paceline.sim.array.control import Control, Member, Surroundings, control_for
+from paceline.sim.array.agents import AgentControl
+from paceline.sim.array.arbitrated import ArbitratedControl
+from paceline.sim.array.control import Action, Control, ControlContext, NetworkJob
 from paceline.sim.array.gating import Flows, Shifted, gating_for, service_s
 from paceline.sim.array.gpus import SharedGpus
 from paceline.sim.array.network import COARSE_STEP_NS, ArrayNetwork
+from paceline.sim.array.no_control import NoControl
 from paceline.sim.cassini import Cassini
 from paceline.sim.jobs import TrainingJob, Worker
+from paceline.sim.parameters import DEFAULT_LATENCY_MS
 from paceline.sim.policy_names import parts
-from paceline.sim.reference.engine import DEFAULT_LATENCY_MS
 
 # Plans are made to end with their slot: a flow that is a fraction of a millisecond late loses the next slot as well.
 EXACT_STEP_MS = 0.01
 
 
-class FastSimulation:
+def control_for(context: ControlContext) -> Control:
+    if not context.policy.paced:
+        return NoControl()
+    if isinstance(context.policy, Arbitrated):
+        return ArbitratedControl(context)
+    return AgentControl(context)
+
+
+class ArraySimulation:
     def __init__(
         self,
         topology: Topology,
@@ -50,26 +62,30 @@ class FastSimulation:
         if step_ms is None and chosen.paced and not isinstance(chosen, Arbitrated):
             step_ms = EXACT_STEP_MS
         self.now_ns = 0
-        self.members: dict[str, Member] = {}
+        self.jobs: dict[str, NetworkJob] = {}  # those that train now
         self.network = ArrayNetwork(
             topology,
             None if step_ms is None else ns_from_ms(step_ms),
             start_after=chosen.start_after,
             contention=chosen.contention,
         )
-        around = Surroundings(chosen, clock, self.network, ns_from_ms(latency_ms), self.at)
-        self.control: Control = control_for(around)
+        self.control = control_for(ControlContext(chosen, clock, self.network, ns_from_ms(latency_ms), self.at))
         self.gating = gating_for(communication, self.network, self.at, self._send)
         self._gpus = SharedGpus(self.at)
         self.steps = 0
         self.flow_steps = 0  # Σ over steps of the flows that were sending
         self.interrupted = False  # set it to make `run` return after the present step
         self._finished = finished or (lambda job: None)
-        self._heap: list[tuple[int, int, Callable[[], None]]] = []
+        self._heap: list[tuple[int, int, Action]] = []
         self._sequence = count()
         self._indices = count()
 
-    def at(self, time_ns: int, action: Callable[[], None]) -> None:
+    @property
+    def members(self) -> dict[str, NetworkJob]:
+        """The name that bench/micro/trace_cost.py has for `jobs`."""
+        return self.jobs
+
+    def at(self, time_ns: int, action: Action) -> None:
         heapq.heappush(self._heap, (time_ns, next(self._sequence), action))
 
     def run(self, until_ns: int) -> None:
@@ -99,57 +115,58 @@ class FastSimulation:
 
     # ---- Jobs ----
 
-    def start(self, job: TrainingJob, gpus: int = 1, shared_gpus: Mapping[str, tuple[Gpu, ...]] | None = None) -> None:
-        name = job.spec.name
+    def start(
+        self, training: TrainingJob, gpus: int = 1, shared_gpus: Mapping[str, tuple[Gpu, ...]] | None = None
+    ) -> None:
         index = next(self._indices)
-        numbers = self.network.add(job.flows, index)
-        member = self.members[name] = Member(job, index, numbers, gpus, shared_gpus or {})
-        self.control.joined(member, self.now_ns)
-        for worker in job.workers.values():
-            self._compute(member, worker)
+        numbers = self.network.add(training.flows, index)
+        job = self.jobs[training.spec.name] = NetworkJob(training, index, numbers, gpus, shared_gpus or {})
+        self.control.joined(job, self.now_ns)
+        for worker in training.workers.values():
+            self._compute(job, worker)
 
     def stop(self, name: str) -> int:
         """Take a job out, in the middle of whatever it does; the iterations it finished."""
         finished = self.iterations_done(name)
-        self._leave(self.members[name])
+        self._leave(self.jobs[name])
         return finished
 
     def iterations_done(self, name: str) -> int:
         """Those a driver skipped count too."""
-        job = self.members[name].job
-        return len(job.iteration_ends_ns) + (job.spec.iterations or 0) - (job.goal or 0)
+        training = self.jobs[name].training
+        return len(training.iteration_ends_ns) + (training.spec.iterations or 0) - (training.goal or 0)
 
-    def _leave(self, member: Member) -> None:
-        name = member.job.spec.name
-        del self.members[name]
-        self.control.left(member, self.now_ns)
-        self.network.remove(name, member.numbers)
+    def _leave(self, job: NetworkJob) -> None:
+        del self.jobs[job.name]
+        self.control.left(job, self.now_ns)
+        self.network.remove(job.name, job.numbers)
         if self.gating is not None:
-            self.gating.left(member)
+            self.gating.left(job)
 
-    def _compute(self, member: Member, worker: Worker) -> None:
-        if member.job.goal is None or worker.iteration < member.job.goal:
-            lasts_ns = member.job.compute_ns(worker)
+    def _compute(self, job: NetworkJob, worker: Worker) -> None:
+        training = job.training
+        if training.goal is None or worker.iteration < training.goal:
+            lasts_ns = training.compute_ns(worker)
 
             def computed() -> None:
-                self._computed(member, worker)
+                self._computed(job, worker)
 
-            if member.shared_gpus:
-                gpus = member.shared_gpus[worker.host]
-                self._gpus.compute(gpus, lasts_ns, service_s(member), self.now_ns, computed)
+            if job.shared_gpus:
+                gpus = job.shared_gpus[worker.host]
+                self._gpus.compute(gpus, lasts_ns, service_s(job), self.now_ns, computed)
             else:
                 self.at(self.now_ns + lasts_ns, computed)
 
-    def _computed(self, member: Member, worker: Worker) -> None:
-        if self.members.get(member.job.spec.name) is not member:
+    def _computed(self, job: NetworkJob, worker: Worker) -> None:
+        if self.jobs.get(job.name) is not job:
             return  # it was stopped while it computed
-        flows = list(member.job.computed(worker))
-        if self.gating is None or len(member.job.hosts) == 1:
-            self._send(member, flows)
+        flows = list(job.training.computed(worker))
+        if self.gating is None or len(job.training.hosts) == 1:
+            self._send(job, flows)
         else:
-            self.gating.computed(member, flows, self.now_ns)
+            self.gating.computed(job, flows, self.now_ns)
 
-    def _send(self, member: Member, flows: Flows) -> None:
+    def _send(self, job: NetworkJob, flows: Flows) -> None:
         started: dict[int, list[int]] = {}
         for flow, iteration in flows:
             number = self.network.numbers[flow]
@@ -160,23 +177,23 @@ class FastSimulation:
             if not flow.local:
                 started.setdefault(iteration, []).append(number)
         for iteration, numbers in started.items():
-            self.control.ready(member, numbers, iteration, self.now_ns)
+            self.control.ready(job, numbers, iteration, self.now_ns)
 
     def _flow_done(self, number: int) -> None:
         flow = self.network.flow(number)
-        member = self.members[flow.job]
+        job = self.jobs[flow.job]
         if not flow.local:
-            self.control.done(member, number, self.now_ns)
+            self.control.done(job, number, self.now_ns)
         if self.gating is not None and self.network.size[number]:
-            self.gating.flow_done(member, self.now_ns)
-        for through in list(member.job.flow_done(flow, self.now_ns)):
+            self.gating.flow_done(job)
+        for through in list(job.training.flow_done(flow, self.now_ns)):
             host = through.host if isinstance(through, Worker) else through
-            self.control.iteration_ended(member, host, self.now_ns)
+            self.control.iteration_ended(job, host, self.now_ns)
             if isinstance(through, Worker):
-                self._compute(member, through)
-        if member.job.finished:
-            self._leave(member)
-            self._finished(member.job)
+                self._compute(job, through)
+        if job.training.finished:
+            self._leave(job)
+            self._finished(job.training)
 
     # ---- Cross traffic ----
 
@@ -196,8 +213,8 @@ class FastSimulation:
 
 def run_scenario(
     scenario: Scenario, policy: str, seed: int, latency_ms: float = DEFAULT_LATENCY_MS
-) -> tuple[FastSimulation, list[TrainingJob]]:
-    """A scenario in the fast engine: for policies that hold jobs back, and to compare with the reference engine."""
+) -> tuple[ArraySimulation, list[TrainingJob]]:
+    """A scenario in the array engine: for policies that hold jobs back, and to compare with the reference engine."""
     cassini = Cassini(scenario.topology)
 
     def retime() -> None:
@@ -214,10 +231,10 @@ def run_scenario(
         retime()
 
     clock = scenario.slots.clock()
-    simulation = FastSimulation(scenario.topology, clock, policy, latency_ms=latency_ms, finished=finished)
+    simulation = ArraySimulation(scenario.topology, clock, policy, latency_ms=latency_ms, finished=finished)
     jobs = [TrainingJob(spec, seed) for spec in scenario.jobs]
     for job in jobs:
-        simulation.at(ns_from_s(job.spec.start_s), lambda job=job: start(job))
+        simulation.at(ns_from_s(job.spec.start_s), partial(start, job))
     for number, bursts in enumerate(scenario.cross_traffic):
         simulation.cross(bursts, number, random.Random(f"{seed}/cross/{number}"))
     if scenario.duration_s is not None:

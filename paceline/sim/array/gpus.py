@@ -6,21 +6,23 @@ Deviation: forward and backward pass are one piece here, two in the paper.
 
 import heapq
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import count
 
-from paceline.cluster.shared import Gpu
+from paceline.cluster.gpu_sharing import Gpu
+from paceline.sim.array.control import Action, At
+
+Piece = tuple[float, int, int, Callable[[int], None]]  # service left, sequence, how long it lasts, what to do then
 
 
 class SharedGpus:
-    def __init__(self, at: Callable[[int, Callable[[], None]], None]) -> None:
+    def __init__(self, at: At) -> None:
         self._at = at
         self._busy: set[Gpu] = set()
-        self._waiting: dict[Gpu, list[tuple[float, int, int, Callable[[int], None]]]] = {}
+        self._waiting: dict[Gpu, list[Piece]] = {}
         self._sequence = count()
 
-    def compute(
-        self, gpus: Iterable[Gpu], lasts_ns: int, service_s: float, now_ns: int, done: Callable[[], None]
-    ) -> None:
+    def compute(self, gpus: Iterable[Gpu], lasts_ns: int, service_s: float, now_ns: int, done: Action) -> None:
         """`done` when all of these GPUs have done their pieces; least service first."""
         left = set(gpus)
 
@@ -32,7 +34,7 @@ class SharedGpus:
                 done()
 
         for gpu in sorted(left):
-            piece = service_s, next(self._sequence), lasts_ns, lambda end_ns, gpu=gpu: ended(gpu, end_ns)
+            piece: Piece = service_s, next(self._sequence), lasts_ns, partial(ended, gpu)
             heapq.heappush(self._waiting.setdefault(gpu, []), piece)
             self._next(gpu, now_ns)
 

@@ -1,22 +1,23 @@
 """The fluid network of paceline.sim.reference.network over arrays: one entry per flow, one pass of numpy per step.
 
-The same three limits bind a flow: its host's HTB, max-min sharing of the links, and what its upstream have delivered.
-What differs is how time passes. Rates hold for a step of at least `step_ns`, within which flows end at their own
-exact time; and instead of looking for the instant at which a flow catches up with a feeder, a step ends no flow beyond
+The same three limits bind a flow: its host's HTB, max-min sharing of the links, and what its upstream flows have
+delivered. What differs is how time passes. Rates hold for a step of at least `step_ns`, within which flows end at their
+own exact time; and instead of looking for the instant at which a flow catches up with a feeder, a step ends no flow
+beyond
 
     F_i(t + step)  ≤  min_j F_j(t + step) + W_i            with F_j(t + step) from the rates of the step before,
 
-so a slower feeder's rate reaches its downstream one step later, and one round of sharing per step is enough. Should a
-feeder turn out slower than foreseen, its downstream are held back to what it really sent, and theirs, round the ring:
+so a slower feeder's rate reaches its downstream flows one step later, and one round of sharing per step is enough.
+Should a feeder turn out slower than foreseen, its downstream flows are held back to what it really sent, and theirs,
+round the ring:
 
     F_i  ≤  min_j F_j + W_i            at the end of every step
 
-A flow that were ahead of it could be through before its receiver has begun to listen, and the ring would stand still.
+A flow ahead of that could be through before its receiver has begun to listen, and the ring would stand still.
 """
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -25,8 +26,10 @@ from paceline.flowcore.allocation.fairshare import contended_bps
 from paceline.flowcore.model.patterns import FlowId, FlowSpec, grain_bytes
 from paceline.flowcore.model.topology import Topology
 from paceline.flowcore.model.units import BITS_PER_BYTE, NS_PER_S
+from paceline.sim.array.feeds import AllFeeds, Feeds, all_feeds, feeds_of
+from paceline.sim.array.flow_table import FlowTable
 from paceline.sim.array.sharing import htb, max_min
-from paceline.sim.reference.network import CAUGHT_UP_BYTES, DEPENDENCY_ROUNDS, HTB_ROUNDS, LOCAL_BPS
+from paceline.sim.parameters import CAUGHT_UP_BYTES, DEPENDENCY_ROUNDS, HTB_ROUNDS, LOCAL_BPS
 
 _BIT_NS_PER_BYTE_S = float(BITS_PER_BYTE * NS_PER_S)
 
@@ -35,79 +38,47 @@ STEP_NS_PER_FLOW = 5_000
 SHORTEST_STEP_NS = 10_000
 LONGEST_MIN_STEP_NS = 10_000_000
 
-# From here on a step is long enough for rates to settle in the next one.
+# From here on a step is long enough for rates to converge in the next one.
 COARSE_STEP_NS = 1_000_000
 
-# While rates have yet to settle.
-UNSETTLED_STEP_NS = 500_000
+# While rates have yet to converge.
+UNCONVERGED_STEP_NS = 500_000
 
 # With this many flows something ends within every step, so looking for the next change is wasted.
 CROWD = 256
 
-# Without anything to wait for; others will have something to do before.
+# With no flow to wait for: a job or a control has something to do before.
 LONGEST_STEP_NS = NS_PER_S
 
 # F counts over all iterations: after an hour at 10 Gbit/s a double resolves a thousandth of a byte.
 ROUNDING_BYTES = 0.01
 
-# A rate that moved by less than this is settled: the next step may be a long one.
-SETTLED = 1e-3
+# A rate that moved by less than this part has converged: the next step may be a long one.
+CONVERGED = 1e-3
 
 
-@dataclass(frozen=True, slots=True)
-class Feeds:
-    """Who waits for whom among the flows of a job. A feed is a set of upstream that some flows wait for together."""
-
-    upstream: Ints  # of one feed after the other
-    preds_in: Ints  # how many each feed has
-    fed: Ints  # flows that wait ...
-    by: Ints  # ... and for which feed
-
-
-class ArrayNetwork:
+class ArrayNetwork(FlowTable):
     def __init__(
         self, topology: Topology, step_ns: int | None, *, start_after: bool = False, contention: float = 0.0
     ) -> None:
         self.topology = topology
         self._fixed_step_ns = step_ns
         self.links = tuple(topology.links)
+        super().__init__(beyond=len(self.links))
         self.link_index = {name: index for index, name in enumerate(self.links)}
-        self.capacity_bps = np.array([*(topology.links[name].capacity_bps for name in self.links), np.inf])
+        self.capacity_bps: Floats = np.array([*(topology.links[name].capacity_bps for name in self.links), np.inf])
         self.now_ns = 0
-        self.specs: list[FlowSpec | None] = []
-        self.numbers: dict[FlowId, int] = {}
+        self.specs: list[FlowSpec | None] = []  # by row
+        self.numbers: dict[FlowId, int] = {}  # rows
         self._start_after, self._contention = start_after, contention
-        self._free: list[int] = []
-        self._feeds: dict[str, Feeds] = {}
-        self._carried_bytes = np.zeros(len(self.capacity_bps))
+        self._free: list[int] = []  # rows
+        self._feeds: dict[str, Feeds] = {}  # by job
+        self._all_feeds: AllFeeds | None = None  # None: jobs came or left since
+        self._carried_bytes: Floats = np.zeros(len(self.capacity_bps))
+        self._solved: Ints = np.zeros(0, np.int64)  # the flows whose rates were solved last
         self._stale = True
-        self._settled = True
+        self._converged = True
         self._change_ns = 0
-        self._wired = False
-        self._width = 2
-        self._grow(64)
-
-    def _grow(self, flows: int) -> None:
-        """Columns of the table of flows; rows beyond `specs` are unused."""
-        old = len(self.specs)
-        beyond = len(self.links)  # the link that no path really has
-
-        def column(name: str, fill: float, kind: type) -> None:
-            fresh = np.full(flows, fill, kind)
-            if old:
-                fresh[:old] = getattr(self, name)[:old]
-            setattr(self, name, fresh)
-
-        for name in ("size", "window", "grain", "sent", "goal", "rate", "firm"):
-            column(name, 0.0, float)
-        column("ceiling", math.inf, float)
-        for name in ("live", "paced"):
-            column(name, False, bool)
-        column("job", -1, int)
-        paths = np.full((flows, self._width), beyond)
-        if old:
-            paths[:old, : self.path.shape[1]] = self.path[:old]
-        self.path: Ints = paths
 
     # ---- Flows come and go ----
 
@@ -115,28 +86,15 @@ class ArrayNetwork:
         """Enter a job's flows; returns their numbers."""
         specs = tuple(specs)
         paths = [self.topology.path(s.flow.source, s.flow.target, str(s.flow)) for s in specs]
-        longest = max(map(len, paths), default=0)
+        longest, hops = max(map(len, paths), default=0), self.path.shape[1]
         missing = len(specs) - len(self._free)
-        if longest > self._width or len(self.specs) + missing > len(self.size):
-            self._width = max(self._width, longest)
-            self._grow(max(len(self.size), 2 * (len(self.specs) + len(specs))))
-        numbers = np.array([self._enter(spec, path) for spec, path in zip(specs, paths, strict=True)], int)
+        if longest > hops or len(self.specs) + missing > self.rows:
+            self.grow(max(self.rows, 2 * (len(self.specs) + len(specs))), max(hops, longest))
+        numbers = np.array([self._enter(spec, path) for spec, path in zip(specs, paths, strict=True)], np.int64)
         self.job[numbers] = job
-        self._feeds[specs[0].flow.job] = self._feeds_of(specs, numbers)
-        self._wired = False
+        self._feeds[specs[0].flow.job] = feeds_of(specs, self.numbers)
+        self._all_feeds = None
         return numbers
-
-    def _feeds_of(self, specs: Sequence[FlowSpec], numbers: Ints) -> Feeds:
-        fed_flows = [(spec, number) for spec, number in zip(specs, numbers.tolist(), strict=True) if spec.upstream]
-        distinct = dict.fromkeys(spec.upstream for spec, _ in fed_flows)
-        feeds = {upstream: place for place, upstream in enumerate(distinct)}
-        fed = [(number, feeds[spec.upstream]) for spec, number in fed_flows]
-        return Feeds(
-            np.array([self.numbers[feeder] for upstream in feeds for feeder in upstream], int),
-            np.array([len(upstream) for upstream in feeds], int),
-            np.array([number for number, _ in fed], int),
-            np.array([feed for _, feed in fed], int),
-        )
 
     def _enter(self, spec: FlowSpec, path: Sequence[str]) -> int:
         if self._free:
@@ -151,39 +109,26 @@ class ArrayNetwork:
         self.sent[number] = self.goal[number] = self.rate[number] = self.firm[number] = 0.0
         self.ceiling[number] = math.inf if path else LOCAL_BPS
         self.live[number] = self.paced[number] = False
-        self.path[number] = len(self.links)
+        self.path[number] = self.beyond
         self.path[number, : len(path)] = [self.link_index[name] for name in path]
         return number
 
     def remove(self, job: str, numbers: Ints) -> None:
         self._carried_bytes += self._over_links(numbers, self.sent[numbers])
         for number in numbers.tolist():
-            spec = self.specs[number]
-            assert spec is not None
-            del self.numbers[spec.flow]
+            del self.numbers[self.flow(number)]
             self.specs[number] = None
         self.live[numbers] = False
         self._free += numbers.tolist()
         del self._feeds[job]
-        self._wired = False
+        self._all_feeds = None
         self._stale = True
 
-    def _wire_feeds(self) -> None:
-        """The feeds of all jobs in one set of arrays, so that one reduction finds the slowest feeder of each."""
-        self._wired = True
-        jobs = [feeds for feeds in self._feeds.values() if len(feeds.fed)]
-        offsets = np.cumsum([0, *(len(feeds.preds_in) for feeds in jobs)])
-        nobody = np.zeros(0, int)
-        self._upstream = np.concatenate([nobody, *(feeds.upstream for feeds in jobs)])
-        preds_in = np.concatenate([nobody, *(feeds.preds_in for feeds in jobs)])
-        self._first_pred = np.cumsum(preds_in) - preds_in
-        self._fed = np.concatenate([nobody, *(feeds.fed for feeds in jobs)])
-        feed_of = (feeds.by + first for feeds, first in zip(jobs, offsets[:-1], strict=True))
-        self._fed_by = np.concatenate([nobody, *feed_of])
-        # The flows of one feed are fed by no feed or by one: their grain is that of the flows they feed.
-        grain = np.zeros(int(offsets[-1]))
-        grain[self._fed_by] = self.grain[self._fed]
-        self._pred_grain = np.repeat(grain, preds_in)
+    @property
+    def feeds(self) -> AllFeeds:
+        if self._all_feeds is None:
+            self._all_feeds = all_feeds(tuple(self._feeds.values()), self.grain)
+        return self._all_feeds
 
     def start(self, number: int) -> None:
         """The flow has one more iteration's bytes waiting."""
@@ -203,7 +148,7 @@ class ArrayNetwork:
         self._stale = True
 
     def cap(self, number: int, rate_bps: float) -> None:
-        """The flow offers no more than this, and nobody paces it."""
+        """The flow offers no more than this, and no host paces it."""
         self.firm[number] = self.ceiling[number] = rate_bps
 
     def flow(self, number: int) -> FlowId:
@@ -227,7 +172,8 @@ class ArrayNetwork:
 
     def _over_links(self, numbers: Ints, volume: Floats) -> Floats:
         hops = self.path[numbers]
-        return np.bincount(hops.ravel(), np.repeat(volume, hops.shape[1]), len(self.capacity_bps))
+        carried = np.bincount(hops.ravel(), np.repeat(volume, hops.shape[1]), len(self.capacity_bps))
+        return carried.astype(np.float64, copy=False)
 
     # ---- Time ----
 
@@ -240,19 +186,19 @@ class ArrayNetwork:
 
     def next_change_ns(self) -> int:
         """When the next step should end, unless something else happens first; never sooner than a step."""
-        if self._stale or not self._settled:
+        if self._stale or not self._converged:
             self._solve()
-        live = self._live
+        live = self._solved
         self._change_ns = soonest_ns = self.now_ns + self.step_ns
         if not len(live) or len(live) > CROWD:
             return soonest_ns
-        if not self._settled:
+        if not self._converged:
             # A ring of waiting flows can pass small differences round for ever.
-            self._change_ns = max(soonest_ns, self.now_ns + UNSETTLED_STEP_NS)
+            self._change_ns = max(soonest_ns, self.now_ns + UNCONVERGED_STEP_NS)
             return self._change_ns
         rate = self.rate[live]
         left, allowed = self.goal[live] - self.sent[live], self._allowed_bytes(0)[live]
-        # Who is within a step of its upstream has caught up with them: _solve holds it to their pace.
+        # A flow within a step of its upstream has caught up with it: _solve holds the flow to that pace.
         within = CAUGHT_UP_BYTES + rate * (2 * self.step_ns / _BIT_NS_PER_BYTE_S)
         left = np.where(allowed > within, np.minimum(left, allowed), left)
         if self._start_after:
@@ -293,12 +239,10 @@ class ArrayNetwork:
     # ---- Rates ----
 
     def _hold_back(self, before: Floats) -> None:
-        """Nobody forwards what has not arrived; `before`: F at the beginning of the step, when that was so."""
-        if not self._wired:
-            self._wire_feeds()
-        fed = self._fed
+        """No flow forwards what has not arrived; `before`: F at the beginning of the step, when that was so."""
+        fed, by = self.feeds.fed, self.feeds.by
         while len(fed):
-            most = self._slowest_bytes(0)[self._fed_by] + self.window[fed]
+            most = self._slowest_bytes(0)[by] + self.window[fed]
             ahead = np.flatnonzero(self.sent[fed] > most + ROUNDING_BYTES)
             late = fed[ahead]
             held = np.maximum(before[late], most[ahead])
@@ -307,30 +251,31 @@ class ArrayNetwork:
             self.sent[late] = held
 
     def _slowest_bytes(self, ahead_ns: int) -> Floats:
-        """What the slowest feeder of every feed will have delivered by then."""
-        upstream = self._upstream
+        """What the slowest flow of every feed will have delivered by then."""
+        feeds = self.feeds
+        upstream = feeds.upstream
         if self._start_after:
-            grain = self._pred_grain
+            grain = feeds.upstream_grain
             delivered = np.floor((self.sent[upstream] + CAUGHT_UP_BYTES) / grain) * grain
         else:
             moving = self.rate[upstream] * (ahead_ns / _BIT_NS_PER_BYTE_S)
             delivered = np.minimum(self.sent[upstream] + moving, self.goal[upstream])
-        return np.minimum.reduceat(delivered, self._first_pred)
+        slowest: Floats = np.minimum.reduceat(delivered, feeds.first_upstream)
+        return slowest
 
     def _allowed_bytes(self, ahead_ns: int) -> Floats:
         """How much more each flow may send until `ahead_ns` from now, given what its upstream will have delivered."""
-        if not self._wired:
-            self._wire_feeds()
-        allowed = np.full(len(self.sent), np.inf)
-        if len(fed := self._fed):
-            allowed[fed] = self._slowest_bytes(ahead_ns)[self._fed_by] + self.window[fed] - self.sent[fed]
+        feeds = self.feeds
+        allowed = np.full(self.rows, np.inf)
+        if len(fed := feeds.fed):
+            allowed[fed] = self._slowest_bytes(ahead_ns)[feeds.by] + self.window[fed] - self.sent[fed]
         return allowed
 
     def _solve(self) -> None:
         self._stale = False
-        live = self._live = np.flatnonzero(self.live)
+        live = self._solved = np.flatnonzero(self.live)
         if not len(live):
-            self._settled = True
+            self._converged = True
             return
         step_ns = self.step_ns
         before = self.rate[live]
@@ -341,8 +286,8 @@ class ArrayNetwork:
             limits = np.where(waits, np.minimum(limits, allowed * (_BIT_NS_PER_BYTE_S / step_ns)), limits)
             rates = self._share(live, limits)
             self.rate[live] = rates
-            self._settled = not _differ(rates, before)
-            if self._settled:
+            self._converged = not _differ(rates, before)
+            if self._converged:
                 return
             before = rates
 
@@ -378,7 +323,8 @@ class ArrayNetwork:
         sending = live[limits > 0.0]
         pairs = np.unique(self.path[sending] * (int(self.job.max()) + 2) + self.job[sending, None] + 1)
         jobs = np.bincount(pairs // (int(self.job.max()) + 2), minlength=len(self.capacity_bps))
-        return contended_bps(self.capacity_bps, np.maximum(jobs, 1), self._contention)
+        carried_bps: Floats = contended_bps(self.capacity_bps, np.maximum(jobs, 1), self._contention)
+        return carried_bps
 
 
 def _transfer_ns(size_bytes: Floats, rate_bps: Floats) -> Floats:
@@ -391,4 +337,4 @@ def _transfer_ns(size_bytes: Floats, rate_bps: Floats) -> Floats:
 
 
 def _differ(rates: Floats, before: Floats) -> bool:
-    return bool((np.abs(rates - before) > SETTLED * np.maximum(rates, before)).any())
+    return bool((np.abs(rates - before) > CONVERGED * np.maximum(rates, before)).any())

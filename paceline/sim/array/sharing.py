@@ -2,8 +2,8 @@
 
 Progressive filling, many links at once. With n_l flows still growing on link l and R_l left of it, l fills at the
 level R_l/n_l. A link is a bottleneck as soon as none of its flows is held below that level by its ceiling or by
-another link: from there on levels elsewhere only rise, so its flows are done, whatever happens to others. Every round
-settles all such links together, and a few rounds do where one link at a time would take hundreds.
+another link: from there on levels elsewhere only rise, so its flows are done, whatever happens to other flows. Every
+round fills all such links together, and a few rounds do where one link at a time would take hundreds.
 
 A path is a row of link numbers, filled up with the number of a link of infinite capacity.
 """
@@ -34,9 +34,9 @@ def max_min(paths: Ints, ceilings: Floats, capacity: Floats) -> Floats:
             done = (limits <= reached) | (~open_links[hops]).any(axis=1)
             if not done.any():
                 done[np.argmin(reached)] = True  # rounding left no clear bottleneck
-            settled = np.maximum(reached[done], 0.0)
-            rates[growing[done]] = settled
-            left -= np.bincount(hops[done].ravel(), np.repeat(settled, width), links)
+            filled = np.maximum(reached[done], 0.0)
+            rates[growing[done]] = filled
+            left -= np.bincount(hops[done].ravel(), np.repeat(filled, width), links)
             growing, limits, hops = growing[~done], limits[~done], hops[~done]
     return rates
 

@@ -1,4 +1,4 @@
-"""The event engine: jobs, agents and the fluid network on one clock.
+"""The reference engine: jobs, agents and the fluid network on one clock.
 
 Everything that happens is an entry (time, sequence, action) in a heap; equal times run in the order they were
 scheduled, so a run depends on nothing but the scenario, the policy and the seed. Agents are driven exactly as the
@@ -11,7 +11,7 @@ import heapq
 import random
 from array import array
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from functools import partial
 from time import perf_counter_ns
 
 from paceline.flowcore.host.agent import HostAgent
@@ -38,20 +38,12 @@ from paceline.flowcore.model.units import bps_from_gbps, ns_from_ms, ns_from_s
 from paceline.flowcore.policy import POLICIES
 from paceline.flowcore.switch.agent import SwitchAgent
 from paceline.sim.jobs import TrainingJob, Worker
+from paceline.sim.parameters import DEFAULT_LATENCY_MS
+from paceline.sim.recording import Recording
 from paceline.sim.reference.network import FluidNetwork
-
-DEFAULT_LATENCY_MS = 2.0
 
 # (now, machine, event, effects): what the journal of a daemon records.
 JournalSink = Callable[[int, str, HostEvent | SwitchEvent, list[Effect]], None]
-
-
-@dataclass(slots=True)
-class Recording:
-    """Rates over time, for pictures: at each time, the rate of each flow from then on."""
-
-    times_ns: list[int] = field(default_factory=list)
-    rates_bps: list[dict[FlowId, float]] = field(default_factory=list)
 
 
 class Simulation:
@@ -69,7 +61,7 @@ class Simulation:
         self.scenario = scenario
         self.now_ns = 0
         self.end_ns = None if scenario.duration_s is None else ns_from_s(scenario.duration_s)
-        self.decisions_ns = array("q")  # eight bytes each: an hour of them is nothing
+        self.decisions_ns: array[int] = array("q")  # eight bytes each: an hour of them is nothing
         self.jobs = {spec.name: TrainingJob(spec, seed) for spec in scenario.jobs}
         self.running = set(self.jobs)
         self._latency_ns = ns_from_ms(latency_ms)
@@ -89,7 +81,7 @@ class Simulation:
         self._sequence = 0
         self._live_on: dict[str, dict[FlowId, None]] = {host: {} for host in self.hosts}
         for job in self.jobs.values():
-            self._at(ns_from_s(job.spec.start_s), lambda job=job: self._start(job))
+            self._at(ns_from_s(job.spec.start_s), partial(self._start, job))
         for number, bursts in enumerate(scenario.cross_traffic):
             self._cross(bursts, number, random.Random(f"{seed}/cross/{number}"))
 
@@ -216,7 +208,7 @@ class Simulation:
                     if flow in self.network.channels:
                         self.network.limit(flow, rate_bps, ceiling_bps)
                 case Send(to, message):
-                    self._at(self.now_ns + self._latency_ns, lambda to=to, m=message: self._deliver(to, m))
+                    self._at(self.now_ns + self._latency_ns, partial(self._deliver, to, message))
 
     def _deliver(self, to: str, message: Message) -> None:
         if to in self.switches:

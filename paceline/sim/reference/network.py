@@ -2,12 +2,12 @@
 
 What binds a flow, in this order:
 
-    its host    HTB on the NIC: a guaranteed rate first, then borrowing up to a ceiling (Limit)
-    the links   TCP: max-min fair among all flows, whatever their hosts promised them
+    its host       HTB on the NIC: a guaranteed rate first, then borrowing up to a ceiling (Limit)
+    the links      TCP: max-min fair among all flows, whatever their hosts promised them
     its upstream   a flow cannot forward what has not arrived: F_i ≤ min_j F_j + W_i (patterns.py)
 
 Hosts protect their guarantees only on their own NIC; inside the network a flow that borrows too much takes from
-others as a TCP flow would. Rates hold until something changes: a flow starts or ends, a limit moves, or a flow
+other flows as a TCP flow would. Rates hold until something changes: a flow starts or ends, a limit moves, or a flow
 catches up with a feeder. F counts over all iterations, so that it never goes back.
 
 Two options for baselines: start-after jobs forward whole grains of what has arrived, and contention takes from a link
@@ -22,16 +22,7 @@ from paceline.flowcore.allocation.fairshare import contended_bps, max_min
 from paceline.flowcore.model.patterns import FlowId, FlowSpec, grain_bytes
 from paceline.flowcore.model.topology import Topology
 from paceline.flowcore.model.units import transfer_bytes, transfer_ns
-
-# Flows inside one host run at memory speed.
-LOCAL_BPS = 1e13
-
-# At 100 Gbit/s a nanosecond is 12 bytes; closer than a few packets, a flow counts as having caught up.
-CAUGHT_UP_BYTES = 64.0
-
-# Rounds of passing a slower feeder's rate on, and of giving back what the network did not let a flow use.
-DEPENDENCY_ROUNDS = 12
-HTB_ROUNDS = 3
+from paceline.sim.parameters import CAUGHT_UP_BYTES, DEPENDENCY_ROUNDS, HTB_ROUNDS, LOCAL_BPS
 
 
 @dataclass(slots=True, eq=False)
@@ -120,9 +111,9 @@ class FluidNetwork:
         self._stale |= flow in self._active
 
     def cap(self, flow: FlowId, rate_bps: float) -> None:
-        """The flow offers no more than this, and nobody paces it.
+        """The flow offers no more than this, and no host paces it.
 
-        Where a NIC is divided by HTB it goes first: traffic that is not ours is not ours to hold back.
+        Where a NIC is divided by HTB it goes first: cross traffic is not held back.
         """
         channel = self.channels[flow]
         channel.ceiling_bps = channel.guaranteed_bps = rate_bps

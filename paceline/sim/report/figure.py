@@ -1,4 +1,4 @@
-"""Bandwidth over time on a link, stacked by job: colliding bursts share the height, others alternate."""
+"""Bandwidth over time on a link, stacked by job: colliding bursts share the height, bursts in turn alternate."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.scenario import Scenario
 from paceline.flowcore.model.units import gbps_from_bps, s_from_ns
-from paceline.sim.reference.engine import Recording
+from paceline.sim.recording import Recording
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,7 +46,7 @@ class Panel:
 
 
 def require_figures(path: Path) -> None:
-    """Before a long run: is there anything to draw with, and a place to write to?"""
+    """Before a long run: is there matplotlib to draw with, and a place to write to?"""
     try:
         import matplotlib  # noqa: F401
     except ImportError:

@@ -7,10 +7,10 @@ from statistics import fmean
 
 from paceline.sim.trace.results import Row
 
-TIMES = ("placement", "runs", "makespan h", "mean JCT h", "p95 JCT h", "mean wait h", "exchange h", "preemptions")
-TIMES += ("makespan gain", "JCT gain", "exchange gain")
-MACHINES = ("placement", "runs", "machines", "machine-hours", "fragmentation", "profit", "MB across machines")
-MACHINES += ("machines gain", "MB gain")
+TIMES: tuple[str, ...] = ("placement", "runs", "makespan h", "mean JCT h", "p95 JCT h", "mean wait h", "exchange h")
+TIMES += ("preemptions", "makespan gain", "JCT gain", "exchange gain")
+MACHINES: tuple[str, ...] = ("placement", "runs", "machines", "machine-hours", "fragmentation", "profit")
+MACHINES += ("MB across machines", "machines gain", "MB gain")
 
 Table = tuple[tuple[str, ...], list[tuple[str, ...]]]  # columns and lines
 

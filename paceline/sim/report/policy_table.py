@@ -60,7 +60,7 @@ def _spent(rows: list[Row]) -> tuple[str, ...]:
 
 def _mean(values: list[float | None], digits: int = 3) -> str:
     known = [value for value in values if value is not None]
-    return f"{fmean(known):.{digits}f}" if known else ""  # the analytic engines move and settle nothing
+    return f"{fmean(known):.{digits}f}" if known else ""  # the analytic engines move no flows and reallocate nothing
 
 
 def _percent(shares: list[float | None]) -> str:

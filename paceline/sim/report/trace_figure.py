@@ -9,7 +9,7 @@ from paceline.sim.trace.results import Row
 PANELS = (
     ("jct_cdf_s", "job completion time, s", "log"),
     ("link_utilization_cdf", "mean utilization of a link", "linear"),
-    ("settle_cdf_us", "one settlement of the whole cluster, µs", "log"),
+    ("settle_cdf_us", "one reallocation of the whole cluster, µs", "log"),
 )
 
 
@@ -30,6 +30,6 @@ def draw(rows: list[Row], path: Path) -> None:
         axes.set_xlabel(label, color=INK)
         axes.set_ylim(0.0, 1.0)
         axes.spines[["top", "right"]].set_visible(False)
-    figure.axes[0].set_ylabel("share of jobs, links, settlements")
+    figure.axes[0].set_ylabel("share of jobs, links, reallocations")
     figure.axes[0].legend(frameon=False)
     figure.savefig(path, dpi=160)

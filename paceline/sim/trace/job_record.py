@@ -1,4 +1,5 @@
-"""What became of each job so far, and what a scheduler may know of it. A preempted job keeps what it finished.
+"""The record of a job in a trace: what became of it so far, and what a scheduler may know of it. A preempted job keeps
+the iterations it finished.
 
 Law: a job's time from arrival to end is its waiting, its restoring and its running, and nothing else.
 """
@@ -12,7 +13,7 @@ from paceline.sim.trace.profiles import Profiles
 
 
 @dataclass(slots=True)
-class Run:
+class JobRecord:
     job: TraceJob
     arrival_s: float  # from the first job's
     start_s: float = inf  # first

@@ -1,8 +1,8 @@
 """Models: how much they exchange per iteration and how long they compute.
 
-Sizes and times of the first four are Table III of Ada-SRSF (batch 16 or 64 on a V100: t_f + t_b). The others are
-named in the traces, which say how long an iteration takes; their sizes are Table 3 of CASSINI where it has them, else
-their published parameters at four bytes each. A file of tensor sizes overrides a size (`--tensors`).
+Sizes and times of the first four are Table III of Ada-SRSF (batch 16 or 64 on a V100: t_f + t_b). The other
+models are named in the traces, which say how long an iteration takes; their sizes are Table 3 of CASSINI where it has
+them, else their published parameters at four bytes each. A file of tensor sizes overrides a size (`--tensors`).
 
 Skew (one tensor is most of the model) and the exchange as a share of the compute time, by tier, are Table I of Dally;
 of models that it does not have, the skew is that of their largest layer, and the share unknown.

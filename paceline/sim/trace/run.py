@@ -1,11 +1,12 @@
 """A trace through a cluster: jobs arrive, wait for GPUs, train, and leave.
 
-Whenever a job comes or goes, and every `round_s` where jobs may be preempted, the scheduler decides who stops and who
-starts where (cluster/round.py). A job that is stopped keeps the iterations it finished, and when it goes on it first
-holds its GPUs for `restore_s` without getting anywhere. A job that could never run here is refused, with the reason.
-Where jobs share GPUs in turn (`jobs_per_gpu`), nobody is preempted: those are two answers to one question.
+Whenever a job comes or goes, and every `round_s` where jobs may be preempted, the scheduler decides which jobs stop and
+which start where (cluster/scheduling_round.py). A job that is stopped keeps the iterations it finished, and when it
+goes on it first holds its GPUs for `restore_s` without getting anywhere. A job that could never run here is refused,
+with the reason. Where jobs share GPUs in turn (`jobs_per_gpu`), no job is preempted: those are two answers to one
+question.
 
-How fast jobs train is the engine's: `fast` moves their flows under a policy (sampled.py), `analytic` computes an
+How fast jobs train is the engine's: `array` moves their flows under a policy (sampled.py), `analytic` computes an
 iteration's length from the links a job uses, `analytic-table` from Dally's Table I (analytic.py).
 """
 
@@ -20,30 +21,32 @@ from typing import Any, Protocol
 from paceline.cluster.admission import refusal
 from paceline.cluster.collectives import COLLECTIVES, Phase
 from paceline.cluster.exchange import Exchange, NetworkModel, by_table
+from paceline.cluster.gpu_sharing import SharedGpuState
 from paceline.cluster.job import Job
-from paceline.cluster.nimp import cross_bytes
-from paceline.cluster.round import decide
 from paceline.cluster.schedulers import scheduler
-from paceline.cluster.shared import SharedState
+from paceline.cluster.scheduling_round import decide
 from paceline.cluster.state import ClusterState, Workers
 from paceline.cluster.tiers import tier_of
+from paceline.cluster.titan.nimp import cross_bytes
 from paceline.flowcore.model.fields import InputError
 from paceline.flowcore.model.scenario import JobSpec
 from paceline.flowcore.model.topology import Topology
 from paceline.flowcore.model.units import bytes_from_mb
+from paceline.sim.all_reduce import exchange_s
 from paceline.sim.cassini import Cassini
 from paceline.sim.jobs import Series
 from paceline.sim.trace.analytic import AnalyticEngine
-from paceline.sim.trace.formats.job import Refused, TraceJob, exchange_s
-from paceline.sim.trace.job_record import Run
+from paceline.sim.trace.formats.job import Refused, TraceJob
+from paceline.sim.trace.job_record import JobRecord
 from paceline.sim.trace.profiles import PROFILES, Profiles
 from paceline.sim.trace.sampled import A_NANOSECOND_S, SampledEngine, spec_of
 
-ENGINES = ("fast", "analytic", "analytic-table")
+ENGINES = ("array", "analytic", "analytic-table")
+OLD_ENGINES = {"fast": "array"}  # names that options, sweep files and results had before
 
 
 class Engine(Protocol):
-    """Jobs that train. `finished` (given when it is made) is told the names of those that are through."""
+    """Jobs that train. `finished` (given when the engine is made) is told the names of jobs that are through."""
 
     @property
     def now_s(self) -> float: ...
@@ -59,8 +62,8 @@ class TraceOptions:
     gpus_per_server: int = 8
     placement: str = "random"
     policy: str = "paceline"  # one of paceline.sim.policy_names
-    order: str = "arrival"  # of those who wait; srsf: least remaining service first
-    jobs_per_gpu: int = 1  # more: they compute in turn
+    order: str = "arrival"  # of the jobs that wait; srsf: least remaining service first
+    jobs_per_gpu: int = 1  # with more, jobs compute in turn
     seed: int = 1
     jitter: float = 0.03
     stragglers: Series = ()
@@ -69,17 +72,19 @@ class TraceOptions:
     until_s: float = inf  # stop here
     step_ms: float = 5.0
     latency_ms: float = 2.0
-    engine: str = "fast"
+    engine: str = "array"  # one of ENGINES
     collective: str = "ring"  # whose traffic between machines is counted, which Titan matches, and `analytic` times
     phase_s: float = 0.1  # the longest that a phase of it should take between two machines: Titan's P_{s,s'}
-    round_s: float = 600.0  # how often jobs that may be preempted are looked at
-    restore_s: float = 60.0  # to save and restore one
+    round_s: float = 600.0  # how often the scheduler looks at jobs that may be preempted
+    restore_s: float = 60.0  # to save and restore a job
 
     @classmethod
     def of(cls, source: object, **others: Any) -> "TraceOptions":
-        """As `source` (a command line, a run of a sweep) and the others say; there a sample_s of 0 means inf."""
-        names = (one.name for one in fields(cls))
+        """As `source` (a command line, a run of a sweep) and `others` say. There a sample_s of 0 means inf, and the
+        engine may have its old name."""
+        names = (option.name for option in fields(cls))
         found = {name: getattr(source, name) for name in names if hasattr(source, name)} | others
+        found["engine"] = OLD_ENGINES.get(found["engine"], found["engine"])
         return cls(**found | {"sample_s": found["sample_s"] or inf})
 
 
@@ -99,7 +104,7 @@ class TraceRun:
     topology: Topology
     options: TraceOptions
     profiles: Profiles = field(default_factory=lambda: PROFILES)
-    runs: dict[str, Run] = field(default_factory=dict)
+    records: dict[str, JobRecord] = field(default_factory=dict)
     refused: list[Refused] = field(default_factory=list)
     usage: Usage = field(default_factory=Usage)
     _queue: dict[str, None] = field(default_factory=dict)  # names, in the order of arrival
@@ -112,7 +117,7 @@ class TraceRun:
         draws = Random(f"{options.seed}/placement")
         self.cluster: ClusterState = ClusterState(options.gpus_per_server, racks, draws)
         if options.jobs_per_gpu > 1:
-            self.cluster = SharedState(options.gpus_per_server, racks, draws, jobs_per_gpu=options.jobs_per_gpu)
+            self.cluster = SharedGpuState(options.gpus_per_server, racks, draws, jobs_per_gpu=options.jobs_per_gpu)
         self._cassini = Cassini(self.topology)
         self.network = NetworkModel(self.topology)
         self.scheduler = scheduler(
@@ -124,8 +129,8 @@ class TraceRun:
             choose=self._choose,
         )
         self._check_sharing()
-        fast = options.engine == "fast"
-        self.engine: Engine = self._sampled() if fast else AnalyticEngine(self._exchange, self._done)
+        with_flows = options.engine == "array"
+        self.engine: Engine = self._sampled() if with_flows else AnalyticEngine(self._exchange, self._done)
         self._accounted_s = 0.0
         self._round_at_s = 0.0
 
@@ -141,7 +146,7 @@ class TraceRun:
             sample_s=options.sample_s,
             step_ms=options.step_ms,
             latency_ms=options.latency_ms,
-            shared=self.cluster if isinstance(self.cluster, SharedState) else None,
+            shared=self.cluster if isinstance(self.cluster, SharedGpuState) else None,
         )
 
     def _check_sharing(self) -> None:
@@ -149,10 +154,10 @@ class TraceRun:
         if options.jobs_per_gpu == 1:
             return
         sharing = f"{options.jobs_per_gpu} jobs per GPU"
-        if options.engine != "fast":
-            raise InputError(sharing, "engine", repr(options.engine), "fast: no other lets jobs share GPUs")
-        if self.scheduler.lease_s < inf:
-            raise InputError(sharing, "placement", repr(options.placement), "one that preempts nobody")
+        if options.engine != "array":
+            raise InputError(sharing, "engine", repr(options.engine), "array: no other lets jobs share GPUs")
+        if self.scheduler.tenure_s < inf:
+            raise InputError(sharing, "placement", repr(options.placement), "a scheduler that preempts no job")
 
     @property
     def now_s(self) -> float:
@@ -162,22 +167,22 @@ class TraceRun:
         """Until every job is through, or until_s; `progress` gets the time and the number of jobs through."""
         arrivals = deque(sorted(self._admitted(jobs), key=lambda job: job.arrival_s))
         origin_s = arrivals[0].arrival_s if arrivals else 0.0
-        self.runs = {job.name: Run(job, job.arrival_s - origin_s) for job in arrivals}
+        self.records = {job.name: JobRecord(job, job.arrival_s - origin_s) for job in arrivals}
         while arrivals or self._queue or self.cluster.placed:
-            arrival_s = self.runs[arrivals[0].name].arrival_s if arrivals else inf
+            arrival_s = self.records[arrivals[0].name].arrival_s if arrivals else inf
             restored_s = self._restoring[0][0] if self._restoring else inf
             self.engine.advance(min(arrival_s, restored_s, self._next_round_s(), self.options.until_s))
             self._account()
             now_s = self.now_s + A_NANOSECOND_S
             if now_s >= self.options.until_s:
                 break
-            while arrivals and self.runs[arrivals[0].name].arrival_s <= now_s:
+            while arrivals and self.records[arrivals[0].name].arrival_s <= now_s:
                 self._queue[arrivals.popleft().name] = None
             while self._restoring and self._restoring[0][0] <= now_s:
                 self._train(heapq.heappop(self._restoring)[1])
             self._round()
             if progress:
-                progress(self.now_s, sum(run.end_s < inf for run in self.runs.values()))
+                progress(self.now_s, sum(record.end_s < inf for record in self.records.values()))
         self._account()
 
     def _account(self) -> None:
@@ -189,10 +194,10 @@ class TraceRun:
         usage.fragmentation_s += elapsed_s * cluster.fragmentation
         usage.running_s += elapsed_s * len(cluster.placed)
 
-    # ---- Who is taken ----
+    # ---- Admission ----
 
     def _admitted(self, jobs: Iterable[TraceJob]) -> Iterator[TraceJob]:
-        """Those that can ever run here; the others are refused."""
+        """Jobs that can ever run here; the other jobs are refused."""
         gpus = len(self.cluster.rack_of) * self.options.gpus_per_server
         for job in jobs:
             reason = refusal(job.gpus, job.iterations, gpus)
@@ -203,18 +208,18 @@ class TraceRun:
             else:
                 self.refused.append(Refused(job.name, reason))
 
-    # ---- Who runs where ----
+    # ---- Scheduling ----
 
     def _next_round_s(self) -> float:
-        """Where nobody is preempted nothing changes in between."""
-        return self._round_at_s + self.options.round_s if self.scheduler.lease_s < inf else inf
+        """Where no job is preempted, nothing changes in between."""
+        return self._round_at_s + self.options.round_s if self.scheduler.tenure_s < inf else inf
 
     def _round(self) -> None:
         now_s = self._round_at_s = self.now_s
         self.cluster.remaining_s = {name: self._remaining_s(name) for name in self.cluster.placed}
-        waiting = [self.runs[name].facts(now_s, 0, self.profiles) for name in self._queue]
-        preemptible = self.cluster.placed if self.scheduler.lease_s < inf else ()
-        running = [self.runs[name].facts(now_s, self._iterations(name), self.profiles) for name in preemptible]
+        waiting = [self.records[name].facts(now_s, 0, self.profiles) for name in self._queue]
+        preemptible = self.cluster.placed if self.scheduler.tenure_s < inf else ()
+        running = [self.records[name].facts(now_s, self._iterations(name), self.profiles) for name in preemptible]
         decision = decide(self.scheduler, now_s, waiting, running, self.cluster)
         for name in decision.stop:
             self._stop(name)
@@ -222,10 +227,10 @@ class TraceRun:
             self._start(name, workers)
 
     def _choose(self, job: Job, ways: Sequence[Workers], placed: Mapping[str, Workers]) -> int:
-        """Which of these ways to place a job CASSINI likes best, beside those that are placed."""
+        """Which of these placements of a job CASSINI ranks best, beside the jobs that are placed."""
 
         def spec(name: str, workers: Workers) -> JobSpec:
-            return spec_of(self.runs[name].job, workers, self.options.jitter)
+            return spec_of(self.records[name].job, workers, self.options.jitter)
 
         others = [spec(name, workers) for name, workers in placed.items()]
         return self._cassini.choose([spec(job.name, workers) for workers in ways], others)
@@ -234,53 +239,53 @@ class TraceRun:
         del self._queue[name]
         self.cluster.take(name, workers)
         self.usage.most_running = max(self.usage.most_running, len(self.cluster.placed))
-        run = self.runs[name]
-        run.began(self.now_s, len(workers))
-        if run.stops:
-            run.restore_s += self.options.restore_s
+        record = self.records[name]
+        record.began(self.now_s, len(workers))
+        if record.stops:
+            record.restore_s += self.options.restore_s
             heapq.heappush(self._restoring, (self.now_s + self.options.restore_s, name))
         else:
             self._train(name)
 
     def _train(self, name: str) -> None:
-        run, workers = self.runs[name], self.cluster.placed[name]
-        run.training = True
-        run.cross_bytes = cross_bytes(self._phases(run.job), self._ranks(run.job, workers))
-        self.engine.start(run.job, run.job.iterations - run.iterations_done, workers)
+        record, workers = self.records[name], self.cluster.placed[name]
+        record.training = True
+        record.cross_bytes = cross_bytes(self._phases(record.job), self._ranks(record.job, workers))
+        self.engine.start(record.job, record.job.iterations - record.iterations_done, workers)
 
     def _stop(self, name: str) -> None:
-        """It keeps the iterations it finished, and waits again."""
-        run = self.runs[name]
-        iterations = self.engine.stop(name) if run.training else 0
-        run.restore_s -= sum(ready_s - self.now_s for ready_s, other in self._restoring if other == name)
+        """The job keeps the iterations it finished, and waits again."""
+        record = self.records[name]
+        iterations = self.engine.stop(name) if record.training else 0
+        record.restore_s -= sum(ready_s - self.now_s for ready_s, other in self._restoring if other == name)
         self._restoring = [entry for entry in self._restoring if entry[1] != name]
         heapq.heapify(self._restoring)
-        run.stopped(self.now_s, iterations)
+        record.stopped(self.now_s, iterations)
         self.cluster.give_back(name)
         self._queue[name] = None
 
     def _done(self, name: str) -> None:
         self._account()
-        self.runs[name].ended(self.now_s)
+        self.records[name].ended(self.now_s)
         self.cluster.give_back(name)
 
-    # ---- What an iteration is ----
+    # ---- Iterations ----
 
     def _iterations(self, name: str) -> int:
         """Finished in the present run."""
-        return self.engine.iterations_done(name) if self.runs[name].training else 0
+        return self.engine.iterations_done(name) if self.records[name].training else 0
 
     def _remaining_s(self, name: str) -> float:
         """What a job still needs, by itself: for placements that balance it."""
-        run = self.runs[name]
-        left = run.job.iterations - run.iterations_done - self._iterations(name)
-        return left * (run.job.compute_s + exchange_s(run.job.model_mb, run.servers))
+        record = self.records[name]
+        left = record.job.iterations - record.iterations_done - self._iterations(name)
+        return left * (record.job.compute_s + exchange_s(record.job.model_mb, record.servers))
 
     def _phases(self, job: TraceJob) -> Sequence[Phase]:
         return COLLECTIVES[self.options.collective](job.gpus, bytes_from_mb(job.model_mb))
 
     def _ranks(self, job: TraceJob, workers: Workers) -> tuple[str, ...]:
-        return self.scheduler.arrange(self.runs[job.name].facts(self.now_s, 0, self.profiles), workers)
+        return self.scheduler.arrange(self.records[job.name].facts(self.now_s, 0, self.profiles), workers)
 
     def _exchange(self, job: TraceJob, workers: Workers) -> Exchange:
         if self.options.engine == "analytic-table":

@@ -1,8 +1,8 @@
-"""The fast engine over weeks of trace: changes in detail, the stretches in between at the pace they showed.
+"""The array engine over weeks of trace: changes in detail, the stretches in between at the pace they showed.
 
-A job whose GPUs are all on one server needs no network and simply takes its time, unless others share its GPUs. A job
-on n servers is a ring over them (GPUs of one server reduce among themselves), or a parameter server with shards on up
-to four of its own servers.
+A job whose GPUs are all on one server needs no network and simply takes its time, unless other jobs share its GPUs. A
+job on n servers is a ring over them (GPUs of one server reduce among themselves), or a parameter server with shards on
+up to four of its own servers.
 
 Skipping ahead. Between two changes of the set of jobs the network repeats itself, so a stretch longer than `sample_s`
 is simulated for that long and then continued at the pace each job had. Traces last weeks; their changes are few.
@@ -13,12 +13,12 @@ from collections.abc import Callable
 from itertools import pairwise
 from math import inf
 
-from paceline.cluster.shared import SharedState
+from paceline.cluster.gpu_sharing import SharedGpuState
 from paceline.cluster.state import Workers
 from paceline.flowcore.model.scenario import JobSpec, Pattern, SlotsSpec
 from paceline.flowcore.model.topology import Topology
 from paceline.flowcore.model.units import ns_from_s
-from paceline.sim.array.engine import FastSimulation
+from paceline.sim.array.engine import ArraySimulation
 from paceline.sim.array.gating import Shifted
 from paceline.sim.cassini import Cassini
 from paceline.sim.jobs import Series, TrainingJob
@@ -63,9 +63,9 @@ class SampledEngine:
         sample_s: float,
         step_ms: float,
         latency_ms: float,
-        shared: SharedState | None = None,  # GPUs that jobs share in turn
+        shared: SharedGpuState | None = None,  # GPUs that jobs share in turn
     ) -> None:
-        self.fast = FastSimulation(
+        self.array = ArraySimulation(
             topology,
             SlotsSpec().clock(),
             policy,
@@ -86,12 +86,17 @@ class SampledEngine:
 
     @property
     def now_s(self) -> float:
-        return self.fast.now_ns / 1e9 + self.skipped_s
+        return self.array.now_ns / 1e9 + self.skipped_s
+
+    @property
+    def fast(self) -> ArraySimulation:
+        """The name that bench/micro/trace_cost.py has for `array`."""
+        return self.array
 
     @property
     def iterations(self) -> dict[str, int]:
         """How many each job on several servers did in detail, so far."""
-        present = {name: len(member.job.iteration_ends_ns) for name, member in self.fast.members.items()}
+        present = {name: len(job.training.iteration_ends_ns) for name, job in self.array.jobs.items()}
         return {name: self._iterations.get(name, 0) + present.get(name, 0) for name in self._iterations | present}
 
     # ---- Jobs ----
@@ -104,15 +109,15 @@ class SampledEngine:
         self._cassini.joined(spec)
         self._retime()
         gpus = self._shared.gpus_by_server(job.name) if self._shared else None
-        self.fast.start(TrainingJob(spec, self._seed, self._stragglers), job.gpus, gpus)
-        self._sampled_ns = self.fast.now_ns
+        self.array.start(TrainingJob(spec, self._seed, self._stragglers), job.gpus, gpus)
+        self._sampled_ns = self.array.now_ns
 
     def stop(self, name: str) -> int:
-        """Iterations it finished; what it had of the next one is lost."""
+        """The iterations that the job finished; a part of the next iteration is lost."""
         finished = self.iterations_done(name)
         if self._local.pop(name, None) is None:
-            job = self.fast.members[name].job
-            self.fast.stop(name)
+            job = self.array.jobs[name].training
+            self.array.stop(name)
             self._left(job)
         return finished
 
@@ -120,16 +125,16 @@ class SampledEngine:
         if name in self._local:
             job, began_s, _ = self._local[name]
             return int((self.now_s - began_s) / job.compute_s)
-        return self.fast.iterations_done(name)
+        return self.array.iterations_done(name)
 
     def _network_job_done(self, job: TrainingJob) -> None:
-        self.fast.interrupted = True
+        self.array.interrupted = True
         self._left(job)
         self._finished(job.spec.name)
 
     def _left(self, job: TrainingJob) -> None:
         name, ends_ns = job.spec.name, job.iteration_ends_ns
-        self._sampled_ns = self.fast.now_ns
+        self._sampled_ns = self.array.now_ns
         self._iterations[name] = self._iterations.get(name, 0) + len(ends_ns)
         if len(job.hosts) > 1:
             times_s = [(end - begin) / 1e9 for begin, end in pairwise(ends_ns)]
@@ -138,10 +143,10 @@ class SampledEngine:
         self._retime()
 
     def _retime(self) -> None:
-        """Jobs came or went: when those that are left are due."""
-        gating = self.fast.gating
+        """Jobs came or went: when are the communications of those that are left due?"""
+        gating = self.array.gating
         if isinstance(gating, Shifted):
-            gating.due = self._cassini.due(gating.due, self.fast.now_ns)
+            gating.due = self._cassini.due(gating.due, self.array.now_ns)
 
     # ---- Time ----
 
@@ -154,39 +159,39 @@ class SampledEngine:
             self._finished(name)
 
     def _advance(self, next_s: float) -> None:
-        fast, sample_ns = self.fast, self._sample_ns
-        if not fast.members:
+        array, sample_ns = self.array, self._sample_ns
+        if not array.jobs:
             if next_s < inf:
                 self.skipped_s += max(0.0, next_s - self.now_s)
             return
         ends_ns = self._sampled_ns + sample_ns
-        until_ns = fast.now_ns + ns_from_s(min(next_s - self.now_s, 1e9))
-        fast.run(min(max(ends_ns, fast.now_ns + 1), until_ns))
-        while not fast.interrupted and fast.now_ns < until_ns:
-            if self._skip(next_s, last=fast.now_ns - self._sampled_ns >= LONGEST_SAMPLES * sample_ns):
-                until_ns = fast.now_ns + ns_from_s(min(next_s - self.now_s, 1e9))
-                fast.run(until_ns)
+        until_ns = array.now_ns + ns_from_s(min(next_s - self.now_s, 1e9))
+        array.run(min(max(ends_ns, array.now_ns + 1), until_ns))
+        while not array.interrupted and array.now_ns < until_ns:
+            if self._skip(next_s, last=array.now_ns - self._sampled_ns >= LONGEST_SAMPLES * sample_ns):
+                until_ns = array.now_ns + ns_from_s(min(next_s - self.now_s, 1e9))
+                array.run(until_ns)
             else:
-                fast.run(min(fast.now_ns + sample_ns, until_ns))
+                array.run(min(array.now_ns + sample_ns, until_ns))
 
     def _skip(self, next_s: float, *, last: bool) -> bool:
         """Continue every job at the pace of the sample, to shortly before something changes; False: no pace yet."""
-        begin_ns = self._sampled_ns + (self.fast.now_ns - self._sampled_ns) // 4
-        elapsed_s = (self.fast.now_ns - begin_ns) / 1e9
+        begin_ns = self._sampled_ns + (self.array.now_ns - self._sampled_ns) // 4
+        elapsed_s = (self.array.now_ns - begin_ns) / 1e9
         paces = {}
-        for name, member in self.fast.members.items():
-            ends_ns = [end for end in member.job.iteration_ends_ns if end > begin_ns]
+        for name, job in self.array.jobs.items():
+            ends_ns = [end for end in job.training.iteration_ends_ns if end > begin_ns]
             if len(ends_ns) < FEWEST_ITERATIONS and not last:
                 return False
             if len(ends_ns) >= FEWEST_ITERATIONS:
                 paces[name] = (len(ends_ns) - 1) * 1e9 / (ends_ns[-1] - ends_ns[0])
             else:
                 paces[name] = len(ends_ns) / elapsed_s
-        jobs = {name: member.job for name, member in self.fast.members.items()}
-        left = {name: (job.goal or 0) - len(job.iteration_ends_ns) for name, job in jobs.items()}
+        trainings = {name: job.training for name, job in self.array.jobs.items()}
+        left = {name: (job.goal or 0) - len(job.iteration_ends_ns) for name, job in trainings.items()}
         ahead_s = min([next_s - self.now_s, *((left[n] - 2) / p for n, p in paces.items() if p > 0.0)])
         if ahead_s > 0.0 and ahead_s < inf:
-            for name, job in jobs.items():
-                job.goal = (job.goal or 0) - min(int(paces[name] * ahead_s), left[name] - 1)
+            for name, training in trainings.items():
+                training.goal = (training.goal or 0) - min(int(paces[name] * ahead_s), left[name] - 1)
             self.skipped_s += ahead_s
         return True

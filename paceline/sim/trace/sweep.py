@@ -34,7 +34,7 @@ from paceline.sim.policy_names import POLICY_NAMES
 from paceline.sim.trace import results
 from paceline.sim.trace.profiles import PROFILES
 from paceline.sim.trace.results import Row
-from paceline.sim.trace.run import ENGINES, TraceOptions, TraceRun
+from paceline.sim.trace.run import ENGINES, OLD_ENGINES, TraceOptions, TraceRun
 from paceline.sim.trace.workload import FORMATS, build_topology, read_jobs
 
 T = TypeVar("T")
@@ -106,9 +106,13 @@ def _one_or_more(reader: Reader[T], what: str) -> Reader[tuple[T, ...]]:
     return lambda value: several(value) if isinstance(value.found, list) else (reader(value),)
 
 
+def _engine(value: Value) -> str:
+    return OLD_ENGINES.get(str(value.found)) or one_of(*ENGINES)(value)
+
+
 _COMMON = {
     "gpus_per_server": Field(integer(1, 1024), 8),
-    "engine": Field(one_of(*ENGINES), "fast"),
+    "engine": Field(_engine, "array"),
     "collective": Field(one_of(*COLLECTIVES), "ring"),
     "order": Field(one_of(*ORDERS), "arrival"),
     "jobs_per_gpu": Field(integer(1, 64), 1),
@@ -149,7 +153,7 @@ def perform(run: SweepRun) -> Row:
 
 
 def identity(run: SweepRun) -> Row:
-    """What makes it this run and no other; where its file lies does not matter."""
+    """What tells this run from every other run; the folder of its trace does not matter."""
     return asdict(replace(run, trace=replace(run.trace, file=Path(run.trace.file).name)))
 
 
@@ -157,15 +161,22 @@ def identity(run: SweepRun) -> Row:
 
 
 def read_rows(path: Path) -> list[Row]:
+    """The rows of a results file; an engine that was renamed since has its present name."""
     if not path.exists():
         return []
     rows = []
     for line in path.read_text(encoding="utf-8").split("\n"):
         try:
-            rows.append(json.loads(line))
+            rows.append(_renamed(json.loads(line)))
         except ValueError:
             continue  # empty, or cut off
     return rows
+
+
+def _renamed(row: Row) -> Row:
+    if row.get("engine") in OLD_ENGINES:
+        row["engine"] = row["run"]["engine"] = OLD_ENGINES[row["engine"]]
+    return row
 
 
 def missing(runs: Iterable[SweepRun], rows: Iterable[Row]) -> list[SweepRun]:
@@ -199,7 +210,7 @@ def local(runs: list[SweepRun], processes: int) -> Iterator[Row]:
 
 
 def on_ray(runs: list[SweepRun]) -> Iterator[Row]:
-    """Rows as they come, from a Ray cluster: the one RAY_ADDRESS names, or one on this machine."""
+    """Rows as they come, from a Ray cluster: that which RAY_ADDRESS names, or else this machine."""
     import ray
 
     started = not ray.is_initialized()

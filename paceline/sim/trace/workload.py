@@ -1,4 +1,4 @@
-"""From what people name to what a run needs: a trace by its format, a topology by its kind or file."""
+"""From names on the command line to what a run needs: a trace by its format, a topology by its kind or file."""
 
 from collections.abc import Callable
 from math import ceil

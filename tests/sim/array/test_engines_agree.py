@@ -1,4 +1,4 @@
-"""The fast engine against the agents: how long the same jobs take, under every policy.
+"""The array engine against the agents: how long the same jobs take, under every policy.
 
 Compared is the mean JCT over jobs and seeds, of several short runs rather than a long one: what the engines do
 differently shows from the first meetings on, and one seed may fall into another rhythm than the next. Single runs
@@ -48,7 +48,7 @@ def with_agents(scenario: Scenario, policy: str, seed: int) -> list[TrainingJob]
 
 
 def ratio(name: str, policy: str, iterations: int, seeds: tuple[int, ...]) -> float:
-    """Mean JCT in the fast engine, relative to the agents'."""
+    """Mean JCT in the array engine, relative to the agents'."""
     scenario = shortened(name, iterations)
     expected_s = fmean(mean_jct_s(with_agents(scenario, policy, seed)) for seed in seeds)
     return fmean(mean_jct_s(run_scenario(scenario, policy, seed)[1]) for seed in seeds) / expected_s

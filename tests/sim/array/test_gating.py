@@ -1,4 +1,4 @@
-"""What holds jobs back in the engine: nobody is forgotten, gates hold what they promise, shifts keep jobs apart."""
+"""What holds jobs back in the engine: no job is forgotten, gates hold what they promise, shifts keep jobs apart."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from paceline.cluster.communication import GATES
 from paceline.flowcore.model.scenario import JobSpec, Pattern, SlotsSpec
 from paceline.flowcore.model.topology import star
 from paceline.flowcore.model.units import ns_from_s
-from paceline.sim.array.engine import FastSimulation
+from paceline.sim.array.engine import ArraySimulation
 from paceline.sim.array.gating import Gated, Shifted
 from paceline.sim.cassini import Cassini, footprint
 from paceline.sim.jobs import TrainingJob
@@ -20,15 +20,15 @@ def spec(name: str, model_mb: float, compute_s: float, iterations: int, *, patte
     return JobSpec(name, Pattern(pattern), ("h0", "h1"), servers, model_mb, compute_s, iterations, 0.0, 0.02)
 
 
-def prepared(scheduler: str, *specs: JobSpec) -> tuple[FastSimulation, list[TrainingJob]]:
-    simulation = FastSimulation(TEN_GBPS, SlotsSpec().clock(), scheduler, step_ms=1.0)
+def prepared(scheduler: str, *specs: JobSpec) -> tuple[ArraySimulation, list[TrainingJob]]:
+    simulation = ArraySimulation(TEN_GBPS, SlotsSpec().clock(), scheduler, step_ms=1.0)
     jobs = [TrainingJob(one, 1) for one in specs]
     for job in jobs:
         simulation.start(job)
     return simulation, jobs
 
 
-def finished_s(simulation: FastSimulation, jobs: list[TrainingJob]) -> float:
+def finished_s(simulation: ArraySimulation, jobs: list[TrainingJob]) -> float:
     simulation.run(100 * SECOND_NS)
     assert all(job.finished for job in jobs)
     return max(job.iteration_ends_ns[-1] for job in jobs) / 1e9
@@ -36,7 +36,7 @@ def finished_s(simulation: FastSimulation, jobs: list[TrainingJob]) -> float:
 
 @pytest.mark.parametrize("flow_policy", ["fair", "fair-penalty", "paceline", "mlcc"])
 @pytest.mark.parametrize("communication", [*GATES, "cassini"])
-def test_every_gate_goes_with_every_flow_policy_and_starves_nobody(flow_policy: str, communication: str) -> None:
+def test_every_gate_goes_with_every_flow_policy_and_starves_no_job(flow_policy: str, communication: str) -> None:
     mix = [spec("a", 50.0, 0.05, 6), spec("b", 20.0, 0.02, 8), spec("p", 30.0, 0.03, 5, pattern="ps")]
     assert finished_s(*prepared(f"{flow_policy}+{communication}", *mix)) < 10.0
 
@@ -67,7 +67,7 @@ def test_shifts_keep_two_jobs_apart() -> None:
     """Iterations with CASSINI's times are as long as alone, and a good deal shorter than without."""
     pair = [spec(name, 100.0, 0.12, 60) for name in ("a", "b")]
     alone_s = finished_s(*prepared("fair", pair[0]))
-    untimed_s = finished_s(*prepared("fair+cassini", *pair))  # nobody has a time: as without
+    untimed_s = finished_s(*prepared("fair+cassini", *pair))  # no job has a time: as without
     cassini = Cassini(TEN_GBPS)
     for one in pair:
         cassini.joined(one)

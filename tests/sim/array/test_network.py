@@ -1,4 +1,4 @@
-"""The array network's law: nobody forwards what has not arrived, however long the steps."""
+"""The array network's law: no flow forwards what has not arrived, however long the steps."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import pytest
 from paceline.flowcore.model.patterns import flows_of
 from paceline.flowcore.model.scenario import JobSpec, Pattern, SlotsSpec
 from paceline.flowcore.model.topology import star
-from paceline.sim.array.engine import FastSimulation
+from paceline.sim.array.engine import ArraySimulation
 from paceline.sim.array.network import ROUNDING_BYTES, ArrayNetwork
 from paceline.sim.jobs import TrainingJob
 
@@ -29,7 +29,7 @@ def furthest_ahead_bytes(network: ArrayNetwork, spec: JobSpec) -> float:
 def test_a_ring_whose_chunks_are_shorter_than_a_step_stays_in_order_and_gets_through(model_mb: float) -> None:
     """With chunks of 0.9 ms and steps of 1 ms a late worker's ring once ran past it, and stood still for ever."""
     spec = ring(model_mb, iterations=40)
-    simulation = FastSimulation(star(6, 10.0), SlotsSpec().clock(), "fair", step_ms=STEP_MS)
+    simulation = ArraySimulation(star(6, 10.0), SlotsSpec().clock(), "fair", step_ms=STEP_MS)
     job = TrainingJob(spec, 1)
     simulation.start(job)
     worst_bytes = 0.0
@@ -42,7 +42,7 @@ def test_a_ring_whose_chunks_are_shorter_than_a_step_stays_in_order_and_gets_thr
 
 def test_flows_are_through_to_the_byte() -> None:
     spec = ring(6.7, iterations=3)
-    simulation = FastSimulation(star(6, 10.0), SlotsSpec().clock(), "fair", step_ms=STEP_MS)
+    simulation = ArraySimulation(star(6, 10.0), SlotsSpec().clock(), "fair", step_ms=STEP_MS)
     simulation.start(TrainingJob(spec, 1))
     simulation.run(10**12)
     carried = simulation.network.carried_bytes()

@@ -14,7 +14,8 @@ from paceline.flowcore.model.scenario import JobSpec, Pattern, Scenario, SlotsSp
 from paceline.flowcore.model.topology import star, tree
 from paceline.flowcore.policy import POLICIES
 from paceline.sim.mixes import peak_load, random_mix
-from paceline.sim.reference.engine import Recording, Simulation
+from paceline.sim.recording import Recording
+from paceline.sim.reference.engine import Simulation
 from paceline.sim.run import RunResult, alone_iterations_s, run
 
 MS = 1_000_000

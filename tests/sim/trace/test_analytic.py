@@ -67,11 +67,11 @@ def test_a_partial_iteration_is_lost() -> None:
 def test_both_engines_agree_on_a_job_alone(gpus: int) -> None:
     """A ring over servers of one GPU, on which the two have the same idea of a ring."""
     ends_s = []
-    for kind in ("fast", "analytic"):
+    for kind in ("array", "analytic"):
         options = TraceOptions(
             servers=10, gpus_per_server=1, placement="first-fit", engine=kind, jitter=0.0, step_ms=1.0, policy="fair"
         )
         run = TraceRun(build_topology("section-vii", 10), options)
         run.run([job("a", gpus, iterations=30, compute_s=0.2)])
-        ends_s.append(run.runs["a"].end_s)
+        ends_s.append(run.records["a"].end_s)
     assert ends_s[1] == pytest.approx(ends_s[0], rel=0.05)

@@ -25,7 +25,7 @@ RESTORE_S = 3.0
 class Newest(Scheduler):
     """Whoever came last takes the GPUs of whoever came before."""
 
-    lease_s = 0.0
+    tenure_s = 0.0
 
     def rank(self, job: Job, now_s: float) -> float:
         return -job.arrival_s
@@ -53,9 +53,9 @@ def simulated(jobs: list[TraceJob], *, newest: bool = True, **options: object) -
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_stopped_job_keeps_its_iterations_and_pays_for_the_restart(engine: str) -> None:
-    alone = simulated([job("old", 0.0, 6, 60)], engine=engine).runs["old"]
+    alone = simulated([job("old", 0.0, 6, 60)], engine=engine).records["old"]
     run = simulated([job("old", 0.0, 6, 60), job("new", 5.0, 6, 10)], engine=engine)
-    old, new = run.runs["old"], run.runs["new"]
+    old, new = run.records["old"], run.records["new"]
     assert (old.stops, new.stops) == (1, 0)
     assert new.start_s == pytest.approx(5.0)
     iteration_s = alone.run_s / 60
@@ -71,23 +71,23 @@ def test_flows_of_a_stopped_job_leave_no_trace_in_the_network(policy: str) -> No
     """Stopped in the middle of bursts; others go on, take over the numbers of its flows, and all end."""
     jobs = [job("a", 0.0, 4, 12), job("b", 0.25, 6, 6), job("ps", 2.05, 4, 6), job("c", 2.5, 6, 4)]
     run = simulated(jobs, policy=policy)
-    assert sum(one.stops for one in run.runs.values()) >= 2
-    assert all(one.end_s < inf for one in run.runs.values())
-    assert not run.engine.fast.members
-    assert not run.engine.fast.network.live.any()
-    gating = run.engine.fast.gating
+    assert sum(record.stops for record in run.records.values()) >= 2
+    assert all(record.end_s < inf for record in run.records.values())
+    assert not run.engine.array.jobs
+    assert not run.engine.array.network.live.any()
+    gating = run.engine.array.gating
     assert gating is None or not (gating._held or gating._computed or gating._running)
 
 
 def test_a_job_stopped_while_it_is_restored_has_lost_nothing_but_time() -> None:
     jobs = [job("old", 0.0, 6, 60), job("new", 4.0, 6, 5), job("newer", 6.5, 6, 5)]
     run = simulated(jobs, engine="analytic")
-    old = run.runs["old"]
+    old = run.records["old"]
     assert old.stops == 2
     assert old.restore_s < 2 * RESTORE_S
     assert old.iterations_done == 60
     assert old.exchange_s == pytest.approx(
-        simulated([job("old", 0.0, 6, 60)], engine="analytic").runs["old"].exchange_s, rel=0.05
+        simulated([job("old", 0.0, 6, 60)], engine="analytic").records["old"].exchange_s, rel=0.05
     )
 
 
@@ -99,7 +99,7 @@ def test_impossible_jobs_are_refused_and_the_rest_goes_on() -> None:
         Refused("none", "it has 0 iterations"),
         Refused("odd", 'Table I of Dally has no model "nobody\'s"'),
     ]
-    assert [name for name, one in run.runs.items() if one.end_s < inf] == ["fine"]
+    assert [name for name, record in run.records.items() if record.end_s < inf] == ["fine"]
 
 
 def test_nothing_but_impossible_jobs_is_a_short_run() -> None:

@@ -34,23 +34,23 @@ def test_jobs_come_and_go_and_flows_are_numbered_anew(policy: str) -> None:
     jobs = [job(f"r{n}", 4, 4 + n, arrival_s=0.3 * n) for n in range(4)]
     jobs += [job(f"p{n}", 4, 6, arrival_s=2.0 + 0.5 * n, pattern=Pattern.PS) for n in range(4)]
     run = simulated(jobs, policy=policy, sample_s=inf)
-    assert all(one.end_s < inf for one in run.runs.values())
+    assert all(record.end_s < inf for record in run.records.values())
     assert run.cluster.used_gpus == run.cluster.used_servers == 0
 
 
 def test_a_job_on_one_server_takes_its_time_and_one_that_does_not_fit_waits() -> None:
     run = simulated([job("one", 1, 10), job("all", 12, 3, 0.1), job("next", 12, 3, 0.2)], placement="first-fit")
-    assert run.runs["one"].end_s == pytest.approx(2.0)
-    assert run.runs["all"].start_s == pytest.approx(2.0)
-    assert run.runs["next"].start_s == pytest.approx(run.runs["all"].end_s, abs=0.01)  # within a step or two
+    assert run.records["one"].end_s == pytest.approx(2.0)
+    assert run.records["all"].start_s == pytest.approx(2.0)
+    assert run.records["next"].start_s == pytest.approx(run.records["all"].end_s, abs=0.01)  # within a step or two
 
 
 def test_skipping_ahead_changes_little_and_saves_much() -> None:
     jobs = [job("a", 6, 600), job("b", 6, 500, 1.0)]
     exact, skipped = simulated(jobs, sample_s=inf), simulated(jobs, sample_s=10.0)
     for name in ("a", "b"):
-        assert skipped.runs[name].end_s == pytest.approx(exact.runs[name].end_s, rel=0.05)
-    assert skipped.engine.fast.steps < exact.engine.fast.steps / 3
+        assert skipped.records[name].end_s == pytest.approx(exact.records[name].end_s, rel=0.05)
+    assert skipped.engine.array.steps < exact.engine.array.steps / 3
 
 
 def test_the_row_has_what_was_promised() -> None:
@@ -78,12 +78,12 @@ def test_jobs_that_share_gpus_take_turns_computing(policy: str) -> None:
     )
     run = TraceRun(build_topology("star", 1), alone)
     run.run(singles)
-    ends_s = {name: one.end_s for name, one in run.runs.items()}
+    ends_s = {name: record.end_s for name, record in run.records.items()}
     assert sorted(ends_s, key=ends_s.__getitem__) == ["short", "middle", "long"]
     assert ends_s["long"] == pytest.approx(60 * 0.2, rel=0.02)
     rings = [job(f"r{n}", 3 + n % 3, 5, arrival_s=0.2 * n) for n in range(8)]
     shared = simulated(rings, policy=policy, jobs_per_gpu=3, placement="lwf", order="srsf", backfill=True)
-    assert all(one.end_s < inf for one in shared.runs.values())
+    assert all(record.end_s < inf for record in shared.records.values())
     assert shared.cluster.used_gpus == shared.cluster.used_servers == 0
 
 
@@ -91,7 +91,7 @@ def test_jobs_that_share_gpus_take_turns_computing(policy: str) -> None:
 def test_every_scheduler_goes_with_cassini(placement: str) -> None:
     jobs = [job(f"r{n}", 3, 4, arrival_s=0.2 * n) for n in range(6)]
     run = simulated(jobs, placement=placement, policy="fair+cassini")
-    assert all(one.end_s < inf for one in run.runs.values())
+    assert all(record.end_s < inf for record in run.records.values())
 
 
 def test_names_of_policies() -> None:
@@ -101,7 +101,7 @@ def test_names_of_policies() -> None:
     assert len(set(POLICY_NAMES)) == len(POLICY_NAMES)
 
 
-@pytest.mark.parametrize(("placement", "engine"), [("dally", "fast"), ("lwf", "analytic")])
+@pytest.mark.parametrize(("placement", "engine"), [("dally", "array"), ("lwf", "analytic")])
 def test_gpus_are_shared_or_preempted_but_not_both(placement: str, engine: str) -> None:
     with pytest.raises(InputError, match="3 jobs per GPU: "):
         simulated([job("a", 1, 5)], placement=placement, engine=engine, jobs_per_gpu=3)

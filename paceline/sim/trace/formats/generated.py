@@ -1,4 +1,4 @@
-"""A workload drawn from stated distributions, for those who have no trace.
+"""A workload drawn from stated distributions, where there is no trace.
 
     arrivals    Gamma interarrival times of mean `arrival_every_s` and squared coefficient of variation `burstiness`:
                 1 is Poisson; public cloud traces arrive in bursts, with 4 and more; 0 is uniform over the whole time
@@ -30,7 +30,8 @@ from paceline.flowcore.model.fields import (
     read_table,
 )
 from paceline.flowcore.model.scenario import Pattern
-from paceline.sim.trace.formats.job import TraceJob, exchange_s
+from paceline.sim.all_reduce import exchange_s
+from paceline.sim.trace.formats.job import TraceJob
 from paceline.sim.trace.formats.lines import Lines
 from paceline.sim.trace.profiles import Profiles
 
@@ -52,7 +53,7 @@ class Workload:
     models: tuple[str, ...] = MODELS
     ps_share: float = 0.0
     compute_s: float | None = None  # of an iteration, for models whose profile does not say
-    compute_scale: float = 1.0  # slower GPUs, or larger batches, than the profiles'
+    compute_scale: float = 1.0  # slower GPUs, or larger batches, than those of the profiles
 
 
 def _pair(value: Value) -> tuple[int, int]:
@@ -101,7 +102,7 @@ FIELDS = {
 
 
 def read(path: Path, profiles: Profiles, seed: int, *, skip_bad: bool) -> Lines[TraceJob]:
-    """Nothing to skip here: the file is ours, and wrong or right as a whole."""
+    """No line to skip: the file is wrong or right as a whole."""
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:

@@ -3,11 +3,8 @@
 from dataclasses import dataclass
 
 from paceline.flowcore.model.scenario import Pattern
-from paceline.flowcore.model.units import bps_from_gbps, bytes_from_mb
+from paceline.sim.all_reduce import exchange_s
 from paceline.sim.trace.profiles import ModelProfile
-
-# What traces were taken on: how much of an iteration was communication is estimated at this speed.
-REFERENCE_GBPS = 10.0
 
 # Of an iteration at least this much is computing, whatever the estimate of its communication says.
 LEAST_COMPUTE = 0.1
@@ -31,11 +28,6 @@ class Refused:
 
     job: str
     reason: str
-
-
-def exchange_s(model_mb: float, gpus: int) -> float:
-    """How long a ring all-reduce takes at the reference speed with nobody else."""
-    return 2 * (gpus - 1) / gpus * bytes_from_mb(model_mb) * 8 / bps_from_gbps(REFERENCE_GBPS)
 
 
 def compute_of(iteration_s: float, profile: ModelProfile, gpus: int) -> float:

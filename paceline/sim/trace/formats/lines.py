@@ -1,8 +1,8 @@
-"""CSV files as people publish them: a header, then lines, some of which may be wrong.
+"""CSV files as published: a header, then lines, some of which may be wrong.
 
 A wrong line is named with file and line number. Whether it ends the reading or is skipped and counted is the user's
 choice: a trace may have been cut off by a crash, but silence about it would change every result. A line that is right
-but describes an impossible job is neither: that job is refused, with the reason, and the others are read.
+but describes an impossible job is neither: that job is refused, with the reason, and the other lines are read.
 """
 
 import csv
@@ -25,7 +25,7 @@ class Lines(Generic[T]):
 
 
 class ImpossibleJob(Exception):
-    """A line that is well-formed, of a job that nobody could run."""
+    """A line that is well-formed, of a job that no cluster could run."""
 
     def __init__(self, job: str, reason: str) -> None:
         super().__init__(job, reason)

@@ -1,4 +1,4 @@
-"""Microsoft's Philly trace: timestamp, duration (s), num_gpus. It names no models: each job draws one whose compute
+"""Microsoft's Philly trace: timestamp, duration (s), num_gpus. It names no models: each job draws a model whose compute
 time is known, by the seed and its place in the file, and iterates for as long as it lasted.
 """
 
@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 
-from paceline.sim.trace.formats.job import TraceJob, exchange_s
+from paceline.sim.all_reduce import exchange_s
+from paceline.sim.trace.formats.job import TraceJob
 from paceline.sim.trace.formats.lines import Lines, number, read_lines, whole
 from paceline.sim.trace.profiles import Profiles
 

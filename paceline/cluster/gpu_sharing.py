@@ -1,10 +1,10 @@
-"""GPUs that several jobs share in turn, as Ada-SRSF assumes (§III-B): a job keeps its place in a GPU's memory until it
-ends, and a GPU computes for one job at a time.
+"""GPU sharing: several jobs use a GPU in turn, as Ada-SRSF assumes (§III-B). A job keeps its place in a GPU's memory
+until it ends, and a GPU computes for one job at a time.
 
     L_g    a GPU's load: the seconds that its jobs still need          L_S = Σ_g L_g    a server's
 
 Law: at most `jobs_per_gpu` jobs on a GPU, and a job has each of its GPUs once. `free` counts the GPUs of a server that
-have room, so placements that only count them need not know.
+have room, so placements that only count them need not know that GPUs are shared.
 """
 
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ Gpu = tuple[str, int]  # server, number on it
 
 
 @dataclass(slots=True)
-class SharedState(ClusterState):
+class SharedGpuState(ClusterState):
     jobs_per_gpu: int = 1
     jobs_on: dict[Gpu, set[str]] = field(default_factory=dict)
     gpus_of: dict[str, tuple[Gpu, ...]] = field(default_factory=dict)
@@ -24,9 +24,9 @@ class SharedState(ClusterState):
         ClusterState.__post_init__(self)
         self.jobs_on = {(server, number): set() for server in self.rack_of for number in range(self.gpus_per_server)}
 
-    def copy(self) -> "SharedState":
+    def copy(self) -> "SharedGpuState":
         other = ClusterState.copy(self)
-        assert isinstance(other, SharedState)
+        assert isinstance(other, SharedGpuState)
         other.jobs_on, other.gpus_of = {gpu: set(jobs) for gpu, jobs in self.jobs_on.items()}, dict(self.gpus_of)
         return other
 

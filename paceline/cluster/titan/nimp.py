@@ -1,4 +1,4 @@
-"""NIMP, non-idle machine-aware worker placement: the problem that Titan solves (§III-B).
+"""NIMP, non-idle machine-aware worker placement: the paper's name for the problem that Titan solves (§III-B).
 
     minimise  O1 = idle machines opened, then O2 = machines used
     with      every worker on one machine, at most R_s on machine s, and in every phase t and between any two machines

@@ -5,17 +5,17 @@ from collections.abc import Callable
 from itertools import count
 
 from paceline.flowcore.model.topology import tree
-from paceline.sim.array.bid_propagation import Renewals
+from paceline.sim.array.bid_propagation import BidPropagation
 
 D = 2  # the latency
-EDGE, AGG = 2 * D, 3 * D  # delays: where a group is settled
+EDGE, AGG = 2 * D, 3 * D  # delays: where a group is arbitrated
 
 
 class Clock:
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, Callable[[], None]]] = []
         self._sequence = count()
-        self.renewals = Renewals(tree(1, 2, 2, [1.0, 1.0, 1.0]), D, self.at)
+        self.bids = BidPropagation(tree(1, 2, 2, [1.0, 1.0, 1.0]), D, self.at)
 
     def at(self, time: int, action: Callable[[], None]) -> None:
         heapq.heappush(self._heap, (time, next(self._sequence), action))
@@ -23,7 +23,7 @@ class Clock:
     def heard(self, tor: str, delay: int, now: int) -> int:
         while self._heap and self._heap[0][0] <= now:
             heapq.heappop(self._heap)[2]()
-        return self.renewals.heard_ns(tor, delay, now)
+        return self.bids.heard_ns(tor, delay, now)
 
 
 def test_a_host_by_itself_and_a_tor_know_at_once_what_has_arrived() -> None:
@@ -35,7 +35,7 @@ def test_a_host_by_itself_and_a_tor_know_at_once_what_has_arrived() -> None:
 def test_a_tier_takes_half_a_slot_when_nothing_happens() -> None:
     clock = Clock()
     for half_slot in (0, 30, 60):
-        clock.at(half_slot, lambda now=half_slot: clock.renewals.half_slot(now))
+        clock.at(half_slot, lambda now=half_slot: clock.bids.half_slot(now))
     assert clock.heard("tor0", EDGE, 30 + D - 1) == -D
     assert clock.heard("tor0", EDGE, 30 + D) == 30 - D
     assert clock.heard("tor0", AGG, 60 + D - 1) < 0
@@ -44,15 +44,15 @@ def test_a_tier_takes_half_a_slot_when_nothing_happens() -> None:
 
 def test_a_claim_takes_along_what_the_switches_on_its_way_have_heard() -> None:
     clock = Clock()
-    clock.renewals.changed("tor0", AGG, (), 10)
+    clock.bids.changed("tor0", AGG, (), 10)
     assert clock.heard("tor0", EDGE, 10 + 2 * D) == 10
     assert clock.heard("tor0", AGG, 10 + 3 * D) == 10
     assert clock.heard("tor1", AGG, 10 + 3 * D) == 0
 
 
-def test_a_flow_that_passes_makes_a_switch_settle() -> None:
+def test_a_flow_that_passes_makes_a_switch_reallocate() -> None:
     clock = Clock()
-    clock.renewals.changed("tor0", AGG, ("agg", "edge1", "tor2"), 10)
+    clock.bids.changed("tor0", AGG, ("agg", "edge1", "tor2"), 10)
     assert clock.heard("tor2", EDGE, 10 + 3 * D - 1) == 0
     assert clock.heard("tor2", EDGE, 10 + 3 * D) == 10 + D
     assert clock.heard("tor3", EDGE, 10 + 3 * D) == 0

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.cluster.collectives import COLLECTIVES, halving_doubling, totals
-from paceline.cluster.partition import partition, repaired
+from paceline.cluster.titan.partition import partition, repaired
 
 
 def crossing(machine_of: list[int], traffic: dict[tuple[int, int], float]) -> float:

@@ -1,7 +1,7 @@
 """NIMP solved exactly with HiGHS, and how far Titan's greedy is from it on random small clusters.
 
-    python tests/cluster/exact_nimp.py --cases 60          a table
-    python tests/cluster/exact_nimp.py --cases 60 --json   one JSON object with provenance
+    python tests/cluster/titan/exact_nimp.py --cases 60          a table
+    python tests/cluster/titan/exact_nimp.py --cases 60 --json   one JSON object with provenance
 
 The products x_n^s · x_n'^s' become variables, as usual: z ≥ x + x' - 1. The three objectives are one sum with weights
 so far apart that an earlier one always wins.
@@ -15,8 +15,8 @@ from random import Random
 import highspy
 
 from paceline.cluster.collectives import COLLECTIVES
-from paceline.cluster.nimp import Assignment, Cost, Problem, cost, excess_bytes, unlimited
-from paceline.cluster.titan import solve
+from paceline.cluster.titan.greedy import solve
+from paceline.cluster.titan.nimp import Assignment, Cost, Problem, cost, excess_bytes, unlimited
 from paceline.commands.provenance import provenance
 
 K_BYTES = 64.0  # the model's size in the paper's symbol; only ratios matter

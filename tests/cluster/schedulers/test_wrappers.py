@@ -1,4 +1,4 @@
-"""A scheduler around another changes one thing of it and leaves the rest."""
+"""A wrapper changes one thing of a scheduler and leaves the rest."""
 
 from random import Random
 
@@ -6,8 +6,8 @@ import pytest
 
 from paceline.cluster.job import Job
 from paceline.cluster.offer import Offer
-from paceline.cluster.round import decide
 from paceline.cluster.schedulers import OWN, scheduler
+from paceline.cluster.scheduling_round import decide
 from paceline.cluster.state import ClusterState
 
 
@@ -51,10 +51,10 @@ def test_asking_for_candidates_teaches_dally_nothing() -> None:
 
 @pytest.mark.parametrize("name", ["dally", "gandiva", "tiresias", "titan"])
 def test_what_is_not_changed_is_the_inner_scheduler_s(name: str) -> None:
-    plain, around = scheduler(name), scheduler(f"{name}+cassini")
+    plain, wrapped = scheduler(name), scheduler(f"{name}+cassini")
     job = Job("j", 4, running_since_s=0.0, run_s=7200.0, iterations=100, iterations_done=9, compute_s=1.0, model_mb=1.0)
     workers = {"s0": 1, "s1": 1, "s2": 1, "s3": 1}
-    assert (around.lease_s, around.backfill) == (plain.lease_s, plain.backfill)
-    assert around.rank(job, 0.0) == plain.rank(job, 0.0)
-    assert around.move(job, workers, Offer(cluster(4), 0.0)) == plain.move(job, workers, Offer(cluster(4), 0.0))
-    assert around.arrange(job, workers) == plain.arrange(job, workers)
+    assert (wrapped.tenure_s, wrapped.backfill) == (plain.tenure_s, plain.backfill)
+    assert wrapped.rank(job, 0.0) == plain.rank(job, 0.0)
+    assert wrapped.move(job, workers, Offer(cluster(4), 0.0)) == plain.move(job, workers, Offer(cluster(4), 0.0))
+    assert wrapped.arrange(job, workers) == plain.arrange(job, workers)

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from paceline.cluster.delay import HOUR_S
 from paceline.cluster.job import Job
-from paceline.cluster.round import decide
 from paceline.cluster.schedulers import NAMES, scheduler
 from paceline.cluster.schedulers.tiresias import consolidated
+from paceline.cluster.scheduling_round import decide
 from paceline.cluster.state import ClusterState
 
 RACK_OF = {f"h{number}": f"tor{number // 2}" for number in range(4)}

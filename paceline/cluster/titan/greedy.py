@@ -1,10 +1,10 @@
 """Titan's greedy placement of one job (§IV, Algorithms 1 to 3).
 
 H(Φ) is how many machines are saved by merging workers into the sets of Φ. A set of m workers on one machine saves
-m - 1, so the largest gain is the machine that can hold most of who is left: machines are taken by their room, largest
-first. Idle machines only as far as the others have no room: first the fewest idle ones (O1), then the fewest of all
-(O2). The largest machines also leave the most freedom for what Algorithm 1 asks of the sets: that phases stay below
-P_{s,s'}.
+m - 1, so the largest gain is the machine that can hold most of the workers left: machines are taken by their room,
+largest first. Idle machines are taken only as far as fragments have no room: first the fewest idle machines (O1), then
+the fewest of all (O2). The largest machines also leave the most freedom for what Algorithm 1 asks of the sets: that
+phases stay below P_{s,s'}.
 
 Deviations. Workers are divided over the chosen machines by their traffic (partition.py) instead of at random: the
 paper's own example needs it. If a division exceeds the bandwidth it is repaired, else up to MOST_MORE more machines are
@@ -12,8 +12,8 @@ tried. Each set finally goes to the tightest machine that holds it: the same tra
 """
 
 from paceline.cluster.collectives import totals
-from paceline.cluster.nimp import Assignment, Problem, cost, excess_bytes
-from paceline.cluster.partition import partition, repaired
+from paceline.cluster.titan.nimp import Assignment, Problem, cost, excess_bytes
+from paceline.cluster.titan.partition import partition, repaired
 
 MOST_MORE = 4  # machines beyond the least number, of either kind
 

@@ -1,7 +1,7 @@
-"""One round of scheduling: who stops, who starts and where. A pure function; the driver performs what it says.
+"""One round of scheduling: which jobs stop, which start and where. A pure function; the driver performs what it says.
 
-All jobs that wait, and those that run and are past their lease, are taken in the order of their ranks. Each is offered
-what is free and what jobs of strictly higher rank hold. Whoever is stopped for it comes later in the same round, and
+All jobs that wait, and those that run and are past their tenure, are taken in the order of their ranks. Each is offered
+what is free and what jobs of strictly higher rank hold. A job that is stopped for it comes later in the same round, and
 may start again elsewhere. Invariant: no GPU has two holders, before, within and after the round.
 """
 
@@ -23,22 +23,22 @@ class Decision:
 def decide(
     scheduler: Scheduler, now_s: float, waiting: Sequence[Job], running: Sequence[Job], state: ClusterState
 ) -> Decision:
-    stoppable = [job for job in running if now_s - job.running_since_s >= scheduler.lease_s]
+    stoppable = [job for job in running if now_s - job.running_since_s >= scheduler.tenure_s]
     rank_of = {job.name: scheduler.rank(job, now_s) for job in (*waiting, *stoppable)}
 
     def turn(job: Job) -> tuple[float, float]:
         return rank_of[job.name], job.arrival_s
 
-    table = _Table(Offer(state.copy(), now_s), sorted(stoppable, key=turn), rank_of)
+    round_ = _Round(Offer(state.copy(), now_s), sorted(stoppable, key=turn), rank_of)
     for job in sorted((*waiting, *stoppable), key=turn):
-        table.only_behind(rank_of[job.name])
-        if not table.consider(scheduler, job) and not scheduler.backfill and not job.running:
+        round_.only_behind(rank_of[job.name])
+        if not round_.consider(scheduler, job) and not scheduler.backfill and not job.running:
             break
-    return table.decision()
+    return round_.decision()
 
 
-class _Table:
-    """The round as it stands: the offer, who may still be stopped, and what has been decided."""
+class _Round:
+    """The round so far: the offer, the jobs that may still be stopped, and what has been decided."""
 
     def __init__(self, offer: Offer, stoppable: list[Job], rank_of: Mapping[str, float]) -> None:
         self.offer, self._rank_of = offer, rank_of
@@ -83,7 +83,7 @@ class _Table:
         )
 
     def _clear(self, workers: Workers) -> None:
-        """Stop as many as needed, those of the highest rank first."""
+        """Stop as many jobs as needed, those of the highest rank first."""
         state, behind = self.offer.state, self.offer.behind
         for server, gpus in workers.items():
             while state.free[server] < gpus:

@@ -1,7 +1,7 @@
-"""Schedulers around another, of which they change one thing: so any paper's idea goes with any other's.
+"""Wrappers: a scheduler that changes one thing of another scheduler, so that ideas of several papers combine.
 
-ShortestFirst    who is first: the job with the least remaining service (Ada-SRSF §IV-A, SRSF)
-Interleaved      where: of the placements that are as good to it, the one whose jobs interleave best (CASSINI §4.2)
+ShortestFirst    the order: first the job with the least remaining service (Ada-SRSF §IV-A, SRSF)
+Interleaved      the place: of placements as good to the inner scheduler, that whose jobs interleave best (CASSINI §4.2)
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +13,7 @@ from paceline.cluster.offer import Offer
 from paceline.cluster.schedulers.base import Scheduler
 from paceline.cluster.state import ClusterState, Workers
 
-# Which of these workers for a job, beside the jobs that are placed
+# Which of these placements of a job is best, beside the jobs that are placed
 Choose = Callable[[Job, Sequence[Workers], Mapping[str, Workers]], int]
 
 
@@ -21,10 +21,10 @@ def first(job: Job, ways: Sequence[Workers], placed: Mapping[str, Workers]) -> i
     return 0
 
 
-class Around(Scheduler):
+class SchedulerWrapper(Scheduler):
     def __init__(self, inner: Scheduler) -> None:
         self.inner = inner
-        self.backfill, self.lease_s = inner.backfill, inner.lease_s
+        self.backfill, self.tenure_s = inner.backfill, inner.tenure_s
 
     def rank(self, job: Job, now_s: float) -> float:
         return self.inner.rank(job, now_s)
@@ -42,13 +42,13 @@ class Around(Scheduler):
         return self.inner.arrange(job, workers)
 
 
-class ShortestFirst(Around):
+class ShortestFirst(SchedulerWrapper):
     def rank(self, job: Job, now_s: float) -> float:
         """Before a job is placed, what it communicates is not known: E_J = 0."""
         return remaining_service_s(job.gpus, job.iterations - job.iterations_done, job.compute_s, 0.0)
 
 
-class Interleaved(Around):
+class Interleaved(SchedulerWrapper):
     def __init__(self, inner: Scheduler, choose: Choose) -> None:
         super().__init__(inner)
         self._choose = choose

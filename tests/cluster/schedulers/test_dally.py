@@ -8,9 +8,9 @@ import pytest
 from paceline.cluster.delay import HOUR_S
 from paceline.cluster.job import Job
 from paceline.cluster.offer import Offer
-from paceline.cluster.round import Decision, decide
 from paceline.cluster.schedulers import scheduler
 from paceline.cluster.schedulers.dally import Dally, nw_sens
+from paceline.cluster.scheduling_round import Decision, decide
 from paceline.cluster.state import ClusterState, Workers
 from paceline.cluster.tiers import Tier, best_tier, find, tier_of
 
@@ -117,7 +117,7 @@ def test_nobody_is_stopped_within_the_lease_or_for_a_job_that_loses_less() -> No
     nowait = scheduler("dally-nowait")
     slow = replace(ran("slow", 4, 0.05), running_since_s=float("inf"))
     held = [ran("fast", 4, 0.9, since_s=9.5 * HOUR_S), ran("x", 12, 0.1)]
-    assert decide(nowait, 10 * HOUR_S, [slow], held, state).stop == ("x",)  # the lease of x is over
+    assert decide(nowait, 10 * HOUR_S, [slow], held, state).stop == ("x",)  # the tenure of x is over
     held = [ran("fast", 4, 0.9), ran("x", 12, 0.1)]
     assert decide(nowait, 10 * HOUR_S, [slow], held, state).stop == ("fast",)  # it loses less than x
     for newcomer in (Job("new", 4), replace(ran("faster", 4, 0.95), running_since_s=float("inf"))):

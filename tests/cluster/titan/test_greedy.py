@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from paceline.cluster.collectives import COLLECTIVES, halving_doubling
 from paceline.cluster.job import Job
-from paceline.cluster.nimp import Cost, Problem, cost, cross_bytes, excess_bytes
 from paceline.cluster.offer import Offer
 from paceline.cluster.schedulers import scheduler
 from paceline.cluster.state import ClusterState, Workers
-from paceline.cluster.titan import solve
+from paceline.cluster.titan.greedy import solve
+from paceline.cluster.titan.nimp import Cost, Problem, cost, cross_bytes, excess_bytes
 
 K = 8.0
 FREE = {"M1": 4, "M2": 3, "M3": 2, "M4": 1}

@@ -1,0 +1,19 @@
+"""Unpaced policies: TCP alone, no limit is ever set."""
+
+from collections.abc import Sequence
+
+from paceline.sim.array.control import NEVER_NS, NetworkJob
+
+
+class NoControl:
+    decisions_ns: Sequence[int] = ()
+
+    def joined(self, job: NetworkJob, now_ns: int) -> None: ...
+    def left(self, job: NetworkJob, now_ns: int) -> None: ...
+    def ready(self, job: NetworkJob, numbers: list[int], iteration: int, now_ns: int) -> None: ...
+    def done(self, job: NetworkJob, number: int, now_ns: int) -> None: ...
+    def iteration_ended(self, job: NetworkJob, host: str, now_ns: int) -> None: ...
+    def run(self, now_ns: int) -> None: ...
+
+    def next_ns(self) -> int:
+        return NEVER_NS
