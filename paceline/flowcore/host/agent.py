@@ -12,9 +12,11 @@ Without a switch (public cloud, §VI-H, or a switch silent for SILENCE_SLOTS) it
 the table of this host's NIC and nothing else: the same code with one link.
 """
 
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from paceline.flowcore.host.answers import AnswerClock
 from paceline.flowcore.host.bandwidth import BandwidthEstimate
 from paceline.flowcore.host.flow_state import FlowState, JobFlows
 from paceline.flowcore.host.policy import JobState, Policy
@@ -56,18 +58,17 @@ class HostAgent:
         self.flows: dict[FlowId, FlowState] = {}
         self.nic = topology.links[link_name(name, topology.switch_of[name])]
         self.nic_bps = self.nic.capacity_bps
-        self.rtt_ns = 0  # from a new claim to its grant, which may have been decided several switches up
+        self.answers = AnswerClock()
         self._topology = topology
         self._switch = switch
         self.local = self._nic_agent()  # what answers when no switch does
         self.isolated = switch is None
         self._number = 0
-        self._asked_ns: dict[int, int] = {}  # when the last report with a new claim left, by its number
-        self._heard_ns = 0
         self._phase_ns = 0  # when in a slot it reports
         self._boundary_ns = clock.epoch_ns
         self._tick_ns = clock.epoch_ns
         self._effects: list[Effect] = []
+        self._for_local: deque[Report] = deque()  # reports that the local table has yet to answer
         self._now_ns = 0  # of the event in hand
 
     def _nic_agent(self) -> SwitchAgent:
@@ -115,10 +116,14 @@ class HostAgent:
                 self._clock_set(event.by_ns, now_ns)
             case SwitchLost():
                 self._isolate()
-                self.policy.on_slot(self, now_ns)
+                self._consult(self.policy.on_slot, now_ns)
         return self._effects
 
-    # ---- What the policy may do ----
+    # ---- What the policy may do (policy.HostContext) ----
+
+    @property
+    def rtt_ns(self) -> int:
+        return self.answers.rtt_ns
 
     def live_flows(self) -> list[FlowState]:
         return [flow for flow in self.flows.values() if flow.live]
@@ -128,23 +133,19 @@ class HostAgent:
     ) -> None:
         """Send one report with these flows' claims, with or without their plans."""
         flows = tuple(flows)
-        newcomers = {flow.id for flow in flows if flow.grant is None}
+        newcomers = any(flow.grant is None for flow in flows)
         claims = tuple(self._claim(flow, now_ns, plans) for flow in flows)
-        gone = tuple(Withdrawal(flow.id, flow.final_bytes) for flow in withdraw if flow.claimed)
-        for flow in withdraw:
-            flow.claimed = False
+        gone = tuple(Withdrawal(flow.id, flow.final_bytes) for flow in withdraw if flow.withdraw(now_ns))
         if not claims and not gone:
             return
         self._number += 1
         report = Report(self.name, self._number, self.clock.index(now_ns), claims, gone)
         if self._switch is not None:
             # Also while isolated: its answer is how we learn that it is back.
-            if any(claim.flow in newcomers for claim in claims):
-                self._asked_ns = {self._number: now_ns}
+            self.answers.asked(self._number, now_ns, newcomers=newcomers)
             self._effects.append(Send(self._switch, report))
         if self.isolated:
-            nic_only = tuple(claim._replace(path=(self.nic.name,)) for claim in claims)
-            self._answer(self.local.handle(replace(report, claims=nic_only), now_ns), now_ns)
+            self._for_local.append(report)
 
     def limit(self, flow: FlowState, rate_bps: float, ceiling_bps: float) -> None:
         """Enforce, unless it is in force already: a change has a price in the kernel."""
@@ -164,7 +165,7 @@ class HostAgent:
         for spec in event.flows:
             path = self._topology.path(spec.flow.source, spec.flow.target, str(spec.flow))
             estimate = BandwidthEstimate(self.nic_bps)
-            flow = FlowState(spec, path, downstream.get(spec.flow, ()), estimate)
+            flow = FlowState(spec=spec, path=path, downstream=downstream.get(spec.flow, ()), bandwidth=estimate)
             self.flows[spec.flow] = flow
             job.flows.append(flow)
         # Until a switch knows better, this host's own NIC is the bottleneck.
@@ -174,6 +175,7 @@ class HostAgent:
         job = self.jobs.pop(name, None)
         if job is not None:
             self.report((), now_ns, withdraw=job.flows)
+            self._ask_local(now_ns)
             for flow in job.flows:
                 self.limit(flow, UNLIMITED, UNLIMITED)
                 del self.flows[flow.id]
@@ -184,13 +186,10 @@ class HostAgent:
             return  # its job has left
         if not any(other.live for other in self.flows.values()):
             self._arm(now_ns)
-            self._heard_ns = now_ns  # silence counts from here: nobody spoke because nobody asked
-        flow.live, flow.iteration, flow.ready_ns = True, event.iteration, now_ns
-        flow.sent_bytes = flow.counted_bytes = 0.0
-        flow.grant, flow.plan_bps = None, ()
-        flow.start_observing(now_ns)
+            self.answers.begin_asking(now_ns)
+        flow.begin(event.iteration, now_ns)
         self.jobs[flow.id.job].progress.compute_ended(now_ns)
-        self.policy.on_ready(self, flow, now_ns)
+        self._consult(self.policy.on_ready, flow, now_ns)
 
     def _done(self, flow_id: FlowId, now_ns: int) -> None:
         flow = self.flows.get(flow_id)
@@ -198,8 +197,8 @@ class HostAgent:
             return
         flow.observe(flow.spec.size_bytes, now_ns)
         self._credit(self.jobs[flow_id.job], now_ns)
-        flow.live = False
-        self.policy.on_done(self, flow, now_ns)
+        flow.all_sent()
+        self._consult(self.policy.on_done, flow, now_ns)
 
     def _iteration_ended(self, name: str, now_ns: int) -> None:
         job = self.jobs.get(name)
@@ -217,21 +216,18 @@ class HostAgent:
             self._credit(self.jobs[name], now_ns)
 
     def _feedback(self, feedback: Feedback, now_ns: int) -> None:
-        self._heard_ns = now_ns
-        asked_ns = self._asked_ns.pop(feedback.answers, None)
-        if asked_ns is not None:
-            self.rtt_ns = now_ns - asked_ns
+        self.answers.heard(feedback.answers, now_ns)
         if self.isolated and self._switch is not None:
             self.isolated = False  # the switch is back
         self._take(feedback, now_ns)
+        self._ask_local(now_ns)
 
     def _take(self, feedback: Feedback, now_ns: int) -> None:
         taken = []
-        first_slot = feedback.first_slot
         for grant in feedback.grants:
             flow = self.flows.get(grant.flow)
             if flow is not None and flow.live:
-                flow.grant, flow.grant_slot = grant, first_slot
+                flow.take_grant(grant, feedback.first_slot)
                 progress = self.jobs[grant.flow.job].progress
                 progress.alone_comm_ns = max(float(grant.alone_ns), 1.0)
                 taken.append(flow)
@@ -240,21 +236,22 @@ class HostAgent:
 
     def _tick(self, now_ns: int) -> None:
         if self.isolated and (due := self.local.next_deadline()) is not None and due <= now_ns:
-            self._answer(self.local.handle(Tick(), now_ns), now_ns)
+            self._take_local(self.local.handle(Tick(), now_ns), now_ns)
+            self._ask_local(now_ns)
         if now_ns >= self._boundary_ns:
             slot = self.clock.index(now_ns)
             for flow in self.flows.values():
                 if flow.live:
                     flow.close_slot(slot - 1)
             if self._phase_ns:
-                self.policy.on_boundary(self, now_ns)
+                self._consult(self.policy.on_boundary, now_ns)
         report_due = now_ns >= self._tick_ns
         self._arm(now_ns)
         if report_due:
-            if not self.isolated and now_ns - self._heard_ns > SILENCE_SLOTS * self.clock.length_ns:
+            if not self.isolated and now_ns - self.answers.heard_ns > SILENCE_SLOTS * self.clock.length_ns:
                 self._isolate()
-            self.policy.on_slot(self, now_ns)
-        self.policy.on_tick(self, now_ns)
+            self._consult(self.policy.on_slot, now_ns)
+        self._consult(self.policy.on_tick, now_ns)
 
     def _arm(self, now_ns: int) -> None:
         """The next slot's beginning, and the next time to report, which is a phase later than some slot's."""
@@ -267,7 +264,7 @@ class HostAgent:
             job.progress.clock_set(by_ns)
         for flow in self.flows.values():
             flow.clock_set(by_ns)
-        self._asked_ns, self._heard_ns = {}, self._heard_ns + by_ns
+        self.answers.clock_set(by_ns)
         self._arm(now_ns)
 
     def _isolate(self) -> None:
@@ -276,10 +273,21 @@ class HostAgent:
             self.isolated = True
             self.local = self._nic_agent()
             for flow in self.live_flows():
-                flow.grant = None
+                flow.lose_grant()
 
-    def _answer(self, effects: Iterable[Effect], now_ns: int) -> None:
-        """The local table's answers, which need no wire."""
+    def _consult(self, hook: Callable[..., None], *arguments: object) -> None:
+        """Let the policy act. What it reports the local table answers after its turn, if no switch does."""
+        hook(self, *arguments)
+        self._ask_local(self._now_ns)
+
+    def _ask_local(self, now_ns: int) -> None:
+        """Its answers need no wire, and may make the policy report again: one question after the other."""
+        while self._for_local:
+            report = self._for_local.popleft()
+            nic_only = tuple(claim._replace(path=(self.nic.name,)) for claim in report.claims)
+            self._take_local(self.local.handle(replace(report, claims=nic_only), now_ns), now_ns)
+
+    def _take_local(self, effects: Iterable[Effect], now_ns: int) -> None:
         for effect in effects:
             if isinstance(effect, Send) and isinstance(effect.message, Feedback):
                 self._take(effect.message, now_ns)
@@ -287,7 +295,7 @@ class HostAgent:
     # ---- Books ----
 
     def _claim(self, flow: FlowState, now_ns: int, plans: bool) -> Claim:
-        flow.claimed = True
+        flow.claim()
         job = self.jobs[flow.id.job]
         slot = self.clock.index(now_ns)
         planned_bps = flow.planned_bps(slot) if plans else 0.0

@@ -1,17 +1,17 @@
-"""The books of a host's scheduler: its flows and jobs, what they have sent, and what they were promised."""
+"""A flow as its host knows it: how far it is (flow_phase.py), what it has sent, and what it was promised."""
 
 from dataclasses import dataclass, field
 
 from paceline.flowcore.host.bandwidth import BandwidthEstimate
+from paceline.flowcore.host.flow_phase import PhasedFlow
 from paceline.flowcore.host.progress import JobProgress
 from paceline.flowcore.messages.events import Limit
-from paceline.flowcore.messages.reports import Grant
 from paceline.flowcore.model.patterns import FlowId, FlowSpec
 from paceline.flowcore.model.units import UNLIMITED, transfer_bytes
 
 
-@dataclass(slots=True)
-class FlowState:
+@dataclass(slots=True, kw_only=True)
+class FlowState(PhasedFlow):
     """One flow this host sends."""
 
     spec: FlowSpec
@@ -21,14 +21,8 @@ class FlowState:
     iteration: int = 0
     sent_bytes: float = 0.0  # in this iteration
     counted_bytes: float = 0.0  # of those, already credited to the job's progress
-    ready_ns: int = 0
-    live: bool = False  # has bytes waiting
-    claimed: bool = False  # the switch knows it
-    released_ns: int = 0  # when its claim was withdrawn because it was almost through
     replanned_slot: int = -1  # when it last made a refused plan anew ...
     tries: int = 0  # ... and how often in that slot
-    grant: Grant | None = None  # the last answer in this iteration ...
-    grant_slot: int = 0  # ... and the slot its numbers begin with
     plan_bps: tuple[float, ...] = ()
     plan_slot: int = 0
     limit: Limit = field(init=False)
@@ -65,6 +59,14 @@ class FlowState:
     def planned_bps(self, slot: int) -> float:
         """0 where the plan does not reach."""
         return self.plan_bps[slot - self.plan_slot] if 0 <= slot - self.plan_slot < len(self.plan_bps) else 0.0
+
+    def begin(self, iteration: int, now_ns: int) -> None:
+        """An iteration's bytes are waiting."""
+        self.bytes_wait(now_ns)
+        self.iteration = iteration
+        self.sent_bytes = self.counted_bytes = 0.0
+        self.plan_bps = ()
+        self.start_observing(now_ns)
 
     def start_observing(self, now_ns: int) -> None:
         self.observed_ns = self._promised_ns = now_ns
@@ -105,7 +107,8 @@ class FlowState:
         self.observed_ns += by_ns
         self._promised_ns += by_ns
         self.bandwidth = BandwidthEstimate(self.bandwidth.line_rate_bps)
-        self.grant, self.plan_bps, self.replanned_slot = None, (), -1
+        self.lose_grant()
+        self.plan_bps, self.replanned_slot = (), -1
 
     @property
     def _waits_for_upstream(self) -> bool:

@@ -45,8 +45,3 @@ class SlotClock:
     def remaining_ns(self, now_ns: int) -> int:
         """What is left of the current slot, from `length_ns` at its start down to 1."""
         return self.next_start_ns(now_ns) - now_ns
-
-    def window(self, now_ns: int) -> range:
-        """The slots a plan made now covers: the current one and those after it, `horizon` in all."""
-        first = self.index(now_ns)
-        return range(first, first + self.horizon)

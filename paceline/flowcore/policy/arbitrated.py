@@ -48,7 +48,7 @@ class Arbitrated(Policy):
             if not flow.claimed:
                 if now_ns - flow.released_ns < host.rtt_ns:
                     continue  # as predicted, it is about to end
-                flow.grant = None  # it was not: begin anew
+                flow.lose_grant()  # it was not: begin anew
             flows.append(flow)
         self._plan(host, flows, now_ns)
         host.report(flows, now_ns, plans=True)
@@ -103,8 +103,6 @@ class Arbitrated(Policy):
 
     def on_tick(self, host: HostContext, now_ns: int) -> None:
         leaving = [flow for flow in host.live_flows() if flow.claimed and _almost_through(host, flow, now_ns)]
-        for flow in leaving:
-            flow.released_ns = now_ns
         host.report((), now_ns, withdraw=leaving)
 
 

@@ -100,7 +100,7 @@ def test_a_claim_that_comes_back_begins_anew() -> None:
 
 def test_a_host_counts_promises_while_there_is_something_to_send() -> None:
     spec = FlowSpec(claim("a").flow, 25e6, (), float("inf"))
-    flow = FlowState(spec, (UP, DOWN), (), BandwidthEstimate(GBPS))
+    flow = FlowState(spec=spec, path=(UP, DOWN), downstream=(), bandwidth=BandwidthEstimate(GBPS))
     flow.limit = Limit(flow.id, GBPS / 2, GBPS / 2)
     flow.start_observing(0)
     flow.observe(1e6, SLOT_NS)

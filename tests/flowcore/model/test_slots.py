@@ -22,7 +22,6 @@ def test_sixty_millisecond_slots() -> None:
     assert clock.start_ns(2) == 120_001_000
     assert clock.end_ns(2) == 180_001_000
     assert clock.remaining_ns(60_000_999) == 1
-    assert clock.window(60_001_000) == range(1, 11)
 
 
 def test_before_the_epoch_slots_are_negative() -> None:
@@ -57,13 +56,6 @@ def test_the_next_start_is_strictly_later_and_a_boundary(clock: SlotClock, now_n
     assert now_ns < next_ns <= now_ns + clock.length_ns
     assert (next_ns - clock.epoch_ns) % clock.length_ns == 0
     assert clock.remaining_ns(now_ns) == next_ns - now_ns
-
-
-@given(clocks, times_ns)
-def test_a_plan_covers_horizon_slots_from_the_current_one(clock: SlotClock, now_ns: int) -> None:
-    window = clock.window(now_ns)
-    assert window[0] == clock.index(now_ns)
-    assert len(window) == clock.horizon
 
 
 @pytest.mark.parametrize(("length_ns", "horizon"), [(0, 10), (-1, 10), (60, 0), (60, -3)])
