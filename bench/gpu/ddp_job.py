@@ -1,4 +1,4 @@
-"""An ordinary DDP job, the subject of nccl_check: knows nothing of Paceline.
+"""An ordinary DDP job for nccl_check to observe; it knows nothing of Paceline.
 
 Rank 0 prints {"gradient_bytes", "seconds": [each iteration]} at its end.
 """

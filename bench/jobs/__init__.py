@@ -1,1 +1,1 @@
-"""Real jobs on the testbed: what is run under which control, and what came of it."""
+"""Real jobs on the testbed: which runs are made under which control, how, and the report."""

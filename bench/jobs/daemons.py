@@ -1,6 +1,6 @@
 """The daemons in the namespaces of a testbed, as an operator would start them: programs, configuration files, logs.
 
-They speak over the testbed's control network. A daemon is stopped by SIGTERM, and killed if that is not enough.
+Daemons talk over the testbed's control network. A daemon is stopped by SIGTERM, and killed if that is not enough.
 """
 
 import os
@@ -25,17 +25,17 @@ PORT = 7470
 START_S = 20.0
 STOP_S = 10.0
 # Hosts, switches and jobs share this machine's cores. In a cluster a switch is a machine of its own and a host has a
-# core to spare; here, what a daemon takes when it wakes up, the burst that woke it waits for (`paceline bench jobs
+# core to spare; here a burst waits for the CPU that the daemon takes which it woke (`paceline bench jobs
 # scenarios/testbed/mix-3.toml --control paceline`, with this and without).
 NICE = 10
 
 
 class DaemonFailed(Failure):
-    """It did not come up, ended or fell silent; str() has one line on it."""
+    """A daemon did not come up, ended or fell silent; str() is one line."""
 
 
 class DaemonProcess:
-    """One daemon, from `start` to `stop`; use as a context manager to be sure of the latter."""
+    """One daemon, from `start` to `stop`; as a context manager it is stopped in any case."""
 
     def __init__(
         self, testbed: Testbed, node: str, program: str, config: str, place: Path, arguments: Sequence[str] = ()
@@ -67,7 +67,7 @@ class DaemonProcess:
         self.process.send_signal(number)
 
     def stop(self) -> int:
-        """Its exit status."""
+        """Returns the exit status."""
         if self.process.poll() is None:
             self.signal(signal.SIGCONT)
             self.signal(signal.SIGTERM)
@@ -81,18 +81,18 @@ class DaemonProcess:
         return self.log_path.read_text(errors="replace")
 
     def status(self) -> dict[str, Any]:
-        """Of a hostd; raises OSError while nobody answers."""
+        """Of a hostd; raises OSError while it does not answer."""
         return ask(self.place / "control.sock", "status")
 
     def require_running(self) -> None:
-        """Raises DaemonFailed."""
+        """Raises DaemonFailed where the daemon has ended."""
         if self.process.poll() is not None:
-            raise DaemonFailed(f"{self.program} on {self.node} ended: {self._last_said()}")
+            raise DaemonFailed(f"{self.program} on {self.node} ended: {self._last_log_line()}")
 
     def await_hostd(self, connected: bool = False, switches: Sequence["DaemonProcess"] = ()) -> None:
-        """Until it answers, and has found its switch where that is wanted; raises DaemonFailed.
+        """Until hostd answers and, if wanted, is connected to its switch; raises DaemonFailed.
 
-        `switches` are those that it would wait for in vain if they ended.
+        `switches`: where one of them has ended, hostd would wait for it in vain.
         """
         end_s = time.monotonic() + START_S
         while True:
@@ -102,14 +102,14 @@ class DaemonProcess:
             for daemon in (*switches, self):
                 daemon.require_running()
             if time.monotonic() > end_s:
-                raise DaemonFailed(f"hostd on {self.node} did not come up: {self._last_said()}")
+                raise DaemonFailed(f"hostd on {self.node} did not come up: {self._last_log_line()}")
             time.sleep(0.02)
 
-    def _last_said(self) -> str:
+    def _last_log_line(self) -> str:
         return (self.log().splitlines() or ["nothing logged"])[-1]
 
     def cpu_s(self) -> float:
-        """So far, with its guardian."""
+        """Of the daemon and its guardian, so far."""
         own, spent_s = psutil.Process(self.pid), 0.0
         for one in (own, *own.children(recursive=True)):
             with suppress(psutil.NoSuchProcess):  # it has just ended

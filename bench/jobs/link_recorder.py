@@ -23,7 +23,7 @@ from nccl_shim.segment.reader import Reader
 from paceline.flowcore.model.patterns import FlowId, Role
 from paceline.flowcore.model.scenario import Scenario
 from paceline.flowcore.model.units import rate_bps
-from paceline.sim.reference.engine import Recording
+from paceline.sim.recording import Recording
 
 EVERY_S = 0.02
 LOOK_EVERY = 10  # samples between looks for new processes and sockets, once all jobs have sent something

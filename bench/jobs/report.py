@@ -1,6 +1,6 @@
 """A measurement as the JSON object whose keys outside tools rely on, and as tables.
 
-Steady state is what comes after the first three iterations, as in the simulator; the warm-up and the whole run stand
+Steady state begins after the first three iterations, as in the simulator; the warm-up and the whole run are reported
 beside it. Intervals are Student's, 95 %, over the repeats.
 """
 

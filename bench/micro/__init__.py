@@ -1,1 +1,1 @@
-"""One part measured by itself: the allocator, negotiation, rates, what the daemon costs."""
+"""One part of Paceline measured by itself: the allocator, negotiation, rates, what the daemon costs."""

@@ -2,8 +2,8 @@
 
 The flows cross two 10 Gbit/s links in 60 ms slots. In every slot each link is loaded with 0–90 % of its
 capacity, and a flow has 1–80 % of what its path could still carry over the horizon, so every plan is
-feasible. Every piece of work is timed REPEATS times and counts with its fastest: what the code costs, not what
-else the machine was doing (the reason timeit gives for its minimum).
+feasible. Every piece of work is timed REPEATS times and counts with its fastest time: the cost of the code without
+other load on the machine (the reason timeit gives for its minimum).
 
 A decision is what a host does once the switch has answered: plan DECISION_FLOWS flows one after the other,
 each in the room that the plans before it left, since they share the host's NIC. Each has a tenth of the

@@ -1,4 +1,4 @@
-"""One host of the negotiation benchmark: says what it has to say once a slot, and notes when it is answered."""
+"""One host of the negotiation benchmark: sends a message once a slot, and notes when it is answered."""
 
 import asyncio
 import time
@@ -17,7 +17,7 @@ from paceline.wire.calls import PROTOCOL, open_channel, path
 
 @dataclass(slots=True)
 class Tally:
-    """What came of all hosts' messages. Spans are from sending to having decided, or to giving up after a slot."""
+    """The outcome of all hosts' messages. Spans are from sending to having decided, or to giving up after a slot."""
 
     decided_s: list[tuple[float, float]] = field(default_factory=list)  # of the hosts that decide, with their missed
     missed_s: list[tuple[float, float]] = field(default_factory=list)  # of all hosts
@@ -28,14 +28,14 @@ class Tally:
 
 
 class StreamLost(Failure):
-    """A switch hung up on a host; str() is the line people get."""
+    """A switch ended the stream of a host; str() is the line that is printed."""
 
 
 class Conversation:
     """One host's stream, from Hello to the last slot."""
 
     def __init__(self, host: LoadHost, slots: SlotClock, clock: SharedClock, tally: Tally, *, together: bool) -> None:
-        """`together`: all hosts at the slot's beginning, whatever the switch says."""
+        """`together`: all hosts send at the slot's beginning, whatever phase the switch gives them."""
         self._host, self._slots, self._clock, self._tally = host, slots, clock, tally
         self._together = together
         self._channel: grpc.aio.Channel | None = None
@@ -46,7 +46,7 @@ class Conversation:
         self._counted = False  # whether the message that waits for its answer is one of those measured
 
     async def open(self, address: str) -> None:
-        """A host that decides is measured, with gRPC at its end; the others only have to be there."""
+        """A host that decides is measured, with gRPC at its end; the other hosts only load the switch."""
         self._call: grpc.aio.StreamStreamCall | RawStream
         if self._host.decides:
             self._channel = open_channel(address, None)
@@ -75,8 +75,8 @@ class Conversation:
                 await self._send(counted=slot >= first)
 
     def _miss(self) -> None:
-        """It took a slot at least: to leave it out would make a switch the quicker the more it misses."""
-        self._answered = True  # nobody waits any more
+        """Counts as a slot at least: without missed slots a switch would look the quicker the more it misses."""
+        self._answered = True  # the host waits no longer
         span_s = self._sent_s, max(time.perf_counter(), self._sent_s + self._slots.length_ns / 1e9)
         self._tally.missed_s.append(span_s)
         if self._host.decides:

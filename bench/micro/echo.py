@@ -1,7 +1,7 @@
 """What gRPC and the machine take by themselves: a server that sends back what it gets, in a process of its own.
 
-A negotiation is measured beside it, in the same run and under the same load: how many bare round trips it takes says
-something about us, milliseconds say as much about the machine.
+A negotiation is measured beside it, in the same run and under the same load: as a multiple of a bare round trip it
+says something about Paceline, in milliseconds as much about the machine.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ _METHOD = "/bench.Echo/Echo"
 
 @contextmanager
 def running_echo() -> Iterator[str]:
-    """Its address."""
+    """Yields the server's address."""
     (port,) = free_ports(1)
     process = start_child([sys.executable, "-m", "bench.micro.echo", str(port)], start_new_session=True)
     try:
@@ -35,9 +35,9 @@ def running_echo() -> Iterator[str]:
 
 
 def quiet_phase_ns(phases_ns: Iterable[int], length_ns: int) -> int:
-    """When in a slot no host reports and no switch settles, which they do at its beginning and in its middle.
+    """A time of the slot in which no host reports and no switch reallocates (at its beginning and in its middle).
 
-    A phase of its own: a probe that drifts through the slot meets now this host and now that.
+    The probe keeps this phase: one that drifts through the slot would meet now this host and now that.
     """
     first_ns, *others_ns = sorted(set(phases_ns))
     return (first_ns + others_ns[0]) // 2 if others_ns else first_ns + length_ns // 4

@@ -4,8 +4,8 @@ Two hosts, one ring job per flow. Jobs hardly compute, so that nearly every flow
 time. The link is slow, so that the jobs themselves leave the machine alone: hostd's work depends on flows, slots and
 iterations, not on bytes.
 
-CPU is what the kernel booked on hostd and its guardian, as a share of one core, mean of the two hosts. Beside it, what
-the machine itself did wrong (stalls.py): a slot in which a core stands still is missed by whoever runs there.
+CPU is what the kernel booked on hostd and its guardian, as a share of one core, mean of the two hosts. Beside it, the
+stalls of the machine itself (stalls.py): the daemon on a core that stands still misses its slot.
 """
 
 import shutil
@@ -34,7 +34,7 @@ HOSTS = ("h0", "h1")
 LINK_GBPS = 0.2
 MODEL_MB = 6.25  # a quarter of a second of the link
 COMPUTE_S = 0.05
-JOIN_S = 60.0  # a job joins after two iterations, and an iteration takes as long as all jobs' bursts
+JOIN_S = 60.0  # a job joins after two iterations, and an iteration takes as long as the bursts of all jobs
 SEED = 1
 
 
@@ -66,7 +66,7 @@ def measure(setup: Setup, progress: Progress = lambda done_s, all_s: None) -> di
     """Raises RunFailed."""
     with _everything(setup) as (group, daemons):
         group.go()
-        # In observe mode nobody joins; there a job is known once its sizes are.
+        # In observe mode no job joins; there a job is known once its sizes are.
         _listen(group, JOIN_S, lambda _: all(_known(status) == setup.flows for status in daemons.statuses()))
         if not all(_known(status) == setup.flows for status in daemons.statuses()):
             raise RunFailed(f"not all {setup.flows} jobs were known after {JOIN_S:g} s")
@@ -142,7 +142,7 @@ def _cpu_s(daemons: Daemons) -> list[float]:
 
 
 def _of_the_machine(stalls: Stalls, slot_s: float) -> dict[str, float | None]:
-    """None: they cannot be told from what hostd and the jobs do."""
+    """None: the machine's stalls cannot be told from the load of hostd and the jobs."""
     found = {
         "machine_stalls": len(stalls.spans_s),
         "machine_stalls_of_a_slot": sum(end_s - begin_s >= slot_s for begin_s, end_s in stalls.spans_s),

@@ -1,6 +1,6 @@
-"""Jobs come and go under hostd, and nothing of them stays: descriptors, memory and threads after every round.
+"""Jobs come and go under hostd, and hostd must not grow: its descriptors, memory and threads after every round.
 
-A round: three jobs start, join, are paced for a while and are killed in the middle of what they do; hostd is measured
+A round: three jobs start, join, are paced for a while and are killed in the middle of an iteration; hostd is measured
 when it has let all of them go. The first rounds fill caches and free lists; growth is counted after them.
 """
 
@@ -62,7 +62,7 @@ def soak(duration_s: float, progress: Progress = lambda done_s, all_s: None) -> 
 
 
 def _scenario(base: Scenario, number: int) -> Scenario:
-    """The jobs of a round, small ones, under names that never were before."""
+    """The jobs of a round, small ones, under new names."""
     jobs = tuple(replace(job, name=f"round{number}-{job.name}", model_mb=0.5) for job in base.jobs)
     return replace(base, jobs=jobs)
 

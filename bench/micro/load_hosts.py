@@ -1,8 +1,8 @@
-"""Hosts that cost little, so that the switches are what is measured.
+"""Hosts that cost little, so that the measurement is of the switches.
 
 Everything about a host's claims is serialized once; a message is those bytes behind a head of a few that change. A
-sample of the hosts decides: these run Algorithm 1 on every answer and send the new plans. The others send the same
-plans again, a quarter of their NIC, and only note that the answer came; to the switches all are alike.
+sample of the hosts decides: these run Algorithm 1 on every answer and send the new plans. The other hosts send the same
+plans again, a quarter of their NIC, and only note that the answer came; to the switches all hosts are alike.
 """
 
 import random
@@ -37,7 +37,7 @@ class LoadHost:
         self.freeze()
 
     def freeze(self) -> None:
-        """The next messages are about the claims as they are now."""
+        """The next messages carry the claims as they are now."""
         self.fixed = pb.Report(sender=self.name, claims=self.claims).SerializeToString()
 
     def message(self, number: int, slot: int, sent_ns: int) -> bytes:
@@ -47,7 +47,7 @@ class LoadHost:
         return pb.HostMessage(sent_ns=sent_ns).SerializeToString() + _REPORT_TAG + length + head + self.fixed
 
     def decide(self, feedback: pb.Feedback, horizon: int, slot_s: float) -> None:
-        """Algorithm 1 for each flow, in its part of what the path has left. To be said after `freeze`."""
+        """Algorithm 1 for each flow, in its part of what the path has left; sent after the next `freeze`."""
         order = {flow: index for index, flow in enumerate(feedback.flow)}
         plans: list[float] = []
         flows = len(self.claims.flow)
@@ -60,7 +60,7 @@ class LoadHost:
 
 
 def load_hosts(topology: Topology, flows: int, across: float, horizon: int, seed: int) -> list[LoadHost]:
-    """Every host in `flows` ring jobs of a few workers; of the jobs, a part `across` is spread over all racks."""
+    """Every host is in `flows` ring jobs of a few workers; a part `across` of the jobs is spread over all racks."""
     draws = random.Random(seed)
     own: dict[str, list[FlowId]] = {host: [] for host in topology.hosts}
     number = 0
@@ -87,7 +87,7 @@ def _rings(topology: Topology, spread: bool, draws: random.Random) -> list[list[
     for rack in racks.values():
         draws.shuffle(rack)
         cut = [rack[start : start + WORKERS_PER_JOB] for start in range(0, len(rack), WORKERS_PER_JOB)]
-        if len(cut[-1]) == 1:  # nobody has a ring to himself
+        if len(cut[-1]) == 1:  # a ring has two hosts at least
             cut[-2:] = [cut[-2] + cut[-1]]
         rings += cut
     return rings

@@ -2,16 +2,15 @@
 
 One process stands for all hosts, each with a connection of its own. Once a slot, at the phase its switch gave it, a
 host sends the plans of its flows in one message. The latency is that of the hosts that decide (load_hosts.py), which
-use gRPC as hostd does: from sending the message, which asks and proposes, to having planned anew from the answer; to
-put the next message together is no part of it. The others' messages are put on the wire by hand (raw_stream.py). A slot
-is missed, by any host, when the answer has not come by the time the next message is due. A missed slot of a host that
-decides is in the percentiles with what it took until then, at least the length of a slot.
+use gRPC as hostd does: from sending the message, which asks and proposes, to having planned anew from the answer,
+without putting the next message together. The messages of the other hosts are put on the wire by hand (raw_stream.py).
+A host misses a slot when the answer has not come by the time its next message is due. A missed slot of a host that
+decides is in the percentiles with the time until then, at least the length of a slot.
 
 Beside it, once a slot, at a phase between those of two hosts, a message of the same size makes a bare gRPC round trip
-(echo.py). Control bandwidth is what
-crosses the loopback interface while nothing else uses it, TCP and IP headers and this round trip included. And
-beside both, on each core, somebody only sleeps (stalls.py): what was under way while a core stood still is counted,
-and counted apart.
+(echo.py). Control bandwidth is what crosses the loopback interface while nothing else uses it, TCP and IP headers and
+this round trip included. And beside both a process on each core watches for stalls (stalls.py): negotiations during
+which a core stood still are counted, and counted apart.
 """
 
 import asyncio
@@ -95,7 +94,7 @@ class Setup:
 
 
 class Spent(NamedTuple):
-    """While it was measured."""
+    """During the measurement."""
 
     cpu_s: dict[str, float]  # by switch
     own_s: float  # the generator's CPU
@@ -208,7 +207,7 @@ def _lengths_ms(spans_s: list[tuple[float, float]]) -> list[float]:
 
 
 def _percentiles(prefix: str, latencies_ms: list[float]) -> dict[str, float | None]:
-    """None: nothing was measured, as when a core stood still in every slot, or nobody could tell."""
+    """None: nothing was measured, as when a core stood still in every slot, or stalls could not be watched."""
     values = np.percentile(latencies_ms, PERCENTILES).tolist() if latencies_ms else [None] * len(PERCENTILES)
     return {
         f"{prefix}p{percent}_ms": None if value is None else round(value, 3)

@@ -1,15 +1,15 @@
-"""How exactly a backend holds flows to their rates, judged by who receives.
+"""How exactly a backend holds flows to their rates, judged at the receiver.
 
     sender (a process in its own namespace) ── veth ──▶ receiver (another), which notes what arrives when
        ▲ each flow's rate changes every 60 ms: 400, 100, 800, 200, 600, 50, 900, 300 Mbit/s
 
     error      of a flow in a slot: |bytes on the wire ÷ (rate × slot) − 1|, from the moment of the change on, so that
-               whatever comes late or too early counts
-    settled    from when on the new rate lasts for HOLD_NS, or for as long as HOLD_BUNDLES bundles take at it, give or
-               take SETTLED_BAND or two bundles
+               bytes that come late or too early count
+    settled    the time after which the new rate lasts for HOLD_NS, or for as long as HOLD_BUNDLES bundles take at it,
+               give or take SETTLED_BAND or two bundles
 
-A change that comes more than a quarter of a slot late (the bench had no CPU, or somebody held the kernel's one lock
-for network configuration) says nothing about rates: its slots are counted and not judged.
+A change that comes more than a quarter of a slot late (the bench had no CPU, or another process held the kernel's one
+lock for network configuration) says nothing about rates: its slots are counted and not judged.
 
 The flows walk the staircase a step apart, so that they do not move together. More than four walk it at 4/N of its
 height: what is measured is the kernel's clock and not how much a small machine can send.
@@ -112,7 +112,7 @@ def error(step: Step, curve: Curve) -> float:
 
 
 def settle_ms(step: Step, curve: Curve) -> float:
-    """From the change; the whole slot if it never does."""
+    """From the change to the new rate; the whole slot if the rate never settles."""
     hold_ns = max(HOLD_NS, transfer_ns(HOLD_BUNDLES * BUNDLE_BYTES, step.rate_bps))
     asked_bytes = transfer_bytes(step.rate_bps, hold_ns)
     tolerance_bytes = max(SETTLED_BAND * asked_bytes, 2 * BUNDLE_BYTES)

@@ -1,5 +1,5 @@
 """The two ends of bench/micro/rate.py, each its own process: `send` keeps its sockets full, `receive` empties them and
-writes down what arrives.
+writes down when which bytes arrive.
 
 Arrivals are noted by the kernel on the device (a packet ring), before TCP and before any process has to wake up: on a
 busy machine a reader's clock would show when the reader was scheduled. The connections' buffers are large enough for

@@ -1,7 +1,7 @@
 """A gRPC stream without gRPC: as much HTTP/2 as one stream on a connection of its own needs (RFC 9113).
 
 To a switch it is a host like any other. To the generator it costs a tenth of a gRPC client, which on two cores is the
-difference between measuring the switches and measuring the hosts.
+difference between measuring the switches and measuring the generator.
 
     frame    3 bytes length, type, flags, 4 bytes stream, payload
     message  in DATA frames of stream 1: one byte 0 (not compressed), 4 bytes length, bytes
@@ -37,7 +37,7 @@ class RawStream(asyncio.Protocol):
 
     @classmethod
     async def open(cls, address: str, method: str) -> Self:
-        """Waits for somebody to listen there."""
+        """Waits until a switch listens there."""
         host, _, port = address.rpartition(":")
         while True:
             try:

@@ -16,7 +16,7 @@ from paceline.flowcore.model.topology import Topology
 def running_switches(
     topology: Topology, configs: Mapping[str, str], place: Path
 ) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
-    """Runs from the top down, each with its configuration, which is written to `place`."""
+    """Started from the top down, each with its configuration, which is written to `place`."""
     processes: dict[str, subprocess.Popen[bytes]] = {}
     try:
         for switch in reversed(topology.switches):

@@ -1,1 +1,1 @@
-"""Results as one HTML page: parts.py says what there is to show, svg.py draws it, page.py puts it together."""
+"""Results as one HTML page: parts.py has tables and figures as data, svg.py draws them, page.py is the page."""

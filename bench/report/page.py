@@ -1,7 +1,7 @@
-"""One page with everything: promises kept and not, then each experiment beside the paper.
+"""One page of all results: claims kept and not, then each experiment beside the paper.
 
-It stands alone: style and figures are in it, and it refers to nothing outside. What has not been measured is named,
-with the command that would do it.
+The page contains its style and figures, and refers to nothing outside. An experiment that has not been measured is
+named, with the command that measures it.
 """
 
 import json
@@ -19,7 +19,7 @@ from paceline.failure import Failure
 
 Document = Mapping[str, Any]  # what `paceline bench paper` wrote
 PAPER_COMMAND = "paceline bench paper"
-SHAPE: dict[str, type | tuple[type, ...]] = {
+KEYS: dict[str, type | tuple[type, ...]] = {
     "experiment": str, "quick": bool, "repeats": int, "seed": int, "controls": list, "wall_s": (int, float),
     "failed_runs": list, "result": dict,
     "version": str, "commit": (str, NoneType), "commits": list, "machine": dict,  # where it comes from
@@ -54,15 +54,15 @@ code { background: var(--quiet); padding: 0 .3em; border-radius: 3px }
 
 
 def read_results(directory: Path) -> dict[str, Document]:
-    """By experiment, in their order."""
+    """By experiment, in the order of the registry."""
     paths = {name: directory / f"{name}.json" for name in EXPERIMENTS}
     return {name: read_result(path) for name, path in paths.items() if path.exists()}
 
 
 def read_result(path: Path) -> Document:
-    """Of the experiment the file is named after; raises Failure for anything else."""
+    """The result of the experiment that the file is named after; raises Failure for anything else."""
     document = read_object(path, PAPER_COMMAND)
-    whole = all(isinstance(document.get(key, ...), kind) for key, kind in SHAPE.items())
+    whole = all(isinstance(document.get(key, ...), kind) for key, kind in KEYS.items())
     if not whole or document["experiment"] != path.stem or not _can_be_shown(document):
         raise _no_result(path, PAPER_COMMAND)
     return document
@@ -80,7 +80,7 @@ def _can_be_shown(document: Document) -> bool:
 
 
 def read_object(path: Path, made_by: str) -> Document:
-    """Raises Failure unless there is a JSON object."""
+    """Raises Failure unless the file holds a JSON object."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except ValueError:
@@ -117,7 +117,7 @@ def page(documents: Mapping[str, Document]) -> str:
 
 
 def _origin(documents: Iterable[Document]) -> str:
-    """Where the numbers come from; more than one machine or commit is said."""
+    """Where the numbers come from: every version, commit, seed and machine."""
     machines, commits, seeds, versions = set(), set(), set(), set()
     for document in documents:
         machine = document["machine"]

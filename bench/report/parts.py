@@ -1,4 +1,4 @@
-"""What a section of the report is made of, as plain data: the command prints the tables, the page shows all."""
+"""Tables and figures of an experiment as plain data: the command prints the tables, the HTML page shows all."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

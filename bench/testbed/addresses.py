@@ -1,14 +1,14 @@
-"""Who has which address.
+"""The addresses of hosts and switches.
 
     198.18.0.0/16    data: what jobs use; on a host's eth0, behind the links whose capacity is emulated
     198.19.0.0/16    control: every host and switch, on ctl0; a management network of its own, without limits, so that
                      a burst of gradients does not delay the decision about it (as operators wire it, too)
-    169.254.0.0/16   gateways: a switch's own address on its data ports; nobody connects to it
+    169.254.0.0/16   gateways: a switch's own address on its data ports; only routes use it
 
 The first two are set aside for benchmarks (RFC 2544): no name server of the machine is among them, so that a job
 which looks up a name is refused at once instead of waiting for an answer (torch does, several times, 3 s each).
 
-A host has one data address, whatever its jobs: from an address one can tell the host, and only that.
+A host has one data address, whatever its jobs: an address tells the host, and only that.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ GATEWAYS = IPv4Network("169.254.0.0/16")
 
 
 class Addresses:
-    """The addresses of a topology's nodes: the same for everyone who builds it from the same topology."""
+    """The addresses of a topology's nodes; a function of the topology alone."""
 
     def __init__(self, topology: Topology) -> None:
         self.topology = topology

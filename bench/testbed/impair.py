@@ -1,8 +1,8 @@
 """Random loss and congestion marks, once for each packet that reaches a host, whatever its path.
 
-Packets are met where they enter the destination (nftables, prerouting): behind the bottleneck, before TCP. Only those
-from the data network: control and what a host sends itself are spared. A bundle of packets would be lost as a
-whole, so an impaired network sends packets one by one, at a price in CPU time.
+Packets are lost or marked where they enter the destination (nftables, prerouting): behind the bottleneck, before TCP.
+Only packets of the data network: the control network and a host's own loopback are spared. A bundle of packets would be
+lost as a whole, so an impaired network sends packets one by one, at a price in CPU time.
 
 Marks are drawn at random as well: a queue that marks by its length (RED, CoDel) is not in every kernel. They are put
 on ECN-capable packets only, and hosts then negotiate ECN.
@@ -35,7 +35,7 @@ class Impairment:
 
     loss: float = 0.0  # probability that a packet is lost
     marks: float = 0.0  # probability that an ECN-capable packet is marked
-    single_packets: bool = False  # also where nothing is lost: the yardstick for loss alone
+    single_packets: bool = False  # one by one also without loss, to compare with
 
     def __post_init__(self) -> None:
         for name, probability in (("loss", self.loss), ("marks", self.marks)):
@@ -48,7 +48,7 @@ class Impairment:
 
     @property
     def one_by_one(self) -> bool:
-        """Whether packets are sent so."""
+        """Whether packets are sent so, and not in bundles."""
         return self.any or self.single_packets
 
 
@@ -56,7 +56,7 @@ UNIMPAIRED = Impairment()
 
 
 def impair_arrivals(host: Namespace, index: int, impairment: Impairment) -> None:
-    """What comes in through the interface is lost or marked at random."""
+    """Packets that come in through the interface are lost or marked at random."""
     if not impairment.any:
         return
     with host.enter():
@@ -73,7 +73,7 @@ def impair_arrivals(host: Namespace, index: int, impairment: Impairment) -> None
 
 
 def heal_arrivals(host: Namespace) -> None:
-    """Nothing is lost or marked any more."""
+    """No packet is lost or marked any more."""
     with host.enter():
         nft = NFTables(nfgen_family=_IPV4)
     try:

@@ -1,9 +1,9 @@
 """What a testbed might leave behind, and its removal.
 
-Namespaces, devices and qdiscs have no name and no owner but processes, and processes carry the mark of the testbed's
-owner in their environment: pid, start time and who numbers pids so. A marked process whose owner is gone is a leftover,
-wherever it hangs in the process tree. A directory of counters carries the mark in its name. So there is no record to
-keep or to lose. Owners in another container cannot be seen from here, and what is theirs is left alone.
+Namespaces, devices and qdiscs have no name and live as long as the processes in them, and processes carry the mark of
+the testbed's owner in their environment: pid namespace, pid and start time. A marked process whose owner is gone is a
+leftover, wherever it is in the process tree. A directory of counters carries the mark in its name. So there is no
+record to keep or to lose. Owners in another container cannot be seen from here, and their processes are left alone.
 """
 
 import os
@@ -31,7 +31,7 @@ class Removed:
 
 
 def new_directory() -> Path:
-    """For what the processes of a testbed share: counters, logs. In memory where there is such a place."""
+    """For the files that processes of a testbed share: counters, logs. In memory, where /dev/shm is there."""
     memory = Path("/dev/shm")
     parent = memory if os.access(memory, os.W_OK) else Path(tempfile.gettempdir())
     return Path(tempfile.mkdtemp(prefix=f"{_DIRECTORY_PREFIX}{owner_mark(os.getpid())}-", dir=parent))
@@ -64,7 +64,7 @@ def _mark_on(pid: int) -> str | None:
 
 
 def _lives(owner: str) -> bool:
-    """As far as one can know. Whoever has ended and waits for its parent to notice does not."""
+    """As far as this process can know; a zombie does not live."""
     try:
         namespace, pid, _ = map(int, owner.split("-"))
     except ValueError:
@@ -83,7 +83,7 @@ def _kill(pid: int, owner: str) -> bool:
     except OSError:
         return False
     try:
-        # Looked at again through a handle: the number may have gone to another process since.
+        # Checked again now that there is a pidfd: the pid may have gone to another process since.
         if _mark_on(pid) != owner:
             return False
         with suppress(ProcessLookupError):
@@ -101,7 +101,7 @@ def _directories() -> list[Path]:
 
 
 def _is_ours(directory: Path) -> bool:
-    with suppress(FileNotFoundError):  # somebody else has just removed it
+    with suppress(FileNotFoundError):  # another process has just removed it
         return directory.is_dir() and directory.stat().st_uid == os.getuid()
     return False
 

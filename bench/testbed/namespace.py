@@ -1,11 +1,12 @@
 """Network namespaces without a name.
 
-Law: a namespace lives as long as somebody holds it: an open descriptor, a process in it. We hold the only descriptor,
-and every process we start in it dies with us (owned.py), so that whatever way we end, SIGKILL included, the
-kernel takes the namespace down, and with it its devices, routes, qdiscs and classes. Nothing is written to /run.
+Law: a namespace lives as long as it is held by an open descriptor or a process in it. The process that made it has the
+only descriptor, and every process that it starts there dies with it (child_process.py). So however it ends, SIGKILL
+included, the kernel takes the namespace down, and with it its devices, routes, qdiscs and classes. Nothing is written
+to /run.
 
-A namespace belongs to a thread: `enter` moves the calling thread in and back, a process started meanwhile is born in
-it, and a socket stays where it was made. Python 3.11 has no os.setns, hence ctypes.
+A namespace belongs to a thread: `enter` moves the calling thread in and back, a process started meanwhile is in the
+namespace, and a socket stays where it was made. Python 3.11 has no os.setns, hence ctypes.
 """
 
 import ctypes
@@ -27,11 +28,11 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Namespace:
-    """A network namespace of our own, with `lo` up. Close it, or use it as a context manager."""
+    """A new network namespace, with `lo` up. Close it, or use it as a context manager."""
 
     def __init__(self, name: str) -> None:
-        self.name = name  # for people; the kernel knows none
-        with _back_where_we_were():
+        self.name = name  # for messages; the kernel knows none
+        with _restored_namespace():
             _checked(_libc.unshare(CLONE_NEWNET), f"no network namespace for {name}")
             self.fd = os.open(_OWN, os.O_RDONLY | os.O_CLOEXEC)
             self.netlink = IPRoute()  # a socket stays in the namespace it was made in
@@ -44,7 +45,7 @@ class Namespace:
         self.close()
 
     def close(self) -> None:
-        """Lets go of it; the kernel removes it once no process is left in it."""
+        """The kernel removes the namespace once no process is left in it."""
         if self.fd >= 0:
             self.netlink.close()
             os.close(self.fd)
@@ -52,13 +53,13 @@ class Namespace:
 
     @property
     def path(self) -> str:
-        """For other processes to open and setns into, as long as we live."""
+        """For other processes to open and setns into, as long as this one lives."""
         return f"/proc/{os.getpid()}/fd/{self.fd}"
 
     @contextmanager
     def enter(self) -> Iterator[None]:
         """The calling thread is in the namespace until the block ends. Do not await inside."""
-        with _back_where_we_were():
+        with _restored_namespace():
             _checked(_libc.setns(self.fd, CLONE_NEWNET), f"cannot enter {self.name}")
             yield
 
@@ -98,13 +99,14 @@ def connect(
 
 
 @contextmanager
-def _back_where_we_were() -> Iterator[None]:
+def _restored_namespace() -> Iterator[None]:
+    """After the block the calling thread is in the namespace that it was in before."""
     before = os.open(_OWN, os.O_RDONLY | os.O_CLOEXEC)
     try:
         yield
     finally:
         try:
-            _checked(_libc.setns(before, CLONE_NEWNET), "cannot go back to the namespace we came from")
+            _checked(_libc.setns(before, CLONE_NEWNET), "cannot go back to the namespace from before")
         finally:
             with suppress(OSError):
                 os.close(before)

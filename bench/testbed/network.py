@@ -3,8 +3,8 @@
 Switches forward IP packets between their ports; capacity is on the ports (ports.py), the way is in the routes
 (routes.py), a second, unlimited network carries control (addresses.py). A host keeps its default qdisc.
 
-Which congestion control a job's connections use is an attribute of the host's route, so that it needs neither the
-job's consent nor a setting of the machine. It holds for accepted connections, too.
+Which congestion control a job's connections use is an attribute of the host's route: neither the job nor a setting of
+the machine is involved. It holds for accepted connections, too.
 """
 
 import socket
@@ -25,7 +25,7 @@ from paceline.flowcore.model.topology import Topology
 
 DATA_IFNAME = "eth0"
 CONTROL_IFNAME = "ctl0"
-_ONLINK = 4  # the gateway is at the other end of the cable, though no network of ours contains it
+_ONLINK = 4  # the gateway is at the other end of the cable, though no network of the interface contains it
 _FIRST_TABLE = 100
 
 # Of a host: a connection starts without what an earlier one to the same host learned, so that runs do not depend on
@@ -169,12 +169,12 @@ class Testbed:
 
 
 def has_congestion_control(name: str) -> bool:
-    """Asking loads its module, where we may."""
+    """Asking loads its module, where this process may."""
     with socket.socket() as one:
         try:
             one.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
         except FileNotFoundError:
             return False
-        except PermissionError:  # there, and not for everybody
+        except PermissionError:  # the kernel has it, for root only
             return True
     return True

@@ -10,9 +10,9 @@ The buffer counts bytes, not packets (a packet may be a bundle of 44), and holds
 
 Hosts send bundles as large as the kernel likes (GSO, 64 KB). A full buffer then drops 44 packets of one flow at a
 time, which a real switch does not, and which helps TCP: jobs that collide are served unequally and so drift apart
-sooner. Smaller bundles would flatter whoever is compared with TCP (`paceline bench jobs scenarios/testbed/mix-3.toml
---control cubic`, with and without `--bundle-bytes 8192`). A daemon that needs smaller ones for its own rates to be
-exact sets them on the host's device, and pays for them.
+sooner. Smaller bundles would flatter a control that is compared with TCP (`paceline bench jobs
+scenarios/testbed/mix-3.toml --control cubic`, with and without `--bundle-bytes 8192`). A daemon that needs smaller ones
+for its own rates to be exact sets them on the host's device, and pays for them.
 """
 
 from pyroute2.netlink.rtnl.tcmsg import plugins, sched_pfifo

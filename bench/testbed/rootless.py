@@ -1,8 +1,8 @@
-"""Networks without root: in a user namespace of one's own one is root over networks one makes oneself.
+"""Networks without root: in a new user namespace a process is root over the networks that it makes there.
 
-The kernel moves only a single-threaded process into a new user namespace, and by the time we know that we need one,
-libraries have started threads. So we exec ourselves again through this file, which does nothing else: it enters the
-user namespace, maps our user to root there, and execs the original command line.
+The kernel moves only a single-threaded process into a new user namespace, and by the time a command knows that it needs
+one, libraries have started threads. So the command execs itself again through this file, which does nothing else: it
+enters the user namespace, maps the user to root there, and execs the original command line.
 """
 
 import ctypes
@@ -28,22 +28,22 @@ def may_make_networks() -> bool:
 
 
 def ensure_networks() -> None:
-    """Returns if we may make networks; otherwise this process starts anew where it may."""
+    """Returns if this process may make networks; otherwise it starts anew in a user namespace, where it may."""
     if not may_make_networks():
         sys.stdout.flush()
         os.execv(sys.executable, [sys.executable, __file__, *sys.orig_argv[1:]])
 
 
 def enter_user_namespace() -> None:
-    """From here on we may make networks, and reach none of those outside."""
+    """From here on this process may make networks, and reaches none of those outside."""
     user, group = os.geteuid(), os.getegid()
     libc = ctypes.CDLL(None, use_errno=True)
-    # A network of its own as well: to step out of a namespace one must be root over the one to return to.
+    # A network namespace as well: to return to a namespace takes root over it.
     if libc.unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
     own = Path("/proc/self")
-    (own / "setgroups").write_text("deny")  # the kernel's condition for mapping one's group without privilege
+    (own / "setgroups").write_text("deny")  # the kernel's condition for mapping a group without privilege
     (own / "gid_map").write_text(f"0 {group} 1")
     (own / "uid_map").write_text(f"0 {user} 1")
     _loopback_up()

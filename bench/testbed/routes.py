@@ -5,8 +5,8 @@ parent. Where a switch has several parents, flowcore chooses one per flow by a h
 knows no flow names, but it can look up a table by source and destination: one rule per pair of hosts pins the pair to
 the parent that Topology.path gives its flow.
 
-Two flows of one pair of hosts may have different names and so, in flowcore, different parents; packets cannot tell
-them apart, so all take the way of the first in the file. `detours` lists the others; a star or a tree has none.
+Two flows of one pair of hosts may have different names and so, in flowcore, different parents; their packets look
+alike, so all take the way of the first flow in the file. `detours` lists the other flows; a star or a tree has none.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,1 +1,1 @@
-"""What runs on the testbed's hosts: training jobs, real or of plain sockets, and the traffic nobody controls."""
+"""What runs on the testbed's hosts: training jobs, real or of plain sockets, and cross traffic."""

@@ -1,4 +1,4 @@
-"""What one process of a job is told: the job, its own part, and where the others are. Travels as JSON."""
+"""What one process of a job is told: the job, its host and role, and the addresses of all hosts. Travels as JSON."""
 
 import json
 from collections.abc import Mapping

@@ -2,7 +2,7 @@
 
 One third of the compute time passes in the forward pass and the rest at the beginning of the backward pass, so that
 gradients come when the computing is over and an iteration alone takes compute + communication. (Where a real model's
-layers are slow one by one, the first buckets travel while the last layers compute.) It knows nothing of Paceline.
+layers are slow one by one, the first buckets travel while the last layers compute.) The job knows nothing of Paceline.
 """
 
 import sys
@@ -40,7 +40,7 @@ class Compute(torch.autograd.Function):
 
 
 class Layers(nn.Module):
-    """Side by side, so that they may be of any size: together `model_bytes`, and less than a row more."""
+    """Linear layers side by side, so that they may be of any size: together `model_bytes`, and less than a row more."""
 
     def __init__(self, model_bytes: float) -> None:
         super().__init__()
@@ -69,6 +69,6 @@ def main(assignment: str) -> None:
         model(batch, compute.next_s()).backward()
         optimizer.step()
         iteration_ended()
-    dist.barrier()  # nobody hangs up while another still reads
+    dist.barrier()  # no worker closes its connections while another still reads
     dist.destroy_process_group()
     done()

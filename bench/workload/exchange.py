@@ -1,7 +1,7 @@
-"""Flows over plain sockets, each no further than what feeds it allows.
+"""Flows over plain sockets, each limited by the bytes that it depends on.
 
-A sender may have sent at most `limit()` bytes, counted from the beginning of the job; receivers take what comes. What
-the kernel has accepted and not yet sent is kept small (TCP_NOTSENT_LOWAT), so that "sent" means sent.
+A sender may have sent at most `limit()` bytes, counted from the beginning of the job; receivers take what comes. The
+bytes that the kernel has accepted and not yet sent are kept few (TCP_NOTSENT_LOWAT), so that "sent" means sent.
 """
 
 import select
@@ -27,7 +27,7 @@ class Sender:
         connection.setblocking(False)
 
     def announce(self, size_bytes: int, payload_bytes: int | None = None) -> None:
-        """So many bytes are now waiting to be sent, for so much payload of the job's (default: the same)."""
+        """So many more bytes wait to be sent; they carry so much of the job's payload (default: as much)."""
         self._writer.enqueue(self._record, size_bytes if payload_bytes is None else payload_bytes, size_bytes)
 
     def send(self) -> None:
@@ -36,8 +36,8 @@ class Sender:
         self._writer.transmit(self._record, count, 0)
 
 
-class EveryoneLeft(ConnectionError):
-    """Those we wait for have closed their connections."""
+class PeersLeft(ConnectionError):
+    """All peers have closed their connections."""
 
 
 class Receiver:
@@ -61,7 +61,7 @@ def exchange(senders: Sequence[Sender], receivers: Sequence[Receiver], done: Cal
         receivers = [receiver for receiver in receivers if not receiver.left]
         able = [sender for sender in senders if sender.sent_bytes < sender.limit()]
         if not receivers and not able:
-            raise EveryoneLeft
+            raise PeersLeft
         readable, writable, _ = select.select(
             [receiver.connection for receiver in receivers], [sender.connection for sender in able], []
         )

@@ -2,7 +2,7 @@
 processes of one machine through shared memory, past every emulated link.
 
 A worker pushes its gradients in chunks and asks for each chunk of parameters back; a server answers once every worker
-has pushed that chunk, so that push and pull overlap. Knows nothing of Paceline.
+has pushed that chunk, so that push and pull overlap. The job knows nothing of Paceline.
 """
 
 import sys
@@ -40,7 +40,7 @@ class Shard:
         with self._pushed:
             due = self._workers * (iteration + 1)
             if not self._pushed.wait_for(lambda: self._pushes[chunk] >= due, _GIVE_UP_S):
-                raise TimeoutError(f"chunk {chunk} of iteration {iteration} was not pushed by everyone")
+                raise TimeoutError(f"chunk {chunk} of iteration {iteration} was not pushed by every worker")
             return self.chunks[chunk]
 
 
@@ -65,7 +65,7 @@ def work(own: Assignment, elements: int) -> None:
         calls = []
         for server, chunk in parts:
             calls.append(rpc.rpc_async(server, push, args=(chunk, gradients[chunk])))
-            # Asked for at once: behind the other pushes the question would wait until they are through.
+            # Requested at once: behind the other pushes the request would wait until they are through.
             calls.append(rpc.rpc_async(server, pull, args=(chunk, iteration)))
         torch.futures.wait_all(calls)
         iteration_ended()

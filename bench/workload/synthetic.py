@@ -1,7 +1,7 @@
 """Training jobs of plain sockets: the flows of flowcore.model.patterns with a sleep for the computing. No torch.
 
-Ring: a worker may be one chunk (M/n) ahead of what has reached it, byte by byte. Parameter server: a server may send
-each worker what all workers have pushed to it. Both in bytes since the start, so a server needs no notion of
+Ring: a worker may be one chunk (M/n) ahead of the bytes that have reached it. Parameter server: a server may send each
+worker as many bytes as all workers have pushed to it. Both count from the start, so a server needs no notion of
 iterations. Counters go to the shim's shared memory as a real job's would.
 """
 
@@ -11,7 +11,7 @@ import zlib
 from functools import partial
 
 from bench.workload.assignment import Assignment, ComputeTimes
-from bench.workload.exchange import EveryoneLeft, Receiver, Sender, connect, exchange, listen
+from bench.workload.exchange import PeersLeft, Receiver, Sender, connect, exchange, listen
 from bench.workload.runner_protocol import done, iteration_ended, wait_for_go
 from nccl_shim.segment.layout import Kind, Source
 from nccl_shim.segment.writer import process_writer
@@ -50,7 +50,7 @@ def ring(own: Assignment) -> None:
 
 def ps_worker(own: Assignment) -> None:
     shard_bytes = _shard_bytes(own)
-    pushed_bytes = 0  # what every server may have got by now
+    pushed_bytes = 0  # that each server may have by now
     writer = process_writer()
     senders, receivers = [], []
     for number, server in enumerate(own.job.servers):
@@ -100,7 +100,7 @@ def ps_server(own: Assignment) -> None:
             served_bytes += shard_bytes
             exchange(senders, receivers, lambda: min(map(_moved, senders)) >= served_bytes)  # noqa: B023
             writer.end_iteration()
-    except EveryoneLeft:
+    except PeersLeft:
         return
 
 
