@@ -17,7 +17,7 @@ def add_parser(commands: Any) -> None:
             "Simulate clusters of several sizes for some seconds, every iteration in detail, and show what a\n"
             "simulated second costs beside the number of flows that send: the one should not outgrow the other."
         ),
-        epilog="example: paceline bench trace workloads/thousand.toml --servers 100 --servers 300 --servers 1000",
+        epilog="example: paceline bench trace workloads/engines/thousand.toml --servers 100 --servers 300",
     )
     parser.add_argument("file", metavar="FILE", type=Path, help="generated workload (TOML)")
     parser.add_argument("--servers", metavar="N", type=integer(2, 100_000), action="append", help="100, 300 and 1000")

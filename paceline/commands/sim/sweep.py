@@ -17,7 +17,7 @@ def add_parser(commands: Any) -> None:
             "Run everything a sweep file asks for and keep one JSON line per run. Interrupted and started again,\n"
             "it does what is missing. --engine ray uses the cluster that RAY_ADDRESS names, or this machine."
         ),
-        epilog="example: paceline sim sweep workloads/sweep.toml --engine local --results out/sweep.jsonl",
+        epilog="example: paceline sim sweep workloads/mlcc/sweep.toml --engine local --results out/sweep.jsonl",
     )
     parser.add_argument("file", metavar="FILE", type=Path, help="sweep (TOML)")
     parser.add_argument("--engine", choices=("local", "ray"), default="local", help="default: local")

@@ -33,7 +33,7 @@ def add_parser(commands: Any) -> None:
             "A generated workload is a TOML file (see workloads/)."
         ),
         epilog=(
-            "example: paceline sim trace workloads/section-vii.toml --format generated --servers 100 \\\n"
+            "example: paceline sim trace workloads/mlcc/section-vii.toml --format generated --servers 100 \\\n"
             "             --gpus-per-server 8 --placement random --policy paceline"
         ),
     )
@@ -55,7 +55,7 @@ def add_parser(commands: Any) -> None:
         required=True,
         help="flow policy, or with what holds jobs back: paceline, fair+cassini, fair-penalty+adadual",
     )
-    parser.add_argument("--order", choices=("arrival", "srsf"), default="arrival", help="of those who wait")
+    parser.add_argument("--order", choices=("arrival", "srsf"), default="arrival", help="of the jobs that wait")
     parser.add_argument(
         "--jobs-per-gpu", metavar="N", type=integer(1, 64), default=1, help="that share it in turn (default: 1)"
     )
@@ -86,9 +86,9 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument(
         "--engine",
-        choices=("fast", "analytic", "analytic-table"),
-        default="fast",
-        help="flows, or iteration times computed from the links or from Table I of Dally (default: fast)",
+        choices=("array", "fast", "analytic", "analytic-table"),
+        default="array",
+        help="flows (its old name: fast), or iteration times from the links or from Table I of Dally (default: array)",
     )
     parser.add_argument(
         "--collective", choices=("ring", "halving-doubling"), default="ring", help="for analytic, Titan (default: ring)"
@@ -129,9 +129,9 @@ def run_trace(args: argparse.Namespace) -> int:
     if args.json:
         print_json(document | {"options": results.options_of(run)} | provenance())
         return 0
-    shown = ("jobs_finished", "mean_jct_s", "median_jct_s", "p95_jct_s", "p99_jct_s", "makespan_s")
-    shown += ("gpu_utilization", "machines_used_mean", "fragmentation_mean", "jobs_running_most", "wall_s")
-    shown += ("wall_s_per_simulated_s", "peak_memory_mb")
+    shown = ["jobs_finished", "mean_jct_s", "median_jct_s", "p95_jct_s", "p99_jct_s", "makespan_s"]
+    shown += ["gpu_utilization", "machines_used_mean", "fragmentation_mean", "jobs_running_most", "wall_s"]
+    shown += ["wall_s_per_simulated_s", "peak_memory_mb"]
     rows = [(key, f"{value:,.3f}" if isinstance(value := row[key], float) else str(value)) for key in shown]
     title = f"{args.file.name} on {args.servers} servers under {args.policy}, {args.placement} placement"
     print_table(title, ("", ""), rows)

@@ -14,7 +14,7 @@ from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from time import perf_counter
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from paceline.cluster.collectives import COLLECTIVES
 from paceline.cluster.schedulers import NAMES, ORDERS
@@ -173,9 +173,12 @@ def read_rows(path: Path) -> list[Row]:
     return rows
 
 
-def _renamed(row: Row) -> Row:
-    if row.get("engine") in OLD_ENGINES:
-        row["engine"] = row["run"]["engine"] = OLD_ENGINES[row["engine"]]
+def _renamed(row: Any) -> Any:
+    """A line may be any JSON: the file need not be a sweep's."""
+    run = row.get("run") if isinstance(row, dict) else None
+    engine = OLD_ENGINES.get(str(run.get("engine"))) if isinstance(run, dict) else None
+    if engine:
+        row["engine"] = row["run"]["engine"] = engine
     return row
 
 

@@ -38,6 +38,6 @@ def test_a_sweep_does_not_append_to_a_file_of_something_else(
 ) -> None:
     path = tmp_path / "results.jsonl"
     path.write_bytes(NOT_TEXT)
-    assert main(["sim", "sweep", str(ROOT / "workloads/sweep.toml"), "--results", str(path)]) == 2
+    assert main(["sim", "sweep", str(ROOT / "workloads/mlcc/sweep.toml"), "--results", str(path)]) == 2
     assert "expected the results of a sweep" in one_line(capsys)
     assert path.read_bytes() == NOT_TEXT

@@ -1,9 +1,12 @@
 """Traces through a cluster: what is kept, what skipping costs, and that numbers of flows can be used again."""
 
+import json
 from math import inf
+from pathlib import Path
 
 import pytest
 
+from paceline.cli import main
 from paceline.cluster.schedulers import NAMES
 from paceline.flowcore.model.fields import InputError
 from paceline.flowcore.model.scenario import Pattern
@@ -92,6 +95,17 @@ def test_every_scheduler_goes_with_cassini(placement: str) -> None:
     jobs = [job(f"r{n}", 3, 4, arrival_s=0.2 * n) for n in range(6)]
     run = simulated(jobs, placement=placement, policy="fair+cassini")
     assert all(record.end_s < inf for record in run.records.values())
+
+
+@pytest.mark.parametrize("name", ["array", "fast"])
+def test_the_array_engine_has_two_names_on_the_command_line(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    workload = tmp_path / "w.toml"
+    workload.write_text("jobs = 2\nmedian_s = 1.0\n")
+    command = ["sim", "trace", str(workload), "--format", "generated", "--servers", "4", "--policy", "fair"]
+    assert main([*command, "--engine", name, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["engine"] == "array"
 
 
 def test_names_of_policies() -> None:

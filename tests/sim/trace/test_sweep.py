@@ -53,6 +53,18 @@ def test_an_interrupted_sweep_does_what_is_missing(tmp_path: Path, runs: tuple[s
     assert sweep.missing(runs, rows) == []
 
 
+def test_the_array_engine_may_have_its_old_name(tmp_path: Path, runs: tuple[sweep.SweepRun, ...]) -> None:
+    """In a sweep's file, and in results that were written before it was renamed: those are not done again."""
+    (tmp_path / "old.toml").write_text('engine = "fast"\n' + SWEEP)
+    assert sweep.read_sweep(tmp_path / "old.toml") == runs
+    results = tmp_path / "results.jsonl"
+    for run in runs:
+        sweep.append(results, {"run": sweep.identity(run) | {"engine": "fast"}, "engine": "fast"})
+    rows = sweep.read_rows(results)
+    assert {row["engine"] for row in rows} == {"array"}
+    assert sweep.missing(runs, rows) == []
+
+
 def test_ray_gives_the_same_rows(runs: tuple[sweep.SweepRun, ...]) -> None:
     assert computed(list(sweep.on_ray(list(runs)))) == computed(list(sweep.local(list(runs), processes=1)))
 
