@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import TextIOWrapper
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from nccl_shim import commands as shim_commands
 from paceline import __version__
@@ -101,7 +101,7 @@ def build_parser() -> Parser:
         epilog="example: paceline demo",
     )
     parser.add_argument("--version", action="version", version=f"paceline {__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    commands: Any = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     demo.add_parser(commands)
     sim_commands.add_parser(commands)
     cluster_commands.add_parser(commands)

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
@@ -43,7 +44,9 @@ NCCL_RECIPE = {
 
 
 @contextmanager
-def job(backend: str, observed: bool, directory: Path, *arguments: str):
+def job(
+    backend: str, observed: bool, directory: Path, *arguments: str
+) -> "Iterator[list[subprocess.Popen[str]]]":
     """The job on two ranks, as a list of processes."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -69,8 +72,8 @@ def job(backend: str, observed: bool, directory: Path, *arguments: str):
         for process in processes:
             if process.poll() is None:
                 process.kill()
-            process.wait()
-            process.stdout.close()
+            with process:  # waits, and closes its output
+                pass
 
 
 def timed_run(args: argparse.Namespace, observed: bool) -> dict[str, Any]:
@@ -90,7 +93,9 @@ def timed_run(args: argparse.Namespace, observed: bool) -> dict[str, Any]:
                 time.sleep(0.02)  # rarely enough not to be the load that is measured
             if any(p.poll() != 0 for p in processes):
                 raise RuntimeError(f"the job ended with {[p.poll() for p in processes]}")
-            printed = json.loads(processes[0].stdout.read().strip().splitlines()[-1])
+            output = processes[0].stdout
+            assert output is not None
+            printed = json.loads(output.read().strip().splitlines()[-1])
     return {"printed": printed, "counters": counters, "views": last}
 
 
@@ -149,7 +154,8 @@ def paced(args: argparse.Namespace) -> dict[str, Any]:
     ):
         wait_for_iterations(reader, WARM_UP)
         one_way = args.backend == "nccl"
-        sockets = {v.host_pid: data_sockets(v.host_pid, 1 << 20, one_way) for v in reader.poll()}
+        pids = [view.host_pid for view in reader.poll() if view.host_pid is not None]
+        sockets = {pid: data_sockets(pid, 1 << 20, one_way) for pid in pids}
         steps = []
         for rate_mbytes in (None, *args.rates, None):
             rate = UNLIMITED if rate_mbytes is None else rate_mbytes * 1_000_000
@@ -186,21 +192,26 @@ def measure_rate(reader: Reader, window_s: float) -> dict[str, float]:
         waiting.append(reader.poll()[0].waiting_bytes or 0)
     last = reader.poll()[0]
     sent = last.snapshot.tx_bytes - first.snapshot.tx_bytes
-    iterations = last.snapshot.iteration_counter.iteration - first.snapshot.iteration_counter.iteration
+    iterations = _iteration(last) - _iteration(first)
     elapsed = time.monotonic() - started
     rate = sent / elapsed / 1e6
     return {"mbytes_s": rate, "iterations": iterations, "max_waiting_mbytes": max(waiting) / 1e6}
 
 
+def _iteration(view: ProcessView) -> int:
+    counter = view.snapshot.iteration_counter
+    return counter.iteration if counter else 0
+
+
 def machine(backend: str) -> dict[str, Any]:
     import torch
 
-    described = {"kernel": platform.release(), "arch": platform.machine(), "cpus": os.cpu_count(),
-                 "python": platform.python_version(), "torch": torch.__version__}  # fmt: skip
+    described: dict[str, Any] = {"kernel": platform.release(), "arch": platform.machine(), "cpus": os.cpu_count(),
+                                 "python": platform.python_version(), "torch": torch.__version__}  # fmt: skip
     if backend == "nccl":
         described["gpu"] = torch.cuda.get_device_name(0)
         described["cuda"] = torch.version.cuda
-        described["nccl"] = ".".join(map(str, torch.cuda.nccl.version()))
+        described["nccl"] = ".".join(map(str, torch.cuda.nccl.version()))  # type: ignore[no-untyped-call]
     return described
 
 

@@ -144,7 +144,7 @@ JOB_COLUMNS = ("job", "control", "iterations", "alone s", "warm-up s", "mean s",
 
 
 def control_rows(measured: Measurement) -> list[tuple[str, ...]]:
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for control, runs in measured.runs.items():
         steady = steady_slowdown(measured, control)
         whole = whole_slowdown(measured, control)

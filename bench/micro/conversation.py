@@ -3,6 +3,7 @@
 import asyncio
 import time
 from dataclasses import dataclass, field
+from typing import Any
 
 import grpc
 
@@ -47,7 +48,7 @@ class Conversation:
 
     async def open(self, address: str) -> None:
         """A host that decides is measured, with gRPC at its end; the other hosts only load the switch."""
-        self._call: grpc.aio.StreamStreamCall | RawStream
+        self._call: Any  # of gRPC, or a RawStream
         if self._host.decides:
             self._channel = open_channel(address, None)
             self._call = self._channel.stream_stream(path("Negotiate"))(wait_for_ready=True)
@@ -59,7 +60,7 @@ class Conversation:
         self.phase_ns = 0 if self._together else pb.SwitchMessage.FromString(answer).welcome.phase_ns
         self._reading = asyncio.create_task(self._read())
 
-    async def _greet(self) -> bytes:
+    async def _greet(self) -> Any:
         hello = pb.Hello(name=self._host.name, protocol=PROTOCOL)
         await self._call.write(pb.HostMessage(sent_ns=self._clock.own_ns(), hello=hello).SerializeToString())
         return await self._call.read()

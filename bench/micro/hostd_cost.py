@@ -153,4 +153,4 @@ def _of_the_machine(stalls: Stalls, slot_s: float) -> dict[str, float | None]:
 
 def _resident_mb(pid: int) -> float:
     own = psutil.Process(pid)
-    return sum(one.memory_info().rss for one in (own, *own.children(recursive=True))) / 1e6
+    return float(sum(one.memory_info().rss for one in (own, *own.children(recursive=True))) / 1e6)

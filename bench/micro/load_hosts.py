@@ -42,9 +42,10 @@ class LoadHost:
 
     def message(self, number: int, slot: int, sent_ns: int) -> bytes:
         """A HostMessage with a report, put together by hand: the fields of a message may come in any order."""
-        head = pb.Report(number=number, first_slot=slot).SerializeToString()
+        head: bytes = pb.Report(number=number, first_slot=slot).SerializeToString()
         length = _varint(len(head) + len(self.fixed))
-        return pb.HostMessage(sent_ns=sent_ns).SerializeToString() + _REPORT_TAG + length + head + self.fixed
+        sent_at: bytes = pb.HostMessage(sent_ns=sent_ns).SerializeToString()
+        return sent_at + _REPORT_TAG + length + head + self.fixed
 
     def decide(self, feedback: pb.Feedback, horizon: int, slot_s: float) -> None:
         """Algorithm 1 for each flow, in its part of what the path has left; sent after the next `freeze`."""

@@ -220,4 +220,4 @@ def _cpu(processes: dict[str, psutil.Process]) -> dict[str, float]:
 
 
 def _loopback_bytes() -> int:
-    return psutil.net_io_counters(pernic=True)["lo"].bytes_sent
+    return int(psutil.net_io_counters(pernic=True)["lo"].bytes_sent)

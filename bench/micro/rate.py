@@ -25,7 +25,7 @@ from contextlib import ExitStack
 from ipaddress import IPv4Interface
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bench.micro import rate_peer
 from bench.testbed.namespace import Namespace, connect
@@ -85,7 +85,7 @@ class Curve(NamedTuple):
 
 def measure_rate(
     backend: str, flows: int, rounds: int = ROUNDS, congestion_control: str = "cubic"
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """Walks the staircase and judges; needs the right to make networks (bench/testbed/rootless.py)."""
     steps, curves = walk(BACKENDS[backend], flows, rounds, congestion_control)
     walked = [(step, curve) for own, curve in zip(steps, curves, strict=True) for step in own]
@@ -137,10 +137,10 @@ def walk(
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         receiver = _peer(there, "receive", str(_PORT), "eth0", str(scratch / "records"))
         stack.callback(_end, receiver)
-        receiver.stdout.readline()
+        _read_line(receiver)
         sender = _peer(here, "send", str(_RECEIVER.ip), str(_PORT), str(flows), congestion_control)
         stack.callback(_end, sender)
-        ports = [int(port) for port in sender.stdout.readline().split()]
+        ports = [int(port) for port in _read_line(sender).split()]
         with here.enter():
             backend = make_backend(Journal(scratch / "lease.json"))
             try:
@@ -148,6 +148,7 @@ def walk(
             finally:
                 backend.close()
         _end(sender)
+        assert receiver.stdin is not None
         receiver.stdin.close()
         receiver.wait(timeout=10)
         return steps, _curves((scratch / "records").read_bytes(), ports)
@@ -204,6 +205,11 @@ def _curves(records: bytes, ports: Sequence[int]) -> list[Curve]:
 def _peer(namespace: Namespace, *arguments: str) -> "subprocess.Popen[bytes]":
     command = [sys.executable, "-S", rate_peer.__file__, *arguments]
     return namespace.popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+def _read_line(process: "subprocess.Popen[bytes]") -> bytes:
+    assert process.stdout is not None
+    return process.stdout.readline()
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:

@@ -15,6 +15,7 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from ipaddress import IPv4Interface
+from types import MappingProxyType
 from typing import Any
 
 from pyroute2 import IPRoute
@@ -81,9 +82,9 @@ def connect(
     b: Namespace,
     b_ifname: str,
     addresses: tuple[IPv4Interface | None, IPv4Interface | None] = (None, None),
-    **attributes: Any,
+    attributes: Mapping[str, int] = MappingProxyType({}),
 ) -> tuple[int, int]:
-    """A cable: a veth pair between two namespaces, both ends up; `attributes` such as mtu=9000 are for both ends.
+    """A cable: a veth pair between two namespaces, both ends up; `attributes`, such as mtu, are for both ends.
 
     Returns the interface numbers.
     """

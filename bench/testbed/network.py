@@ -117,7 +117,8 @@ class Testbed:
         up, down = self.topology.links[f"{child}->{parent}"], self.topology.links[f"{parent}->{child}"]
         is_host = child in self.addresses.data
         below, above = self.nodes[child], self.nodes[parent]
-        child_port, parent_port = connect(below, DATA_IFNAME if is_host else parent, above, child, **bundles)
+        below_ifname = DATA_IFNAME if is_host else parent
+        child_port, parent_port = connect(below, below_ifname, above, child, attributes=bundles)
         limit_egress(above, parent_port, down.capacity_bps)
         self._counters[down.name] = (parent, parent_port, "tx_bytes")
         self._counters[up.name] = (parent, parent_port, "rx_bytes")

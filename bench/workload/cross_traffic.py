@@ -51,4 +51,7 @@ def acknowledged_bytes(connection: socket.socket) -> int:
 
 
 def main(role: str, *arguments: str) -> None:
-    {"sink": sink, "source": source}[role](*arguments)
+    if role == "source":
+        source(*arguments)
+    else:
+        sink(*arguments)

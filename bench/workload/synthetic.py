@@ -5,6 +5,7 @@ worker as many bytes as all workers have pushed to it. Both count from the start
 iterations. Counters go to the shim's shared memory as a real job's would.
 """
 
+import socket
 import sys
 import time
 import zlib
@@ -68,7 +69,7 @@ def ps_worker(own: Assignment) -> None:
         pushed_bytes += shard_bytes
         for sender in senders:
             sender.announce(shard_bytes)
-        flows = [*senders, *receivers]
+        flows: list[Sender | Receiver] = [*senders, *receivers]
         exchange(senders, receivers, lambda: all(_moved(flow) >= pushed_bytes for flow in flows))  # noqa: B023
         writer.end_iteration()
         iteration_ended()
@@ -77,7 +78,7 @@ def ps_worker(own: Assignment) -> None:
 def ps_server(own: Assignment) -> None:
     """Serves until its workers have left."""
     shard_bytes = _shard_bytes(own)
-    connections = {}
+    connections: dict[int, socket.socket] = {}
     with listen(own.data[own.host], own.port + 1) as listener:
         while len(connections) < len(own.job.workers):
             connection = listener.accept()[0]

@@ -139,7 +139,7 @@ def real(scenario: "Scenario", figure: Path, torch: bool) -> list[dict[str, Any]
 
 
 def simulated(scenario: "Scenario", figure: Path) -> list[dict[str, Any]]:
-    from paceline.sim.reference.engine import Recording
+    from paceline.sim.recording import Recording
     from paceline.sim.report.figure import Panel, draw_panels
     from paceline.sim.run import alone_iterations_s, run
 

@@ -41,7 +41,7 @@ def _add_top(commands: Any) -> None:
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--address", metavar="HOST:PORT", default="127.0.0.1:7470", help="default: %(default)s")
     where.add_argument("--scenario", metavar="FILE", type=Path, help="a cluster on this machine")
-    parser.add_argument("--switch", metavar="NAME", help="of the scenario's; with TLS, whose certificate to expect")
+    parser.add_argument("--switch", metavar="NAME", help="of the scenario; with TLS, the name in its certificate")
     parser.add_argument("--every", metavar="SLOTS", type=integer(1, 10_000), default=4, help="default: %(default)s")
     parser.add_argument("--once", action="store_true", help="one look, then end")
     for part in ("ca", "certificate", "key"):

@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     from paceline.commands.provenance import provenance
 
     with suppress(PermissionError):
-        os.nice(-15)  # what is measured is the kernel, not who else wants the CPU
+        os.nice(-15)  # the measurement is of the kernel, not of other load
     counts = (args.flows,) if args.flows else FLOWS
     runs = [measure_rate(args.backend, count, congestion_control=args.congestion_control) for count in counts]
     if args.json:

@@ -66,7 +66,7 @@ def run_scenario(args: argparse.Namespace) -> int:
     from paceline.commands.console import print_json, print_table, progress_bar
     from paceline.commands.provenance import provenance
     from paceline.sim.policy_names import parts
-    from paceline.sim.reference.engine import Recording
+    from paceline.sim.recording import Recording
     from paceline.sim.report import scenario_report as report
     from paceline.sim.report.figure import FigureError, draw_links, require_figures
     from paceline.sim.run import alone_iterations_s, run
