@@ -24,7 +24,7 @@ def test_tiers_open_one_after_the_other() -> None:
     assert accepted(FULLY_CONSOLIDATED, 1e6) == [MACHINE]
 
 
-def test_nobody_waits_for_what_cannot_be() -> None:
+def test_no_job_waits_for_a_tier_it_can_never_have() -> None:
     assert accepted(FULLY_CONSOLIDATED.for_best(RACK), 0) == [MACHINE, RACK]
     assert accepted(FULLY_CONSOLIDATED.for_best(NETWORK), 0) == [MACHINE, RACK, NETWORK]
     assert MANUAL.for_best(RACK) == Timers(0.0, 24 * HOUR_S)

@@ -34,7 +34,7 @@ def test_a_ring_crosses_between_machines_once_whatever_is_inside() -> None:
     assert scattered.seconds - latency_s(Tier.RACK, 6) == pytest.approx(2 * (found.seconds - latency_s(Tier.RACK, 6)))
 
 
-def test_halving_doubling_depends_on_who_is_where() -> None:
+def test_halving_doubling_depends_on_which_worker_is_where() -> None:
     """Titan's point: heavy partners together, and half as much crosses in the same number of phases."""
     heavy_apart = NETWORK.exchange(halving_doubling(4, K_BYTES), ("h0", "h0", "h1", "h1"), K_BYTES)
     heavy_together = NETWORK.exchange(halving_doubling(4, K_BYTES), ("h0", "h1", "h0", "h1"), K_BYTES)

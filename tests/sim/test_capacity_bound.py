@@ -77,7 +77,7 @@ def test_more_load_is_never_faster(shares: Shares, factor: float) -> None:
     assert capacity_bound(heavier).mean >= capacity_bound(shares).mean * (1.0 - 1e-8)
 
 
-def test_links_that_suffice_slow_nobody() -> None:
+def test_links_that_suffice_slow_no_job() -> None:
     bound = capacity_bound([{"l": 0.6, "m": 1.0}, {"l": 0.4}, {}])
     assert bound == CapacityBound((1.0, 1.0, 1.0), 1.0, {"l": 0.0, "m": 0.0})
     assert capacity_bound([]) == CapacityBound((), 1.0, {})

@@ -60,7 +60,7 @@ def test_alone_an_iteration_is_compute_plus_exchange(job: JobSpec, exchange_s: f
 
 @pytest.mark.parametrize("policy", [name for name in POLICIES if name != "mlcc"])
 def test_alone_no_policy_costs_more_than_the_first_round_trips(policy: str) -> None:
-    """Work conservation: whoever has the links to itself is not held back, mlcc's slots aside."""
+    """Work conservation: a job that has the links to itself is not held back, mlcc's slots aside."""
     times_s = iterations_s(simulate(ring("h0", "h1", "h2"), policy))
     assert times_s == pytest.approx([0.2 + 25e6 * 4 / 3 * 8 / 1e9] * 10, rel=0.002)
 
@@ -120,7 +120,7 @@ def test_mean_and_deviation_are_as_written() -> None:
     assert deviation == pytest.approx(0.05, rel=0.1)
 
 
-# ---- Who waits for whom ----
+# ---- Which flows wait for which ----
 
 
 def test_a_server_answers_once_every_worker_has_begun_to_push() -> None:

@@ -1,1 +1,1 @@
-"""The fast engine: arrays over flows, for whole clusters and hours of trace."""
+"""The array engine: arrays over flows, for whole clusters and hours of trace."""

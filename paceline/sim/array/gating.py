@@ -109,7 +109,6 @@ class Shifted(Gating):
         super().__init__(send)
         self._at = at
         self.due: dict[str, tuple[int, int]] = {}  # job: when a communication is due, and every how many ns again
-        self.adjusted = 0  # communications that were held back
 
     def ready(self, job: NetworkJob, now_ns: int) -> None:
         due = self.due.get(job.name)
@@ -117,7 +116,6 @@ class Shifted(Gating):
         if not waits_ns:
             self.start(job)
             return
-        self.adjusted += 1
         self._at(now_ns + waits_ns, lambda: self._due(job))
 
     def _due(self, job: NetworkJob) -> None:

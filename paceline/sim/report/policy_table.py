@@ -8,6 +8,7 @@ from statistics import fmean
 from paceline.sim.report.placement_table import Table
 from paceline.sim.trace.results import Row
 
+# Keys of `paceline sim compare --json`: a settlement is what is called a reallocation elsewhere.
 SPENT = ("policy", "computing", "iteration mean s", "iteration p99 s", "exchange", "contention", "settlement p90 µs")
 
 

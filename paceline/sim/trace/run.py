@@ -1,10 +1,10 @@
 """A trace through a cluster: jobs arrive, wait for GPUs, train, and leave.
 
 Whenever a job comes or goes, and every `round_s` where jobs may be preempted, the scheduler decides which jobs stop and
-which start where (cluster/scheduling_round.py). A job that is stopped keeps the iterations it finished, and when it
-goes on it first holds its GPUs for `restore_s` without getting anywhere. A job that could never run here is refused,
-with the reason. Where jobs share GPUs in turn (`jobs_per_gpu`), no job is preempted: those are two answers to one
-question.
+which start where (cluster/schedulers/scheduling_round.py). A job that is stopped keeps the iterations it finished, and
+when it goes on it first holds its GPUs for `restore_s` without getting anywhere. A job that could never run here is
+refused, with the reason. Where jobs share GPUs in turn (`jobs_per_gpu`), no job is preempted: those are two answers to
+one question.
 
 How fast jobs train is the engine's: `array` moves their flows under a policy (sampled.py), `analytic` computes an
 iteration's length from the links a job uses, `analytic-table` from Dally's Table I (analytic.py).
@@ -24,7 +24,7 @@ from paceline.cluster.exchange import Exchange, NetworkModel, by_table
 from paceline.cluster.gpu_sharing import SharedGpuState
 from paceline.cluster.job import Job
 from paceline.cluster.schedulers import scheduler
-from paceline.cluster.scheduling_round import decide
+from paceline.cluster.schedulers.scheduling_round import decide
 from paceline.cluster.state import ClusterState, Workers
 from paceline.cluster.tiers import tier_of
 from paceline.cluster.titan.nimp import cross_bytes

@@ -23,7 +23,7 @@ def test_the_candidate_with_the_highest_mean_score_wins() -> None:
     assert place == 1
     assert found.score == pytest.approx(1.0)
     assert plan(crowded).score < 1.0
-    assert found.shifts_ms.keys() == {"a", "c"}  # who shares nothing is not moved
+    assert found.shifts_ms.keys() == {"a", "c"}  # a job that shares no link is not moved
 
 
 def test_a_candidate_with_a_loop_loses_to_a_worse_one_without() -> None:
@@ -34,7 +34,7 @@ def test_a_candidate_with_a_loop_loses_to_a_worse_one_without() -> None:
     assert found.loop and not found.shifts_ms
 
 
-def test_nobody_shares_anything() -> None:
+def test_no_jobs_share_a_link() -> None:
     assert plan({"l1": link(a=HALF), "l2": link(b=MOST)}).score == 1.0
 
 

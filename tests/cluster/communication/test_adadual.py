@@ -53,7 +53,7 @@ def running(*tasks: tuple[str, set[str], float]) -> list[Running]:
     return [Running(Task(job, frozenset(servers), mb * MB), mb * MB) for job, servers, mb in tasks]
 
 
-def test_a_third_never_joins_and_strangers_do_not_count() -> None:
+def test_a_third_never_joins_and_tasks_on_other_servers_do_not_count() -> None:
     task = Task("new", PAIR, 1.0)
     assert may_start(task, running(("far", {"s5", "s6"}, 1.0)))
     assert may_start(task, running(("a", {"s1", "s2"}, 100.0)))

@@ -10,7 +10,7 @@ from paceline.cluster.job import Job
 from paceline.cluster.offer import Offer
 from paceline.cluster.schedulers import scheduler
 from paceline.cluster.schedulers.dally import Dally, nw_sens
-from paceline.cluster.scheduling_round import Decision, decide
+from paceline.cluster.schedulers.scheduling_round import Decision, decide
 from paceline.cluster.state import ClusterState, Workers
 from paceline.cluster.tiers import Tier, best_tier, find, tier_of
 
@@ -112,7 +112,7 @@ def test_a_slowed_down_job_takes_the_machine_of_one_that_loses_less() -> None:
     assert found == Decision(("slow", "fast"), (("slow", {"b1": 4}), ("fast", {"b0": 2, "a0": 1, "a1": 1})))
 
 
-def test_nobody_is_stopped_within_the_lease_or_for_a_job_that_loses_less() -> None:
+def test_no_job_is_stopped_within_its_tenure_or_for_a_job_that_loses_less() -> None:
     state = cluster(fast={"b1": 4}, x={"a0": 4, "a1": 4, "b0": 4})
     nowait = scheduler("dally-nowait")
     slow = replace(ran("slow", 4, 0.05), running_since_s=float("inf"))

@@ -7,7 +7,7 @@ import pytest
 from paceline.cluster.job import Job
 from paceline.cluster.offer import Offer
 from paceline.cluster.schedulers import OWN, scheduler
-from paceline.cluster.scheduling_round import decide
+from paceline.cluster.schedulers.scheduling_round import decide
 from paceline.cluster.state import ClusterState
 
 

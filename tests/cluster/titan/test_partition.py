@@ -1,4 +1,4 @@
-"""Workers over machines: everybody has a place, and no move or swap would lower the traffic."""
+"""Workers over machines: every worker has a place, and no move or swap would lower the traffic."""
 
 from itertools import combinations
 
@@ -18,7 +18,7 @@ def crossing(machine_of: list[int], traffic: dict[tuple[int, int], float]) -> fl
     collective=st.sampled_from(sorted(COLLECTIVES)),
     spare=st.integers(0, 4),
 )
-def test_everybody_has_a_place_that_no_swap_improves(room: list[int], collective: str, spare: int) -> None:
+def test_every_worker_has_a_place_that_no_swap_improves(room: list[int], collective: str, spare: int) -> None:
     workers = max(1, sum(room) - spare)
     traffic = totals(COLLECTIVES[collective](workers, 64.0))
     found = partition(workers, room, traffic)

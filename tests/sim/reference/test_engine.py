@@ -1,4 +1,4 @@
-"""The engine: deterministic, honest about latency, fair to everyone, and flat in memory."""
+"""The engine: deterministic, honest about latency, fair to every job, and flat in memory."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -53,7 +53,7 @@ def test_another_seed_gives_another_run() -> None:
 
 
 def test_watching_changes_nothing() -> None:
-    """A recording and a journal are for people; the run is the same without them."""
+    """A recording and a journal only observe; the run is the same without them."""
     scenario = random_mix(2, 1, duration_s=5.0)
     entries: list[object] = []
     recording = Recording()
@@ -135,13 +135,13 @@ def test_twenty_hosts_that_plan_in_the_same_instant_never_overbook_a_link(policy
     assert max(peaks) > 0.9  # they did plan
 
 
-# ---- Nobody starves ----
+# ---- No job starves ----
 
 OVERLOADED = [number for number in range(60) if peak_load(random_mix(number, 7)) > 1.8][:4]
 
 
 @pytest.mark.parametrize("number", OVERLOADED)
-def test_under_overload_everyone_goes_on_and_nobody_pays_for_the_others(number: int) -> None:
+def test_under_overload_every_job_goes_on_and_none_pays_for_the_others(number: int) -> None:
     """Every job makes progress all the time, none is more than three times slower than under TCP."""
     scenario = random_mix(number, 7, duration_s=20.0)
     alone_s = alone_iterations_s(scenario, scenario.seed)

@@ -23,7 +23,7 @@ RESTORE_S = 3.0
 
 
 class Newest(Scheduler):
-    """Whoever came last takes the GPUs of whoever came before."""
+    """The job that came last takes the GPUs of jobs that came before."""
 
     tenure_s = 0.0
 
@@ -92,12 +92,12 @@ def test_a_job_stopped_while_it_is_restored_has_lost_nothing_but_time() -> None:
 
 
 def test_impossible_jobs_are_refused_and_the_rest_goes_on() -> None:
-    jobs = [job("huge", 0.0, 7, 5), job("none", 0.0, 2, 0), job("fine", 1.0, 6, 5), job("odd", 1.0, 2, 5, "nobody's")]
+    jobs = [job("huge", 0.0, 7, 5), job("none", 0.0, 2, 0), job("fine", 1.0, 6, 5), job("odd", 1.0, 2, 5, "unheard-of")]
     run = simulated(jobs, newest=False, engine="analytic-table")
     assert run.refused == [
         Refused("huge", "it asks for 7 GPUs of 6"),
         Refused("none", "it has 0 iterations"),
-        Refused("odd", 'Table I of Dally has no model "nobody\'s"'),
+        Refused("odd", "Table I of Dally has no model 'unheard-of'"),
     ]
     assert [name for name, record in run.records.items() if record.end_s < inf] == ["fine"]
 
@@ -106,7 +106,7 @@ def test_nothing_but_impossible_jobs_is_a_short_run() -> None:
     assert simulated([job("huge", 0.0, 7, 5)], newest=False).now_s == 0.0
 
 
-def test_the_command_names_who_was_refused_and_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_names_the_jobs_that_were_refused_and_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trace = tmp_path / "t.csv"
     trace.write_text(
         "job_id,num_gpu,submit_time,iterations,model_name,duration\n"

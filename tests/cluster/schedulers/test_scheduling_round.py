@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from paceline.cluster.delay import HOUR_S
 from paceline.cluster.job import Job
 from paceline.cluster.schedulers import NAMES, scheduler
+from paceline.cluster.schedulers.scheduling_round import decide
 from paceline.cluster.schedulers.tiresias import consolidated
-from paceline.cluster.scheduling_round import decide
 from paceline.cluster.state import ClusterState
 
 RACK_OF = {f"h{number}": f"tor{number // 2}" for number in range(4)}
@@ -52,7 +52,7 @@ def test_gpus_are_neither_lost_nor_given_twice(
             running[key] = now_s
         assert set(state.placed) == set(running)
         if turn == 0:
-            assert running  # the cluster was empty, and somebody fits
+            assert running  # the cluster was empty, and some job fits
 
 
 def test_plain_placements_hold_the_queue_unless_told_otherwise() -> None:
@@ -75,7 +75,7 @@ def test_tiresias_consolidates_skewed_models_only() -> None:
         assert decide(scheduler("tiresias"), 0.0, [job], [], state).start == (("j", expected),)
 
 
-def test_tiresias_serves_who_had_least_and_stops_who_had_more() -> None:
+def test_tiresias_serves_the_job_that_had_least_and_stops_that_which_had_more() -> None:
     state = ClusterState(4, RACK_OF, Random(1))
     state.take("old", dict.fromkeys(RACK_OF, 4))
     old = Job("old", 16, running_since_s=0.0, run_s=HOUR_S)  # 16 GPU-hours: the last queue
