@@ -1,12 +1,13 @@
-"""Is a host's clock right? A message sent at s on the host's clock and received at r on ours gives s − r = offset −
-delay, and delays are never negative: of recent messages the largest s − r is the best guess, from below."""
+"""Is a host's clock right? A message sent at s on the host's clock and received at r on the switch's clock gives
+s − r = offset − delay, and delays are never negative: of recent messages the largest s − r is the best estimate, from
+below."""
 
 from collections import deque
 
 # A host that has just connected may have been slow for other reasons than its clock.
 ENOUGH = 8
 
-# Nobody's clock is further off than the times of our messages reach.
+# The message that tells a host has no room for more.
 FURTHEST_NS = 2**62
 
 
@@ -20,7 +21,7 @@ class ClockWatch:
 
     @property
     def off_by_ns(self) -> int:
-        """Host's clock − ours where it is more than the tolerance, else 0."""
+        """The host's clock − the switch's where that exceeds the tolerance, else 0."""
         if len(self._recent) < ENOUGH:
             return 0
         offset_ns = max(self._recent)

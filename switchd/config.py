@@ -1,4 +1,4 @@
-"""What a switch is told at its start: a TOML file of its own, or a scenario that describes the whole cluster.
+"""The configuration of a switch: a TOML file of its own, or a scenario that describes the whole cluster.
 
 name = "tor0"                   # of this switch in the topology
 listen = "10.0.0.1:7470"

@@ -20,9 +20,9 @@ _log = logging.getLogger(__name__)
 
 SERVER_OPTIONS = [
     *UNREAD_OPTIONS,
-    # Up to this a message that is too large is ours to refuse and to count; beyond it gRPC does not read it.
+    # Up to this size switchd refuses and counts a message that is too large; beyond it gRPC does not read it.
     ("grpc.max_receive_message_length", 4 * MAX_MESSAGE_BYTES),
-    ("grpc.so_reuseport", 0),  # a second switch on our port must fail, not take every other connection
+    ("grpc.so_reuseport", 0),  # a second switch on the same port must fail, not take every other connection
     ("grpc.max_concurrent_streams", 128),
     ("grpc.keepalive_time_ms", 1000),
     ("grpc.keepalive_timeout_ms", 1000),
@@ -30,10 +30,10 @@ SERVER_OPTIONS = [
     ("grpc.http2.min_ping_interval_without_data_ms", 500),
 ]
 
-# A switch is alive as long as its tick is no later than this; systemd's watchdog is patted only then.
+# A switch is alive as long as its tick is no later than this; systemd's watchdog is pinged only then.
 ALIVE_SLOTS = 10
 
-# Hosts get a slot or so to finish what they are saying; then they decide for themselves.
+# Streams get a few slots to finish; then hosts decide without their switch.
 DRAIN_S = 0.2
 
 
@@ -60,7 +60,7 @@ class SwitchDaemon:
             else:
                 self.port = server.add_secure_port(self.config.listen, tls.server_credentials())
         except RuntimeError:
-            raise OSError(f"cannot listen on {self.config.listen}: the port is taken or not ours") from None
+            raise OSError(f"cannot listen on {self.config.listen}: the port is taken or not allowed") from None
         await server.start()
         self._open.push_async_callback(server.stop, DRAIN_S)
         if self.config.metrics is not None:
@@ -85,6 +85,6 @@ class SwitchDaemon:
         await self._open.aclose()
 
     def alive(self) -> bool:
-        """The event loop turns, or this would not be asked; a switch with something in its tables ticks as well."""
+        """The event loop runs, or this would not be called; a switch with an entry in its tables must tick as well."""
         switch = self.switch
         return switch is None or switch.overdue_ns() < ALIVE_SLOTS * switch.slots.length_ns

@@ -1,8 +1,8 @@
-"""What waits for one neighbour, in frames that it will take.
+"""The messages that wait for one neighbour, in frames that the neighbour accepts.
 
-Our own letters to the same switch go joined, others' as they came. A frame is not much larger than FRAME_BYTES: what is
-too much for one is halved, first among the letters, then a letter among its flows. All receivers act on each flow for
-itself, so a letter in parts, in order, says what it says whole.
+This switch's own messages to the same switch are coalesced; those of other switches are relayed as they came. A frame
+is not much larger than FRAME_BYTES: what is too much for one is halved, first the list of messages, then a message by
+its flows. Receivers act on each flow for itself, so a message in parts, in order, says the same as the whole.
 """
 
 import logging
@@ -21,52 +21,56 @@ from paceline.wire.codec import message_to_envelope
 
 _log = logging.getLogger(__name__)
 _log_limit = LogRateLimit()
-Many = TypeVar("Many", bound=Sequence)
+T = TypeVar("T")
 
-# To another switch: our own, or one that passes through.
-Letter = Send | pb.Envelope
+# To another switch: a message of this switch, or an envelope that it relays.
+Outgoing = Send | pb.Envelope
 
-# The answer to a letter of claims without plans is up to three times as long, and must be below MAX_MESSAGE_BYTES.
+# The answer to a message of claims without plans is up to three times as long, and must be below MAX_MESSAGE_BYTES.
 FRAME_BYTES = 256 * 1024
 
 
-def frames(name: str, letters: Sequence[Letter], serialized: Callable[[list[pb.Envelope]], bytes]) -> Iterator[bytes]:
-    """`serialized` makes a frame; it is asked for one when the one before has been taken."""
-    frame = serialized(_envelopes(name, letters))
-    parts = _halves(letters) if len(frame) > FRAME_BYTES else []
+def frames(name: str, outgoing: Sequence[Outgoing], frame_of: Callable[[list[pb.Envelope]], bytes]) -> Iterator[bytes]:
+    """`frame_of` serializes envelopes as a frame; it is called when the frame before has been taken."""
+    frame = frame_of(_envelopes(name, outgoing))
+    parts = _halves(outgoing) if len(frame) > FRAME_BYTES else []
     if parts:
         for part in parts:
-            yield from frames(name, part, serialized)
+            yield from frames(name, part, frame_of)
     elif len(frame) <= MAX_MESSAGE_BYTES:
         yield frame
-    else:  # one claim with a host's whole megabyte of upstream; the receiver would hang up on us
-        _log_limit.log(_log, logging.WARNING, "size", "a letter of %d bytes is left out", len(frame))
+    else:  # one claim with a host's whole megabyte of upstream; the receiver would end the stream
+        _log_limit.log(_log, logging.WARNING, "size", "a message of %d bytes is too large and was dropped", len(frame))
 
 
-def _envelopes(name: str, letters: Sequence[Letter]) -> list[pb.Envelope]:
-    relayed = [letter for letter in letters if isinstance(letter, pb.Envelope)]
+def _envelopes(name: str, outgoing: Sequence[Outgoing]) -> list[pb.Envelope]:
+    relayed = [item for item in outgoing if isinstance(item, pb.Envelope)]
     own: dict[str, list[Message]] = {}
-    for letter in letters:
-        if isinstance(letter, Send):
-            own.setdefault(letter.to, []).append(letter.message)
+    for item in outgoing:
+        if isinstance(item, Send):
+            own.setdefault(item.to, []).append(item.message)
     return relayed + [message_to_envelope(name, to, one) for to, messages in own.items() for one in joined(messages)]
 
 
-def _halves(letters: Sequence[Letter]) -> list[list[Letter]]:
-    """Empty if it cannot be halved: a letter that passes through was in a frame before."""
-    if len(letters) > 1:
-        return [list(half) for half in _split(letters)]
-    [letter] = letters
-    if isinstance(letter, pb.Envelope):
+def _halves(outgoing: Sequence[Outgoing]) -> list[list[Outgoing]]:
+    """Empty if it cannot be halved: a relayed envelope was in a frame before."""
+    if len(outgoing) > 1:
+        return [list(half) for half in _split(outgoing)]
+    [item] = outgoing
+    if isinstance(item, pb.Envelope):
         return []
-    return [[Send(letter.to, part)] for part in _parts(letter.message)]
+    return [[Send(item.to, part)] for part in _parts(item.message)]
 
 
 def _parts(message: Message) -> list[Message]:
     match message:
-        case Report() | EscalatedClaims() if message.withdrawn and message.claims:
+        case Report(claims=[_, *_], withdrawn=[_, *_]):
             return [replace(message, claims=()), replace(message, withdrawn=())]
-        case Report() | EscalatedClaims() if message.withdrawn:
+        case EscalatedClaims(claims=[_, *_], withdrawn=[_, *_]):
+            return [replace(message, claims=()), replace(message, withdrawn=())]
+        case Report(claims=()):
+            return [replace(message, withdrawn=half) for half in _split(message.withdrawn)]
+        case EscalatedClaims(claims=()):
             return [replace(message, withdrawn=half) for half in _split(message.withdrawn)]
         case Report() | EscalatedClaims():
             return [replace(message, claims=half) for half in _split(message.claims)]
@@ -76,6 +80,6 @@ def _parts(message: Message) -> list[Message]:
             return [replace(message, shares=half) for half in _split(message.shares)]
 
 
-def _split(many: Many) -> list[Many]:
-    middle = len(many) // 2
-    return [many[:middle], many[middle:]] if middle else []
+def _split(rows: Sequence[T]) -> list[tuple[T, ...]]:
+    middle = len(rows) // 2
+    return [tuple(rows[:middle]), tuple(rows[middle:])] if middle else []

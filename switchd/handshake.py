@@ -1,12 +1,12 @@
-"""Who gets in: a peer says who it is and by which terms it works, and one that breaks a rule is turned away.
+"""The handshake: a peer names itself and its terms, and a peer that breaks a rule is refused.
 
-It gets a status and a reason, and is counted; its stream ends, and with it only its own leases.
+The refused peer gets a status and a reason, and is counted; its stream ends, and with it only its own leases.
 
-    INVALID_ARGUMENT     no message of ours, or one that breaks a rule
-    PERMISSION_DENIED    speaks for somebody else
+    INVALID_ARGUMENT     the bytes are no valid message, or the message breaks a rule
+    PERMISSION_DENIED    the peer speaks for another host or switch
     FAILED_PRECONDITION  another protocol, topology, horizon, slot length or policy
     RESOURCE_EXHAUSTED   too many streams, messages or flows, too large a message, too slow a reader
-    DEADLINE_EXCEEDED    connected and said nothing
+    DEADLINE_EXCEEDED    the peer connected and sent nothing
 """
 
 import asyncio
@@ -14,7 +14,7 @@ import logging
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import NoReturn, TypeVar
+from typing import NoReturn, TypeAlias, TypeVar, cast
 from urllib.parse import unquote
 
 import grpc
@@ -50,35 +50,35 @@ STATUS = {
     "silence": grpc.StatusCode.DEADLINE_EXCEEDED,
 }
 
-Context = grpc.aio.ServicerContext
+Context: TypeAlias = grpc.aio.ServicerContext
 M = TypeVar("M", bound=Message)
 
 
-class Entrance:
+class Handshake:
     def __init__(self, switch: Switch) -> None:
         self._switch = switch
         self._log_limit = LogRateLimit()
-        self._open: Counter[tuple[str, str]] = Counter()  # what is open, by its kind and address
-        self._most_streams = SPARE_STREAMS + 2 * (len(switch.own_hosts) + len(switch.routes.others))
+        self._open: Counter[tuple[str, str]] = Counter()  # streams or watchers, by kind and address
+        self._max_streams = SPARE_STREAMS + 2 * (len(switch.own_hosts) + len(switch.routes.other_switches))
 
-    def admit(self, hello: pb.Hello, context: Context, known: frozenset[str], what: str) -> str:
-        """The peer's name, if it works by our terms; what it does not name it leaves to us."""
-        name = self.identify(hello.name, context, known, what)
+    def check_hello(self, hello: pb.Hello, context: Context, known: frozenset[str], what: str) -> str:
+        """The peer's name, if its terms are this switch's; a term that Hello leaves out is accepted."""
+        name = self.check_identity(hello.name, context, known, what)
         topology, horizon, policy = self._switch.config.topology, self._switch.slots.horizon, self._switch.config.policy
         if hello.protocol != PROTOCOL:
             raise BadMessage("protocol", f"{name} speaks version {hello.protocol}, this switch {PROTOCOL}")
         if hello.topology and hello.topology != topology.fingerprint:
             raise BadMessage("topology", f"{name} was configured with another topology than {self._switch.name}")
         if hello.horizon not in (0, horizon):
-            raise _other_terms("horizon", f"{name} plans {hello.horizon} slots ahead, this switch {horizon}")
+            raise _different_terms("horizon", f"{name} plans {hello.horizon} slots ahead, this switch {horizon}")
         if hello.slot_length_ns not in (0, self._switch.slots.length_ns):
             its_ms, own_ms = hello.slot_length_ns / 1e6, self._switch.slots.length_ns / 1e6
-            raise _other_terms("slot_length", f"{name} has slots of {its_ms:g} ms, this switch of {own_ms:g} ms")
+            raise _different_terms("slot_length", f"{name} has slots of {its_ms:g} ms, this switch of {own_ms:g} ms")
         if hello.policy not in ("", policy):
-            raise _other_terms("policy", f"{name} runs {hello.policy[:60]!r}, this switch {policy!r}")
+            raise _different_terms("policy", f"{name} runs {hello.policy[:60]!r}, this switch {policy!r}")
         return name
 
-    def identify(self, name: str, context: Context, known: frozenset[str], what: str) -> str:
+    def check_identity(self, name: str, context: Context, known: frozenset[str], what: str) -> str:
         if name not in known:
             raise BadMessage("identity", f"{name[:60]!r} is not {what} of {self._switch.name}")
         if self._switch.config.tls is not None and name not in peer_names(context.auth_context()):
@@ -86,55 +86,57 @@ class Entrance:
         return name
 
     @asynccontextmanager
-    async def turning_away(
-        self, context: Context, what: str = "streams", most: int | None = None
+    async def refusals_as_status(
+        self, context: Context, what: str = "streams", limit: int | None = None
     ) -> AsyncIterator[None]:
-        """A peer that breaks a rule is answered with a status, counted and logged now and then.
+        """A BadMessage raised inside ends the stream with its status, is counted, and logged at a limited rate.
 
-        Its stream counts until it has taken the answer: one that does not read keeps us waiting with it.
+        The stream counts until the peer has taken the status: a peer that does not read keeps it open.
         """
-        most = self._most_streams if most is None else most
+        limit = self._max_streams if limit is None else limit
         address = _address(context)
         kind = what, address
         self._open[kind] += 1
         try:
-            if self._open[kind] > most:
-                raise BadMessage("streams", f"more than {most} {what} from one address")
+            if self._open[kind] > limit:
+                raise BadMessage("streams", f"more than {limit} {what} from one address")
             yield
         except BadMessage as error:
-            self.count(error, address)
+            self.count_refusal(error, address)
             await _abort(context, STATUS.get(error.reason, grpc.StatusCode.INVALID_ARGUMENT), str(error))
         finally:
             self._open[kind] -= 1
             if not self._open[kind]:
                 del self._open[kind]
 
-    def count(self, error: BadMessage, peer: str) -> None:
-        self._switch.count_bad(error.reason)
-        self._log_limit.log(_log, logging.WARNING, (peer, error.reason), "refused: %s", error, extra={"peer": peer})
+    def count_refusal(self, error: BadMessage, peer: str) -> None:
+        self._switch.count_refusal(error.reason)
+        self._log_limit.log(
+            _log, logging.WARNING, (peer, error.reason), "refused a peer: %s", error, extra={"peer": peer}
+        )
 
 
-async def first_word(context: Context, kind: type[M]) -> M:
-    """What a peer begins with; it has a moment for it."""
+async def first_message(context: Context, kind: type[M]) -> M:
+    """The first message of a stream, within HELLO_TIMEOUT_S."""
     try:
         data = await asyncio.wait_for(context.read(), HELLO_TIMEOUT_S)
     except TimeoutError:
-        raise BadMessage("silence", "no Hello") from None
+        raise BadMessage("silence", "no Hello within the time limit") from None
     if data is grpc.aio.EOF:
-        raise BadMessage("silence", "no Hello")
+        raise BadMessage("silence", "no Hello before the stream ended")
     return parse(data, kind)
 
 
 def parse(data: bytes, kind: type[M]) -> M:
     if len(data) > MAX_MESSAGE_BYTES:
-        raise BadMessage("size", f"a message of {len(data)} bytes, expected at most {MAX_MESSAGE_BYTES}")
+        raise BadMessage("size", f"found a message of {len(data)} bytes, expected at most {MAX_MESSAGE_BYTES}")
     try:
-        return kind.FromString(data)
+        return cast(M, kind.FromString(data))
     except DecodeError:
-        raise BadMessage("shape", f"no {kind.__name__} in {len(data)} bytes") from None
+        raise BadMessage("shape", f"the {len(data)} bytes are no valid {kind.__name__}") from None
 
 
-def _other_terms(reason: str, found: str) -> BadMessage:
+def _different_terms(reason: str, found: str) -> BadMessage:
     return BadMessage(reason, f"{found}; configure the same in both")
 
 
@@ -144,6 +146,6 @@ async def _abort(context: Context, status: grpc.StatusCode, reason: str) -> NoRe
 
 
 def _address(context: Context) -> str:
-    """Who is at the other end, without the port: ipv4:10.0.0.1, ipv6:[::1], unix:."""
+    """The peer's address without the port: ipv4:10.0.0.1, ipv6:[::1], unix:."""
     peer = unquote(context.peer())
     return peer if peer.startswith("unix") else peer.rpartition(":")[0]

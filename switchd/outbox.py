@@ -1,4 +1,4 @@
-"""What waits to be written to one peer, bounded: a peer that does not read is dropped, not waited for."""
+"""The messages that wait to be written to one peer. The queue is bounded: a peer that does not read is dropped."""
 
 import asyncio
 from collections import deque
@@ -12,7 +12,7 @@ FRAMES_PER_SLOT = 10
 
 
 class FramePace:
-    """A frame goes at once as long as there were few lately; else it waits and takes along what comes meanwhile."""
+    """A frame leaves at once as long as there were few lately; else it waits and takes along what comes meanwhile."""
 
     def __init__(self, slot_s: float) -> None:
         self._every_s = slot_s / FRAMES_PER_SLOT
@@ -27,17 +27,17 @@ class FramePace:
 
 
 class Outbox(Generic[T]):
-    def __init__(self, most: int) -> None:
+    def __init__(self, max_items: int) -> None:
         self.closed = False
         self._items: deque[T] = deque()
-        self._most = most
-        self._writer: asyncio.Future[None] | None = None  # who waits for something to write
+        self._max_items = max_items
+        self._writer: asyncio.Future[None] | None = None  # set while the writer waits
 
     def __len__(self) -> int:
         return len(self._items)
 
     def put(self, item: T) -> None:
-        if len(self._items) >= self._most:
+        if len(self._items) >= self._max_items:
             self.closed = True
         elif not self.closed:
             self._items.append(item)
@@ -48,7 +48,7 @@ class Outbox(Generic[T]):
         self._wake()
 
     async def take(self, pace: FramePace | None = None) -> list[T]:
-        """Everything that waits, at least one; nothing any more once it was closed or too full."""
+        """All waiting items, at least one; an empty list once the outbox was closed or too full."""
         while not self._items and not self.closed:
             self._writer = asyncio.get_running_loop().create_future()
             await self._writer

@@ -1,7 +1,8 @@
-"""How much a peer may say in a slot, over whatever streams and calls it comes; beyond that it is turned away.
+"""The rate limit of a peer: how much it may send in a slot over all its streams and calls; beyond that it is refused.
 
-All peers share one thread: what one of them says, the others wait for. A message costs something by itself, then by
-the flows it speaks of, and by its bytes where they name many others that a flow depends on. Each has a limit.
+All peers share one thread, so every message delays the messages of other peers. A message has a fixed cost, a cost for
+each flow in it, and a cost for its bytes, where they name many flows that a flow depends on. Each of the three has a
+limit.
 """
 
 from paceline.flowcore.model.slots import SlotClock
@@ -17,24 +18,24 @@ TIMES_PER_FLOW = 5
 BYTES_PER_SLOT = 4 * MAX_MESSAGE_BYTES
 
 
-class FloodLimit:
+class PeerRateLimit:
     def __init__(self, slots: SlotClock, max_flows: int) -> None:
-        """`max_flows`: that a host may have."""
+        """`max_flows`: how many flows a host may have."""
         self._slots, self._max_flows = slots, max_flows
         self._slot = 0
-        self._said: dict[str, tuple[int, int, int]] = {}  # by peer, in this slot: messages, flows, bytes
+        self._received: dict[str, tuple[int, int, int]] = {}  # by peer, in this slot: messages, flows, bytes
 
-    def take(self, peer: str, now_ns: int, flows: int, size_bytes: int, hosts: int = 1) -> None:
-        """One message more from this peer, who speaks for so many hosts. Raises BadMessage if it is one too many."""
+    def count(self, peer: str, now_ns: int, flows: int, size_bytes: int, hosts: int = 1) -> None:
+        """Counts a message of the peer, which speaks for so many hosts; raises BadMessage above a limit."""
         slot = self._slots.index(now_ns)
         if slot != self._slot:
-            self._slot, self._said = slot, {}
-        messages, named, heard_bytes = self._said.get(peer, (0, 0, 0))
-        self._said[peer] = messages, named, heard_bytes = messages + 1, named + flows, heard_bytes + size_bytes
-        for found, most, what in (
+            self._slot, self._received = slot, {}
+        messages, named, total_bytes = self._received.get(peer, (0, 0, 0))
+        self._received[peer] = messages, named, total_bytes = messages + 1, named + flows, total_bytes + size_bytes
+        for found, limit, what in (
             (messages, MESSAGES_PER_SLOT, "messages"),
             (named, hosts * TIMES_PER_FLOW * self._max_flows, "flows"),
-            (heard_bytes, hosts * BYTES_PER_SLOT, "bytes"),
+            (total_bytes, hosts * BYTES_PER_SLOT, "bytes"),
         ):
-            if found > most:
-                raise BadMessage("flood", f"more than {most} {what} in a slot")
+            if found > limit:
+                raise BadMessage("flood", f"more than {limit} {what} in a slot")

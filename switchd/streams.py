@@ -1,7 +1,7 @@
-"""The gRPC service: turns the bytes of whoever got in into calls of the Switch, and writes what its outboxes hold.
+"""The gRPC service: turns the bytes of a peer into calls of the Switch, and writes what the Switch's outboxes hold.
 
-A peer that breaks a rule is turned away (entrance.py). Between switches a stream carries many hosts' words, so there a
-bad letter is counted and left out.
+A peer that breaks a rule is refused (handshake.py). A stream between switches carries messages of many hosts, so there
+a bad message is counted and dropped, and the stream goes on.
 """
 
 import asyncio
@@ -11,26 +11,26 @@ import grpc
 from google.protobuf.message import Message
 
 from paceline.wire import control_pb2 as pb
-from paceline.wire.calls import PROTOCOL, SERVICE
+from paceline.wire.calls import PROTOCOL, SERVICE, serialized
 from paceline.wire.codec import BadMessage
 from paceline.wire.duplex import both
-from switchd.frames import Letter, frames
-from switchd.handshake import Context, Entrance, first_word, parse
+from switchd.frames import Outgoing, frames
+from switchd.handshake import Context, Handshake, first_message, parse
 from switchd.outbox import FramePace, Outbox
-from switchd.rate_limit import FloodLimit
-from switchd.switch import HostStream, Switch
+from switchd.rate_limit import PeerRateLimit
+from switchd.switch import HostSession, Switch
 
-# A dashboard needs one, and so does somebody with `paceline switch top`.
+# A dashboard needs one, and so does an operator with `paceline switch top`.
 WATCHERS_PER_ADDRESS = 4
 
 
 class Streams:
     def __init__(self, switch: Switch) -> None:
         self._switch = switch
-        self.entrance = Entrance(switch)
-        self._flood = FloodLimit(switch.slots, switch.config.max_flows_per_host)
-        self._shown: dict[tuple[str, ...], bytes] = {}  # by links, to everybody who watches them in this slot
-        self._shown_slot = 0
+        self.handshake = Handshake(switch)
+        self._rate_limit = PeerRateLimit(switch.slots, switch.config.max_flows_per_host)
+        self._snapshots: dict[tuple[str, ...], bytes] = {}  # by links, for all watchers of them in this slot
+        self._snapshots_slot = 0
         self._slot_length_ns = switch.slots.length_ns
 
     def handler(self) -> grpc.GenericRpcHandler:
@@ -49,59 +49,59 @@ class Streams:
     # ---- A host ----
 
     async def negotiate(self, _requests: object, context: Context) -> None:
-        async with self.entrance.turning_away(context):
-            first = await first_word(context, pb.HostMessage)
+        async with self.handshake.refusals_as_status(context):
+            first = await first_message(context, pb.HostMessage)
             if not first.HasField("hello"):
                 raise BadMessage("shape", "a stream begins with Hello")
-            host = self.entrance.admit(first.hello, context, self._switch.own_hosts, "a host")
-            stream = self._switch.host_joins(host)
+            host = self.handshake.check_hello(first.hello, context, self._switch.own_hosts, "a host")
+            session = self._switch.host_connected(host)
             try:
-                self._note_time(stream, first.sent_ns)
-                stream.heard.sent_ns = self._switch.clock.now_ns()
-                welcome = pb.SwitchMessage(clock=stream.heard, welcome=self._welcome(host))
+                self._note_time(session, first.sent_ns)
+                session.clock_echo.sent_ns = self._switch.clock.now_ns()
+                welcome = pb.SwitchMessage(clock=session.clock_echo, welcome=self._welcome(host))
                 await self._write(context, welcome)
-                await both(self._host_reads(host, stream, context), self._host_writes(host, stream, context))
+                await both(self._host_reads(host, session, context), self._host_writes(host, session, context))
             finally:
-                self._switch.host_leaves(host, stream)
+                self._switch.host_disconnected(host, session)
 
-    async def _host_reads(self, host: str, stream: HostStream, context: Context) -> None:
+    async def _host_reads(self, host: str, session: HostSession, context: Context) -> None:
         while (data := await context.read()) is not grpc.aio.EOF:
-            self.take_message(host, stream, data)
-            await asyncio.sleep(0)  # what it led to is written before we ask for more
+            self.take_message(host, session, data)
+            await asyncio.sleep(0)  # what the message led to is written before the next one is read
 
-    def take_message(self, host: str, stream: HostStream, data: bytes) -> None:
-        """What a host said on its stream after Hello."""
+    def take_message(self, host: str, session: HostSession, data: bytes) -> None:
+        """A host's message on its stream after Hello."""
         message = parse(data, pb.HostMessage)
-        self._note_time(stream, message.sent_ns)
-        self._flood.take(host, stream.heard.received_ns, _flows_in(message.report), len(data))
-        if stream.outbox.closed:  # the writer may be unable to say so, waiting for a peer that does not read
-            raise self._closed(host, stream)
+        self._note_time(session, message.sent_ns)
+        self._rate_limit.count(host, session.clock_echo.received_ns, _flows_in(message.report), len(data))
+        if session.outbox.closed:  # the writer may still wait for a peer that does not read
+            raise self._closed(host, session)
         if not message.HasField("report"):
-            raise BadMessage("shape", "expected a report")
-        self._switch.report(host, message.report)
+            raise BadMessage("shape", "found no report in a message after Hello")
+        self._switch.take_report(host, message.report)
 
-    async def _host_writes(self, host: str, stream: HostStream, context: Context) -> None:
+    async def _host_writes(self, host: str, session: HostSession, context: Context) -> None:
         while True:
-            waiting = await stream.outbox.take()
+            waiting = await session.outbox.take()
             if not waiting:
-                raise self._closed(host, stream)
+                raise self._closed(host, session)
             for feedback in waiting:
-                stream.heard.sent_ns = self._switch.clock.now_ns()
-                await self._write(context, pb.SwitchMessage(clock=stream.heard, feedback=feedback))
+                session.clock_echo.sent_ns = self._switch.clock.now_ns()
+                await self._write(context, pb.SwitchMessage(clock=session.clock_echo, feedback=feedback))
 
-    def _closed(self, host: str, stream: HostStream) -> BadMessage:
-        if self._switch.hosts.get(host) is not stream:
+    def _closed(self, host: str, session: HostSession) -> BadMessage:
+        if self._switch.hosts.get(host) is not session:
             return BadMessage("busy", "another stream of this host has taken over")
-        return BadMessage("slow", "the answers are not being read")
+        return BadMessage("slow", "the host does not read its answers")
 
-    def _note_time(self, stream: HostStream, sent_ns: int) -> None:
-        heard = stream.heard
-        heard.echo_ns, heard.received_ns = sent_ns, self._switch.clock.now_ns()
-        stream.watch.observe(sent_ns, heard.received_ns)
-        off_by_ns = stream.watch.off_by_ns
-        if off_by_ns and not heard.off_by_ns:
-            self._switch.count_bad("clock")
-        heard.off_by_ns = off_by_ns
+    def _note_time(self, session: HostSession, sent_ns: int) -> None:
+        echo = session.clock_echo
+        echo.echo_ns, echo.received_ns = sent_ns, self._switch.clock.now_ns()
+        session.clock_watch.observe(sent_ns, echo.received_ns)
+        off_by_ns = session.clock_watch.off_by_ns
+        if off_by_ns and not echo.off_by_ns:
+            self._switch.count_refusal("clock")
+        echo.off_by_ns = off_by_ns
 
     def _welcome(self, name: str) -> pb.Welcome:
         switch = self._switch
@@ -124,13 +124,13 @@ class Streams:
         return await self._call(request, context, plans=True)
 
     async def _call(self, request: bytes, context: Context, plans: bool) -> bytes:
-        async with self.entrance.turning_away(context):
+        async with self.handshake.refusals_as_status(context):
             message = parse(request, pb.HostMessage)
             report, received_ns = message.report, self._switch.clock.now_ns()
-            host = self.entrance.identify(report.sender, context, self._switch.own_hosts, "a host")
+            host = self.handshake.check_identity(report.sender, context, self._switch.own_hosts, "a host")
             if host in self._switch.hosts:
                 raise BadMessage("busy", f"{host} negotiates on a stream; Watch shows the table")
-            self._flood.take(host, received_ns, _flows_in(report), len(request))
+            self._rate_limit.count(host, received_ns, _flows_in(report), len(request))
             if bool(len(report.claims.plan_bps)) != plans:
                 raise BadMessage("shape", "UpdateSchedule needs plans" if plans else "FetchFeedback takes no plans")
             if not report.claims.flow:
@@ -139,80 +139,80 @@ class Streams:
                 raise BadMessage("busy", f"a call of {host} with number {report.number} waits for its answer")
             answer = self._switch.calls[host, report.number] = asyncio.get_running_loop().create_future()
             try:
-                self._switch.report(host, report)
+                self._switch.take_report(host, report)
                 feedback = await asyncio.wait_for(answer, 3 * self._slot_length_ns / 1e9)
             except TimeoutError:
                 raise BadMessage("silence", "another switch on the path did not answer in time") from None
             finally:
                 self._switch.calls.pop((host, report.number), None)
             clock = pb.ClockEcho(echo_ns=message.sent_ns, received_ns=received_ns, sent_ns=self._switch.clock.now_ns())
-            return pb.SwitchMessage(clock=clock, feedback=feedback).SerializeToString()
-        raise AssertionError("turning away does not return")
+            return serialized(pb.SwitchMessage(clock=clock, feedback=feedback))
+        raise AssertionError("a refusal does not return")
 
     # ---- A child switch ----
 
     async def federate(self, _requests: object, context: Context) -> None:
-        async with self.entrance.turning_away(context):
-            first = await first_word(context, pb.Frame)
+        async with self.handshake.refusals_as_status(context):
+            first = await first_message(context, pb.Frame)
             if not first.HasField("hello"):
                 raise BadMessage("shape", "a stream begins with Hello")
-            child = self.entrance.admit(first.hello, context, self._switch.routes.children, "a child")
-            outbox = self._switch.neighbour_joins(child)
-            heard = pb.ClockEcho()
+            child = self.handshake.check_hello(first.hello, context, self._switch.routes.children, "a child")
+            outbox = self._switch.neighbour_connected(child)
+            echo = pb.ClockEcho()
             try:
-                self._note_frame(heard, first)
-                heard.sent_ns = self._switch.clock.now_ns()
-                await self._write(context, pb.Frame(welcome=self._welcome(child), clock=heard))
-                await both(self._child_reads(child, heard, context), self._child_writes(child, outbox, heard, context))
+                self._note_frame(echo, first)
+                echo.sent_ns = self._switch.clock.now_ns()
+                await self._write(context, pb.Frame(welcome=self._welcome(child), clock=echo))
+                await both(self._child_reads(child, echo, context), self._child_writes(child, outbox, echo, context))
             finally:
-                self._switch.neighbour_leaves(child, outbox)
+                self._switch.neighbour_disconnected(child, outbox)
 
-    async def _child_reads(self, child: str, heard: pb.ClockEcho, context: Context) -> None:
+    async def _child_reads(self, child: str, echo: pb.ClockEcho, context: Context) -> None:
         while (data := await context.read()) is not grpc.aio.EOF:
             frame = parse(data, pb.Frame)
-            self._note_frame(heard, frame)
-            flows = sum(_flows_in(letter.report) for letter in frame.envelope if letter.to == self._switch.name)
+            self._note_frame(echo, frame)
+            flows = sum(_flows_in(one.report) for one in frame.envelope if one.to == self._switch.name)
             hosts = self._switch.routes.hosts_below[child]
-            self._flood.take(child, heard.received_ns, flows, len(data), hosts)
+            self._rate_limit.count(child, echo.received_ns, flows, len(data), hosts)
             await self.take_frame(child, frame)
 
-    async def _child_writes(self, child: str, outbox: Outbox[Letter], heard: pb.ClockEcho, context: Context) -> None:
+    async def _child_writes(self, child: str, outbox: Outbox[Outgoing], echo: pb.ClockEcho, context: Context) -> None:
         pace = FramePace(self._slot_length_ns / 1e9)
 
-        def serialized(envelopes: list[pb.Envelope]) -> bytes:
-            heard.sent_ns = self._switch.clock.now_ns()
-            return pb.Frame(envelope=envelopes, clock=heard).SerializeToString()
+        def frame_of(envelopes: list[pb.Envelope]) -> bytes:
+            echo.sent_ns = self._switch.clock.now_ns()
+            return serialized(pb.Frame(envelope=envelopes, clock=echo))
 
-        while letters := await outbox.take(pace):
-            for frame in frames(self._switch.name, letters, serialized):
+        while outgoing := await outbox.take(pace):
+            for frame in frames(self._switch.name, outgoing, frame_of):
                 await context.write(frame)
         if self._switch.neighbours.get(child) is not outbox:
             raise BadMessage("busy", "another stream of this switch has taken over")
-        raise BadMessage("slow", "the letters are not being read")
+        raise BadMessage("slow", "the child does not read its messages")
 
-    def _note_frame(self, heard: pb.ClockEcho, frame: pb.Frame) -> None:
-        heard.echo_ns, heard.received_ns = frame.sent_ns, self._switch.clock.now_ns()
+    def _note_frame(self, echo: pb.ClockEcho, frame: pb.Frame) -> None:
+        echo.echo_ns, echo.received_ns = frame.sent_ns, self._switch.clock.now_ns()
 
     async def take_frame(self, neighbour: str, frame: pb.Frame) -> None:
-        """Letters for others leave before we think about our own."""
-        passing = [letter for letter in frame.envelope if letter.to != self._switch.name]
-        if passing:
-            self.take_letters(neighbour, passing)
+        """Messages for other switches leave before this switch handles its own."""
+        relayed = [envelope for envelope in frame.envelope if envelope.to != self._switch.name]
+        if relayed:
+            self.take_envelopes(neighbour, relayed)
             await asyncio.sleep(0)
-        self.take_letters(neighbour, [letter for letter in frame.envelope if letter.to == self._switch.name])
-        await asyncio.sleep(0)  # what they led to is written before we ask for more
+        self.take_envelopes(neighbour, [envelope for envelope in frame.envelope if envelope.to == self._switch.name])
+        await asyncio.sleep(0)  # what the messages led to is written before the next frame is read
 
-    def take_letters(self, neighbour: str, letters: Iterable[pb.Envelope]) -> None:
-        for letter in letters:
+    def take_envelopes(self, neighbour: str, envelopes: Iterable[pb.Envelope]) -> None:
+        for envelope in envelopes:
             try:
-                self._switch.letter(neighbour, letter)
+                self._switch.take_envelope(neighbour, envelope)
             except BadMessage as error:
-                self.entrance.count(error, neighbour)
+                self.handshake.count_refusal(error, neighbour)
 
-    # ---- People ----
+    # ---- Watching ----
 
     async def watch(self, request: bytes, context: Context) -> None:
-        async with self.entrance.turning_away(context, "watchers", WATCHERS_PER_ADDRESS):
+        async with self.handshake.refusals_as_status(context, "watchers", WATCHERS_PER_ADDRESS):
             wanted = parse(request, pb.WatchRequest)
             known = self._switch.agent.table.capacity_bps
             for link in wanted.link:
@@ -225,16 +225,16 @@ class Streams:
                 await asyncio.sleep(every_s)
 
     def _snapshot(self, links: tuple[str, ...]) -> bytes:
-        """Made once a slot, however many watch."""
+        """Made once a slot, however many watchers there are."""
         slot = self._switch.slots.index(self._switch.clock.now_ns())
-        if slot != self._shown_slot:
-            self._shown_slot, self._shown = slot, {}
-        if links not in self._shown:
-            self._shown[links] = self._switch.snapshot(links).SerializeToString()
-        return self._shown[links]
+        if slot != self._snapshots_slot:
+            self._snapshots_slot, self._snapshots = slot, {}
+        if links not in self._snapshots:
+            self._snapshots[links] = serialized(self._switch.snapshot(links))
+        return self._snapshots[links]
 
     async def _write(self, context: Context, message: Message) -> None:
-        await context.write(message.SerializeToString())
+        await context.write(serialized(message))
 
 
 def _flows_in(report: pb.Report) -> int:

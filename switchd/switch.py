@@ -1,17 +1,18 @@
 """The switch itself: feeds the SwitchAgent, performs its effects, re-arms its timer. No gRPC here.
 
-    from hosts      report(host, wire)        → Feedback into the host's outbox, or a waiting call
-    from switches   letter(neighbour, wire)   → the agent's if it is for us, else the next outbox on its way
-    by the clock    Tick                      → whatever the agent's deadline was for
+    from hosts      take_report(host, wire)            → Feedback into the host's outbox, or to a pending call
+    from switches   take_envelope(neighbour, wire)     → the agent if it is for this switch, else the next hop's outbox
+    by the timer    Tick                               → what the agent's deadline was for
 
-Everything runs in one event loop, and nothing between taking a message and filling the outboxes awaits: a report
-meets the table as the one before it left it, so accepted plans never exceed a link under any interleaving.
+Everything runs in one event loop, and nothing between taking a message and filling the outboxes awaits: each report
+finds the table as the report before left it, so accepted plans never exceed a link under any interleaving.
 """
 
 import asyncio
 import logging
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from functools import partial
 
 from paceline.flowcore.messages.events import PeersFound, PeersLost, Send, SwitchEvent, Tick
 from paceline.flowcore.messages.reports import NO_ANSWER, Feedback
@@ -29,35 +30,36 @@ from paceline.wire import control_pb2 as pb
 from paceline.wire.codec import BadMessage, FlowPaths, feedback_to_wire, message_from_envelope, report_from_wire
 from switchd.clock_watch import ClockWatch
 from switchd.config import SwitchConfig
-from switchd.frames import Letter
+from switchd.frames import Outgoing
 from switchd.outbox import Outbox
-from switchd.routes import LetterRoutes
-from switchd.validation import Admission
+from switchd.routing import RoutingTable
+from switchd.validation import MessageValidator
 
 _log = logging.getLogger(__name__)
 
-# Answers to a few slots; a host this far behind decides by itself by now.
+# Answers to the reports of a few slots; a host that is further behind decides without its switch by then.
 HOST_OUTBOX = 64
-# A report later than its own plan, up to so many horizons, was held up somewhere, perhaps by us. Nothing in it
-# is of use any more: to leave it is how a switch with too much to do catches up. What is older has another clock.
+# A report that arrives after the end of its own plan, up to so many horizons, was delayed, perhaps by this switch.
+# Nothing in it is of use any more: dropping it is how a switch with too much to do catches up. An older report comes
+# from another clock.
 LATE_HORIZONS = 10
-# Groups in which the hosts of a rack report, if they are more than a few. Each has frames to other switches and back,
-# which cost what they cost however many hosts they are about. A group reports in one instant: a frame leaves as soon
-# as there is something for it, and takes along only what is there by then.
+# Groups in which the hosts of a rack report, if they are more than a few. Each group causes frames to other switches
+# and back, whose cost hardly depends on how many hosts they are about. A group reports in one instant: a frame leaves
+# as soon as a message waits for it, and takes along only the messages that wait by then.
 FEW_HOSTS = 3
-BUNCHES = 2
-# A ToR's hosts may all ask in the same instant.
+REPORT_GROUPS = 2
+# All hosts of a ToR may report in the same instant.
 SWITCH_OUTBOX = 4096
 
 
 @dataclass(slots=True)
-class HostStream:
-    """One connected host."""
+class HostSession:
+    """What the switch keeps for a connected host, for as long as its stream is open."""
 
-    watch: ClockWatch
+    clock_watch: ClockWatch
     outbox: Outbox[pb.Feedback] = field(default_factory=lambda: Outbox(HOST_OUTBOX))
-    heard: pb.ClockEcho = field(default_factory=pb.ClockEcho)  # when its last message left and arrived
-    asked: dict[int, int] = field(default_factory=dict)  # report number: when it came, for the merge latency
+    clock_echo: pb.ClockEcho = field(default_factory=pb.ClockEcho)  # when its last message left and arrived
+    received_ns: dict[int, int] = field(default_factory=dict)  # by report number, for the answer latency
 
 
 class Switch:
@@ -72,16 +74,16 @@ class Switch:
         self.messages = 0
         self.plans_refused = 0
         self._proposed: defaultdict[str, set[FlowId]] = defaultdict(set)  # a host's flows whose plan is undecided
-        self.hosts: dict[str, HostStream] = {}
-        self.neighbours: dict[str, Outbox[Letter]] = {}  # connected switches, above and below
-        self.calls: dict[tuple[str, int], asyncio.Future[pb.Feedback]] = {}  # unary calls that wait
+        self.hosts: dict[str, HostSession] = {}
+        self.neighbours: dict[str, Outbox[Outgoing]] = {}  # connected switches, above and below
+        self.calls: dict[tuple[str, int], asyncio.Future[pb.Feedback]] = {}  # pending unary calls
         domain = domains(config.topology)[config.name]
         self.own_hosts = domain.hosts
         self.agent = SwitchAgent(config.name, domain, self.slots, POLICIES[config.policy]())
-        self.routes = LetterRoutes(config.topology, config.name)
+        self.routes = RoutingTable(config.topology, config.name)
         self.phases_ns = _phases(config.topology, config.name, self.slots.length_ns)
         self._paths = FlowPaths(config.topology)
-        self._admission = Admission(
+        self._validator = MessageValidator(
             config.name,
             config.topology,
             domain,
@@ -93,55 +95,55 @@ class Switch:
         )
         self._log_limit = LogRateLimit()
         self._lost: set[str] = set()
-        self._timer: Timer | None = None  # once there is something to ring for, and an event loop
+        self._timer: Timer | None = None  # made with the first deadline, which comes with an event loop
         self._armed_ns: int | None = None
         for link in self.agent.table.capacity_bps:
-            self.instruments.link_load.labels(link).set_function(lambda link=link: self._load_ratio(link))
+            self.instruments.link_load.labels(link).set_function(partial(self._load_ratio, link))
         self.instruments.hosts.set_function(lambda: len(self.hosts))
-        self.instruments.contested_links.set_function(self._contested_links)
-        self.instruments.stale_parents.set_function(
+        self.instruments.shared_links.set_function(self._shared_links)
+        self.instruments.silent_parents.set_function(
             lambda: sum(one not in self.neighbours or one in self.agent.silent for one in self.routes.parents)
         )
 
     # ---- Hosts ----
 
-    def host_joins(self, host: str) -> HostStream:
+    def host_connected(self, host: str) -> HostSession:
         if (old := self.hosts.get(host)) is not None:
-            old.outbox.close()  # the host was restarted before we noticed
-        stream = self.hosts[host] = HostStream(ClockWatch(self.slots.length_ns // 10))
+            old.outbox.close()  # the host was restarted before its old stream ended
+        session = self.hosts[host] = HostSession(ClockWatch(self.slots.length_ns // 10))
         self._log_limit.log(_log, logging.INFO, ("connected", host), "host connected", extra={"host": host})
-        return stream
+        return session
 
-    def host_leaves(self, host: str, stream: HostStream) -> None:
-        """Its plans stay until their lease ends: it may be back before."""
-        if self.hosts.get(host) is stream:
+    def host_disconnected(self, host: str, session: HostSession) -> None:
+        """The host's plans stay until their lease ends: it may be back before."""
+        if self.hosts.get(host) is session:
             del self.hosts[host]
             self._log_limit.log(_log, logging.INFO, ("gone", host), "host disconnected", extra={"host": host})
 
-    def report(self, host: str, wire: pb.Report) -> None:
+    def take_report(self, host: str, wire: pb.Report) -> None:
         """A report from a host's stream or call; raises BadMessage and has then changed nothing.
 
-        One that comes too late is left without an answer.
+        A report that comes too late gets no answer.
         """
         now_ns = self.clock.now_ns()
         behind_slots = self.slots.index(now_ns) - wire.first_slot
         if self.slots.horizon < behind_slots <= LATE_HORIZONS * self.slots.horizon:
-            self.count_bad("late")
+            self.count_refusal("late")
             return
         report = report_from_wire(wire, self._paths)
-        self._admission.check_report(host, report, self.slots.index(now_ns))
-        stream = self.hosts.get(host)
-        if stream is not None and report.claims:
-            if len(stream.asked) >= HOST_OUTBOX:
-                stream.asked.clear()
-            stream.asked[report.number] = now_ns
+        self._validator.check_host_report(host, report, self.slots.index(now_ns))
+        session = self.hosts.get(host)
+        if session is not None and report.claims:
+            if len(session.received_ns) >= HOST_OUTBOX:
+                session.received_ns.clear()
+            session.received_ns[report.number] = now_ns
         proposed = self._proposed[host]
         proposed.difference_update(flow for flow, _ in report.withdrawn)
         proposed.update(claim.flow for claim in report.claims if claim.plan_bps)
-        self.take(report)
+        self.handle(report)
 
     def _answer(self, host: str, feedback: Feedback) -> None:
-        # A refused flow stays so until its next plan, and is told so each time: the plan was refused once.
+        # Every answer repeats that a flow's plan was refused, until its next plan; the refusal counts once.
         proposed = self._proposed[host]
         refused = sum(not grant.accepted and grant.flow in proposed for grant in feedback.grants)
         proposed.difference_update(grant.flow for grant in feedback.grants)
@@ -154,73 +156,74 @@ class Switch:
             if not call.done():
                 call.set_result(wire)
             return
-        stream = self.hosts.get(host)
-        if stream is not None:
+        session = self.hosts.get(host)
+        if session is not None:
             if feedback.answers != NO_ANSWER:
-                asked_ns = stream.asked.pop(feedback.answers, None)
-                if asked_ns is not None:
-                    self.instruments.merge.observe((self.clock.now_ns() - asked_ns) / 1e9)
-            stream.outbox.put(wire)
+                received_ns = session.received_ns.pop(feedback.answers, None)
+                if received_ns is not None:
+                    self.instruments.answer_latency.observe((self.clock.now_ns() - received_ns) / 1e9)
+            session.outbox.put(wire)
 
     # ---- Other switches ----
 
-    def neighbour_joins(self, name: str) -> Outbox[Letter]:
+    def neighbour_connected(self, name: str) -> Outbox[Outgoing]:
         if (old := self.neighbours.get(name)) is not None:
-            old.close()  # it was restarted before we noticed
+            old.close()  # the neighbour was restarted before its old stream ended
         outbox = self.neighbours[name] = Outbox(SWITCH_OUTBOX)
         _log.info("switch connected", extra={"switch": name})
         found = self.agent.silent - self.routes.unreachable(set(self.neighbours))
-        self.take(PeersFound(tuple(sorted(found | {name}))))  # also if nobody has missed it yet
+        self.handle(PeersFound(tuple(sorted(found | {name}))))  # also if the agent has not missed it yet
         return outbox
 
-    def neighbour_leaves(self, name: str, outbox: Outbox[Letter]) -> None:
+    def neighbour_disconnected(self, name: str, outbox: Outbox[Outgoing]) -> None:
         if self.neighbours.get(name) is outbox:
             del self.neighbours[name]
             _log.warning("switch lost", extra={"switch": name})
             self._lost |= self.routes.unreachable(set(self.neighbours)) - self.agent.silent
-            self._tell_lost()
+            self._report_lost()
 
-    def letter(self, neighbour: str, letter: pb.Envelope) -> None:
-        """A letter from a neighbour: for us, or to hand on. Raises BadMessage; who relayed it may be innocent."""
-        origin = letter.source
+    def take_envelope(self, neighbour: str, envelope: pb.Envelope) -> None:
+        """A neighbour's envelope, for this switch or to relay. Raises BadMessage; the fault may be the origin's."""
+        origin = envelope.source
         from_above = neighbour in self.routes.parents
-        if not self.routes.may_bring(neighbour, origin):
-            raise BadMessage("identity", f"a letter from {origin[:60]!r} came by way of {neighbour}")
-        if letter.to != self.name:
-            self._hand_on(letter, from_above)
-        elif letter.WhichOneof("body") == "unreachable":
-            self._lost |= {origin} & self.routes.others
-            self._tell_lost()
+        if not self.routes.on_reverse_path(neighbour, origin):
+            raise BadMessage("identity", f"{neighbour} relayed a message from {origin[:60]!r}, which is not behind it")
+        if envelope.to != self.name:
+            self._relay(envelope, from_above)
+        elif envelope.WhichOneof("body") == "unreachable":
+            self._lost |= {origin} & self.routes.other_switches
+            self._report_lost()
         else:
-            message = message_from_envelope(letter, self._paths)
-            self._admission.check_letter(origin, message, self.slots.index(self.clock.now_ns()))
-            self.take(message)
+            message = message_from_envelope(envelope, self._paths)
+            self._validator.check_switch_message(origin, message, self.slots.index(self.clock.now_ns()))
+            self.handle(message)
 
-    def _hand_on(self, letter: pb.Envelope, from_above: bool) -> None:
-        hop = self.routes.next_hop(letter.to, set(self.neighbours), from_above=from_above)
+    def _relay(self, envelope: pb.Envelope, from_above: bool) -> None:
+        hop = self.routes.next_hop(envelope.to, set(self.neighbours), from_above=from_above)
         if hop is not None:
-            self.neighbours[hop].put(letter)
-        elif letter.WhichOneof("body") != "unreachable":
-            back = pb.Envelope(source=letter.to, to=letter.source, unreachable=True)
+            self.neighbours[hop].put(envelope)
+        elif envelope.WhichOneof("body") != "unreachable":
+            back = pb.Envelope(source=envelope.to, to=envelope.source, unreachable=True)
             hop = self.routes.next_hop(back.to, set(self.neighbours))
             if hop is not None:
                 self.neighbours[hop].put(back)
 
-    def _post(self, send: Send) -> None:
+    def _send(self, send: Send) -> None:
         hop = self.routes.next_hop(send.to, set(self.neighbours))
         if hop is not None:
             self.neighbours[hop].put(send)
         elif send.to not in self.agent.silent:
             self._lost.add(send.to)
 
-    def _tell_lost(self) -> None:
+    def _report_lost(self) -> None:
         if self._lost:
             lost, self._lost = tuple(sorted(self._lost)), set()
-            self.take(PeersLost(lost))
+            self.handle(PeersLost(lost))
 
     # ---- The agent ----
 
-    def take(self, event: SwitchEvent) -> None:
+    def handle(self, event: SwitchEvent) -> None:
+        """Feeds the agent, performs its effects, re-arms the timer."""
         now_ns = self.clock.now_ns()
         self.messages += 1
         self.instruments.messages.inc()
@@ -230,24 +233,24 @@ class Switch:
                     if isinstance(effect.message, Feedback):
                         self._answer(effect.to, effect.message)
                 else:
-                    self._post(effect)
+                    self._send(effect)
         self._arm(now_ns)
-        self._tell_lost()
+        self._report_lost()
 
     def _arm(self, now_ns: int) -> None:
         deadline_ns = self.agent.next_deadline()
         if deadline_ns is not None and deadline_ns != self._armed_ns:
-            self._timer = self._timer or Timer(self._ring)
+            self._timer = self._timer or Timer(self._timer_fired)
             self._timer.set(deadline_ns - now_ns)
         self._armed_ns = deadline_ns
 
-    def _ring(self) -> None:
+    def _timer_fired(self) -> None:
         armed_ns, self._armed_ns = self._armed_ns, None
-        if armed_ns is not None:  # else nothing is left to ring for
-            self.take(Tick())  # also if our clock was set back meanwhile: the agent has to know
+        if armed_ns is not None:  # else the deadline has gone meanwhile
+            self.handle(Tick())  # also if the clock was set back meanwhile: the agent has to know
 
     def overdue_ns(self) -> int:
-        """For how long the agent has been waiting for a tick that has not come."""
+        """For how long the agent's deadline has passed without a tick."""
         deadline_ns = self.agent.next_deadline()
         return 0 if deadline_ns is None else max(0, self.clock.now_ns() - deadline_ns)
 
@@ -256,17 +259,17 @@ class Switch:
             self._timer.close()
             self._timer = None
 
-    def count_bad(self, reason: str) -> None:
+    def count_refusal(self, reason: str) -> None:
         self.refused[reason] += 1
         self.instruments.bad_peers.labels(reason).inc()
 
-    # ---- For people ----
+    # ---- For operators ----
 
     def _load_ratio(self, link: str) -> float:
         table = self.agent.table
         return table.load_bps(link, self.slots.index(self.clock.now_ns())) / table.capacity_bps[link]
 
-    def _contested_links(self) -> int:
+    def _shared_links(self) -> int:
         arbitration = self.agent.arbitration
         return 0 if arbitration is None or arbitration.empty else len(arbitration.shared_links)
 
@@ -292,13 +295,13 @@ class Switch:
 
 
 def _phases(topology: Topology, switch: str, length_ns: int) -> dict[str, int]:
-    """When in a slot each host reports: evenly over the slot, so that no two meet at the switch, and the racks one
-    after the other, so that they do not meet at the switches above either. The hosts of a large rack come in bunches:
-    what they have to say to other switches then goes together. All begin a quarter of a step late: at the beginning
-    and in the middle of a slot the switches themselves have something to do (SETTLES_PER_SLOT)."""
+    """When in a slot each host reports: evenly over the slot, so that no two reports meet at the switch, and the racks
+    one after the other, so that their messages do not meet at the switches above either. The hosts of a large rack
+    report in groups: their messages to other switches then go together. All begin a quarter of a step late: at the
+    beginning and in the middle of a slot the switches divide links anew (REALLOCATIONS_PER_SLOT)."""
     racks = list(dict.fromkeys(topology.switch_of[host] for host in topology.hosts))
     own = [host for host in topology.hosts if topology.switch_of[host] == switch]
-    bunches = BUNCHES if len(own) > FEW_HOSTS and switch in topology.parents else len(own)
-    steps = len(racks) * bunches
-    turns = {host: number % bunches * len(racks) + racks.index(switch) for number, host in enumerate(own)}
+    groups = REPORT_GROUPS if len(own) > FEW_HOSTS and switch in topology.parents else len(own)
+    steps = len(racks) * groups
+    turns = {host: number % groups * len(racks) + racks.index(switch) for number, host in enumerate(own)}
     return {host: (4 * turn + 1) * length_ns // (4 * steps) for host, turn in turns.items()}

@@ -1,4 +1,4 @@
-"""A switch's stream to one parent: kept open for as long as we run, and opened again when it breaks."""
+"""A switch's stream to one parent: kept open for as long as the switch runs, and opened again when it breaks."""
 
 import asyncio
 import logging
@@ -9,10 +9,10 @@ from google.protobuf.message import DecodeError
 from paceline.service.log_rate_limit import LogRateLimit
 from paceline.service.tls import expecting
 from paceline.wire import control_pb2 as pb
-from paceline.wire.calls import PROTOCOL, open_channel, path
+from paceline.wire.calls import PROTOCOL, open_channel, path, serialized
 from paceline.wire.codec import BadMessage
 from paceline.wire.duplex import both
-from switchd.frames import Letter, frames
+from switchd.frames import Outgoing, frames
 from switchd.outbox import FramePace, Outbox
 from switchd.streams import Streams
 from switchd.switch import Switch
@@ -42,14 +42,18 @@ class Uplink:
                     await self._federate(channel)
                     failing = False
                 except BadMessage as error:
-                    self._streams.entrance.count(error, self._parent)
+                    self._streams.handshake.count_refusal(error, self._parent)
                 except (grpc.aio.AioRpcError, DecodeError) as error:
                     if not failing:
-                        reason = error.details() if isinstance(error, grpc.aio.AioRpcError) else "no Frame"
+                        reason = (
+                            error.details()
+                            if isinstance(error, grpc.aio.AioRpcError)
+                            else "the parent's message is no valid frame"
+                        )
                         _log.warning("no stream to the parent: %s", reason, extra={"switch": self._parent})
                     failing = True
-                except Exception:  # whatever a letter brought about: the stream ends with it, not the switch
-                    self._switch.count_bad("error")
+                except Exception:  # a fault in handling a message ends the stream, not the switch
+                    self._switch.count_refusal("error")
                     if self._log_limit.passes("error") is not None:
                         _log.exception("the stream to the parent failed", extra={"switch": self._parent})
                 await asyncio.sleep(RETRY_S)
@@ -66,21 +70,21 @@ class Uplink:
             policy=switch.config.policy,
         )
         try:
-            await call.write(pb.Frame(sent_ns=switch.clock.own_ns(), hello=hello).SerializeToString())
+            await call.write(serialized(pb.Frame(sent_ns=switch.clock.own_ns(), hello=hello)))
             opening = pb.Frame.FromString(await _first(call))
             self._check_terms(opening.welcome)
             self._sampled_ns = 0  # the parent may have another clock than before
             self._note_time(opening)
-            outbox = switch.neighbour_joins(self._parent)
+            outbox = switch.neighbour_connected(self._parent)
             try:
                 await both(self._read(call), self._write(call, outbox))
             finally:
-                switch.neighbour_leaves(self._parent, outbox)
+                switch.neighbour_disconnected(self._parent, outbox)
         finally:
             call.cancel()
 
     def _check_terms(self, welcome: pb.Welcome) -> None:
-        """What a parent that did not compare it with our Hello leaves to us."""
+        """A parent may not have compared its terms with this switch's Hello."""
         slots, policy = self._switch.slots, self._switch.config.policy
         for what, found, own in (
             ("horizon", welcome.horizon, slots.horizon),
@@ -96,20 +100,20 @@ class Uplink:
             self._note_time(frame)
             await self._streams.take_frame(self._parent, frame)
 
-    async def _write(self, call: grpc.aio.StreamStreamCall, outbox: Outbox[Letter]) -> None:
+    async def _write(self, call: grpc.aio.StreamStreamCall, outbox: Outbox[Outgoing]) -> None:
         pace = FramePace(self._switch.slots.length_ns / 1e9)
 
-        def serialized(envelopes: list[pb.Envelope]) -> bytes:
-            return pb.Frame(sent_ns=self._switch.clock.own_ns(), envelope=envelopes).SerializeToString()
+        def frame_of(envelopes: list[pb.Envelope]) -> bytes:
+            return serialized(pb.Frame(sent_ns=self._switch.clock.own_ns(), envelope=envelopes))
 
-        while letters := await outbox.take(pace):
-            for frame in frames(self._switch.name, letters, serialized):
+        while outgoing := await outbox.take(pace):
+            for frame in frames(self._switch.name, outgoing, frame_of):
                 await call.write(frame)
-        raise BadMessage("slow", "the letters are not being read")
+        raise BadMessage("slow", "the parent does not read its messages")
 
     def _note_time(self, frame: pb.Frame) -> None:
-        """One sample a slot: with every frame the best of the last few would be the best of a moment, and a moment
-        in which everybody had to wait would shift the clock. One that was under way for a slot says nothing about it.
+        """One sample a slot. With a sample of every frame, the best of the last few would all be of one moment, and a
+        moment in which all frames had to wait would shift the clock. A frame that took a slot or more is no sample.
         """
         if not self._follows_clock or not frame.HasField("clock"):
             return
@@ -121,7 +125,7 @@ class Uplink:
 
 
 async def _first(call: grpc.aio.StreamStreamCall) -> bytes:
-    data = await call.read()
+    data: bytes = await call.read()
     if data is grpc.aio.EOF:
-        raise DecodeError("the parent hung up")
+        raise DecodeError("the parent ended the stream")
     return data

@@ -1,12 +1,12 @@
-"""Who may say what: the checks between a message that is well formed and one the agent may believe.
+"""Validation: the checks between a message that is well formed and a message that the agent may act on.
 
-    a host      speaks for its own flows only, about the coming slots, at most `max_flows` of them
-    a switch    speaks for flows that begin below it, and only where one of our links is on their path;
-                answers for flows that begin below us and cross one of its links
+    a host      reports its own flows only, about the coming slots, at most `max_flows` of them
+    a switch    reports flows that begin below it, and only where a link of this switch is on their path;
+                answers for flows that begin below this switch and cross a link of the sender's
 
-A peer that fails is refused with a BadMessage, and nothing it said has been believed. Memory per host is bounded:
-the agent remembers a flow for as long as it remembers its job, so every flow that a host has named of a job that is
-still remembered counts against it, and so do the flows it named as its upstream and downstream.
+A message that fails raises BadMessage before the agent has seen any of it. Memory per host is bounded: the agent
+remembers a flow for as long as it remembers its job, so every flow that a host has named of a job that is still
+remembered counts against the host, and so do the flows that it named as upstream and downstream.
 """
 
 from collections.abc import Callable, Iterable
@@ -23,7 +23,7 @@ from paceline.wire.codec import BadMessage
 MAX_DEPENDENCIES = 65_536
 
 
-class Admission:
+class MessageValidator:
     def __init__(
         self,
         name: str,
@@ -52,38 +52,41 @@ class Admission:
             for switch in above(host, topology):
                 if switch in self._hosts_below:
                     self._hosts_below[switch].add(host)
-        self._rosters: dict[str, dict[FlowId, int]] = {}  # host: its flows and how many others each depends on
+        self._named_flows: dict[str, dict[FlowId, int]] = {}  # by host: its flows, and how many dependencies each has
 
-    def check_report(self, host: str, report: Report, slot: int) -> None:
-        """A report on a host's own stream."""
+    def check_host_report(self, host: str, report: Report, slot: int) -> None:
+        """A report on the host's own stream."""
         if report.sender != host:
-            raise BadMessage("identity", f"{host} reports as {report.sender[:60]!r}")
+            raise BadMessage("identity", f"{host} reports under the name {report.sender[:60]!r}")
         self._check_slots(report, slot)
         if len(report.withdrawn) > self._max_flows:
             raise BadMessage("flows", f"{len(report.withdrawn)} flows withdrawn, expected at most {self._max_flows}")
         self._check_claims(report.claims)
-        for flow in self._named(report):
+        for flow in self._flows_in(report):
             if flow.source != host:
                 raise BadMessage("identity", f"{host} speaks for {flow}, which {flow.source} sends")
-        self._enrol(host, report.claims, report.withdrawn)
+        self._count_flows(host, report.claims, report.withdrawn)
 
-    def check_letter(self, sender: str, message: Message, slot: int) -> None:
-        """A message from another switch, whose stream or whose relay vouches for its name."""
+    def check_switch_message(self, sender: str, message: Message, slot: int) -> None:
+        """A message from another switch; the stream or the switch that relayed it vouches for `sender`."""
         if message.sender != sender:
-            raise BadMessage("identity", f"{sender} writes as {message.sender[:60]!r}")
+            raise BadMessage("identity", f"{sender} sends under the name {message.sender[:60]!r}")
         if isinstance(message, EscalatedClaims | ShareUpdate) and not self._arbitrates:
-            raise BadMessage("policy", f"{sender} wants links divided, which the policy of {self._name} does not do")
+            raise BadMessage(
+                "policy",
+                f"{sender} sends shares or claims for arbitration, which the policy of {self._name} does not do",
+            )
         match message:
             case Report():
                 self._check_slots(message, slot)
                 self._check_claims(message.claims)
-                for flow in self._named(message):
+                for flow in self._flows_in(message):
                     if self._topology.switch_of.get(flow.source) != sender:
                         raise BadMessage("identity", f"{sender} speaks for {flow}, which begins elsewhere")
                 for claim in message.claims:
                     if self._own_links.isdisjoint(claim.path):
                         raise BadMessage("flow", f"{claim.flow} crosses no link of {self._name}")
-                self._enrol_all(message.claims, message.withdrawn)
+                self._count_flows_of_hosts(message.claims, message.withdrawn)
             case EscalatedClaims():
                 self._check_claims(message.claims)
                 if sender not in self._hosts_below:
@@ -91,7 +94,7 @@ class Admission:
                 for flow in (*(claim.flow for claim in message.claims), *message.withdrawn):
                     if flow.source not in self._hosts_below[sender]:
                         raise BadMessage("identity", f"{sender} speaks for {flow}, which begins elsewhere")
-                self._enrol_all(message.claims, ())
+                self._count_flows_of_hosts(message.claims, ())
             case ShareUpdate():
                 if sender not in self._parents:
                     raise BadMessage("identity", f"{sender} is no parent of {self._name}")
@@ -105,7 +108,7 @@ class Admission:
     def _keeps_a_link_of(self, flow: FlowId, switch: str) -> bool:
         return any(self._domain.keeper[link] == switch for link in self._path_of(flow))
 
-    def _named(self, report: Report) -> list[FlowId]:
+    def _flows_in(self, report: Report) -> list[FlowId]:
         return [claim.flow for claim in report.claims] + [gone.flow for gone in report.withdrawn]
 
     def _check_slots(self, report: Report, slot: int) -> None:
@@ -121,28 +124,28 @@ class Admission:
                 if any(other.job != job for other in (*claim.upstream, *claim.downstream)):
                     raise BadMessage("flow", f"{claim.flow} depends on a flow of another job")
 
-    def _enrol_all(self, claims: tuple[Claim, ...], withdrawn: tuple[Withdrawal, ...]) -> None:
+    def _count_flows_of_hosts(self, claims: tuple[Claim, ...], withdrawn: tuple[Withdrawal, ...]) -> None:
         by_host: dict[str, tuple[list[Claim], list[Withdrawal]]] = {}
         for claim in claims:
             by_host.setdefault(claim.flow.source, ([], []))[0].append(claim)
         for gone in withdrawn:
             by_host.setdefault(gone.flow.source, ([], []))[1].append(gone)
-        for host, (claimed, through) in by_host.items():
-            self._enrol(host, claimed, through)
+        for host, (claimed, gone_flows) in by_host.items():
+            self._count_flows(host, claimed, gone_flows)
 
-    def _enrol(self, host: str, claims: Iterable[Claim], withdrawn: Iterable[Withdrawal]) -> None:
-        old = self._rosters.get(host, {})
+    def _count_flows(self, host: str, claims: Iterable[Claim], withdrawn: Iterable[Withdrawal]) -> None:
+        old = self._named_flows.get(host, {})
         named = dict.fromkeys([gone.flow for gone in withdrawn], 0)
         named.update({claim.flow: len(claim.upstream) + len(claim.downstream) for claim in claims})
         if named.items() <= old.items():  # as in the slot before
             return
-        roster = old | named
-        if self._too_many(roster):
-            roster = {flow: n for flow, n in roster.items() if flow not in old or self._remembered(flow.job)}
-        if self._too_many(roster):
+        merged = old | named
+        if self._too_many(merged):
+            merged = {flow: n for flow, n in merged.items() if flow not in old or self._remembered(flow.job)}
+        if self._too_many(merged):
             limits = f"{self._max_flows} flows and {MAX_DEPENDENCIES} that they depend on"
             raise BadMessage("flows", f"{host} named more than {limits}")
-        self._rosters[host] = roster
+        self._named_flows[host] = merged
 
-    def _too_many(self, roster: dict[FlowId, int]) -> bool:
-        return len(roster) > self._max_flows or sum(roster.values()) > MAX_DEPENDENCIES
+    def _too_many(self, flows: dict[FlowId, int]) -> bool:
+        return len(flows) > self._max_flows or sum(flows.values()) > MAX_DEPENDENCIES

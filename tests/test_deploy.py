@@ -54,7 +54,7 @@ def test_units_are_watched_capped_and_confined(unit: str) -> None:
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_units_have_room_for_the_threads_they_start(unit: str) -> None:
-    """OpenBLAS starts one per core at import, up to 64 and more, if nobody says otherwise."""
+    """OpenBLAS starts one per core at import, up to 64 and more, unless told otherwise."""
     found = directives(unit)
     assert "OPENBLAS_NUM_THREADS=1" in found["Environment"][0].split()
     assert int(found["TasksMax"][0]) >= 128
@@ -104,7 +104,7 @@ def test_systemd_understands_every_line(unit: str, tmp_path: Path) -> None:
 def test_the_examples_are_read_by_the_daemons_and_fit_together() -> None:
     host = read_host_config(DEPLOY / "hostd.toml")
     switch = parse_switch_config((DEPLOY / "switchd.toml").read_text(), "switchd.toml")
-    assert host.mode == "observe"  # an example that throttles nobody
+    assert host.mode == "observe"  # an example that throttles no job
     assert host.tls is not None and switch.tls is not None
     assert (host.switch, host.switch_name) == (switch.listen, switch.name)
     assert (host.slots, host.policy) == (switch.slots, switch.policy)

@@ -1,4 +1,4 @@
-"""Addresses as people write them: HOST:PORT, [IPv6]:PORT, unix:PATH."""
+"""Addresses as operators write them: HOST:PORT, [IPv6]:PORT, unix:PATH."""
 
 import re
 from ipaddress import ip_address
@@ -25,11 +25,11 @@ def host_port(address: str) -> HostPort:
 
 
 def stays_on_this_machine(address: str) -> bool:
-    """Whether nobody outside can see what is sent there. False for whatever is not surely so."""
+    """Whether no other machine can see what is sent there. False where that is not certain."""
     if address.startswith(("unix:", "unix-abstract:")):
         return True
     try:
         host = host_port(address).host
         return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:  # no address we know, or a name that resolves to anything
+    except ValueError:  # not HOST:PORT, or a name that may resolve to any address
         return False

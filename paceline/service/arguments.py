@@ -1,4 +1,4 @@
-"""A daemon's command line: what is wrong with it is said in one line, and the exit status is 2."""
+"""A daemon's command line: a mistake in it is reported in one line, and the exit status is 2."""
 
 import argparse
 from typing import NoReturn

@@ -1,16 +1,31 @@
 """Every metric of both daemons, by name: the dashboard, the alerts and the daemons agree here.
 
-Law: a label's values come from our own configuration or code, never from a peer: each value is a time series for as
-long as the process lives. So `reason` is one of a fixed few, `link` one of the topology's, and a flow that has ended
+Law: a label's values come from the daemon's configuration or code, never from a peer: each value is a time series for
+as long as the process lives. So `reason` is one of a fixed few, `link` one of the topology's, and a flow that has ended
 is forgotten.
+
+A metric that was renamed is exported under its old name, too, for one release.
 """
 
+from collections.abc import Iterable
 from contextlib import suppress
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric
+from prometheus_client.metrics import MetricWrapperBase
+from prometheus_client.registry import Collector
 
 # From a tenth of a tenth of a slot up to several slots of 60 ms: below is fast enough, above is missed anyhow.
 LATENCY_BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.06, 0.12, 0.25)
+
+# New name → old name, which goes with the next release. docs/operations.md has the same list.
+OLD_METRIC_NAMES = {
+    "paceline_switch_shared_links": "paceline_switch_contested_links",
+    "paceline_switch_silent_parents": "paceline_switch_stale_parents",
+    "paceline_switch_answer_latency_seconds": "paceline_switch_merge_seconds",
+    "paceline_host_enforcement_errors": "paceline_host_troubles",
+    "paceline_host_switch_answer_latency_seconds": "paceline_host_negotiation_seconds",
+    "paceline_host_switch_answer_age_seconds": "paceline_host_switch_word_age_seconds",
+}
 
 
 class SwitchInstruments:
@@ -22,21 +37,24 @@ class SwitchInstruments:
 
         self.messages = Counter(name("messages"), "Messages received from hosts and switches", registry=registry)
         self.refusals = Counter(name("refusals"), "Plans refused", ["reason"], registry=registry)
-        self.bad_peers = Counter(name("bad_peers"), "Messages or streams turned away", ["reason"], registry=registry)
+        self.bad_peers = Counter(name("bad_peers"), "Messages or streams refused", ["reason"], registry=registry)
         self.link_load = Gauge(
             name("link_load_ratio"), "Promised rate ÷ capacity, current slot", ["link"], registry=registry
         )
-        self.merge = Histogram(
-            name("merge_seconds"),
-            "From a host's message to its answer, parents' tables merged",
+        self.answer_latency = Histogram(
+            name("answer_latency_seconds"),
+            "From a host's report to its answer, with the answers of the other switches on the paths",
             buckets=LATENCY_BUCKETS_S,
             registry=registry,
         )
-        self.stale_parents = Gauge(name("stale_parents"), "Parent switches that are silent", registry=registry)
-        self.contested_links = Gauge(
-            name("contested_links"), "Links where others than ours send: nobody waits for a turn", registry=registry
+        self.silent_parents = Gauge(
+            name("silent_parents"), "Parent switches that are not connected or do not answer", registry=registry
+        )
+        self.shared_links = Gauge(
+            name("shared_links"), "Links shared with cross traffic, where jobs do not take turns", registry=registry
         )
         self.hosts = Gauge(name("hosts"), "Hosts with a stream", registry=registry)
+        export_old_names(vars(self).values(), registry)
 
 
 class HostInstruments:
@@ -61,37 +79,40 @@ class HostInstruments:
             flow,
             registry=registry,
         )
-        self.achieved_rate = Gauge(name("achieved_rate_bps"), "Rate the flow really had", flow, registry=registry)
+        self.achieved_rate = Gauge(name("achieved_rate_bps"), "Rate the flow achieved", flow, registry=registry)
         self.flow_size = Gauge(name("flow_size_bytes"), "What the flow sends in an iteration", flow, registry=registry)
         self.iteration = Gauge(name("iteration_seconds"), "How long an iteration takes", ["job"], registry=registry)
         self.jobs = Gauge(name("jobs"), "Jobs seen, whether paced or only watched", ["phase"], registry=registry)
         self.missed_slots = Counter(name("missed_slots"), "Slots that began without a decision", registry=registry)
         self.fail_opens = Counter(name("fail_opens"), "Times all limits were lifted for safety", registry=registry)
-        self.troubles = Counter(name("troubles"), "What could not be enforced", ["reason"], registry=registry)
-        self.negotiation = Histogram(
-            name("negotiation_seconds"),
+        self.enforcement_errors = Counter(
+            name("enforcement_errors"), "Limits that could not be enforced", ["reason"], registry=registry
+        )
+        self.switch_answer_latency = Histogram(
+            name("switch_answer_latency_seconds"),
             "From a report to the switch's answer",
             buckets=LATENCY_BUCKETS_S,
             registry=registry,
         )
-        self.switch_word_age = Gauge(
-            name("switch_word_age_seconds"),
-            "How old the switch's last word is; 0 while nobody has anything to send",
+        self.switch_answer_age = Gauge(
+            name("switch_answer_age_seconds"),
+            "Time since the switch's last answer; 0 while no flow has anything to send",
             registry=registry,
         )
         self.switch_silent = Gauge(
             name("switch_silent"), "1 while the switch is silent and this host decides alone", registry=registry
         )
+        export_old_names(vars(self).values(), registry)
 
     def forget_flow(self, job: str, flow: str) -> None:
         """A flow has ended; its series end with it."""
         self.forget_kernel_rate(job, flow)
         for gauge in (self.requested_rate, self.achieved_rate, self.flow_size):
-            with suppress(KeyError):  # older clients raise it for a series that never was
+            with suppress(KeyError):  # older versions of the client raise it for a series that never was
                 gauge.remove(job, flow)
 
     def forget_kernel_rate(self, job: str, flow: str) -> None:
-        """The kernel has none for it."""
+        """The kernel holds the flow to no rate."""
         for gauge in (self.kernel_rate, self.kernel_disagrees):
             with suppress(KeyError):
                 gauge.remove(job, flow)
@@ -99,3 +120,30 @@ class HostInstruments:
     def forget_job(self, job: str) -> None:
         with suppress(KeyError):
             self.iteration.remove(job)
+
+
+def export_old_names(metrics: Iterable[MetricWrapperBase], registry: CollectorRegistry) -> None:
+    for metric in metrics:
+        [family] = metric.describe()
+        if family.name in OLD_METRIC_NAMES:
+            registry.register(_OldName(metric, OLD_METRIC_NAMES[family.name]))
+
+
+class _OldName(Collector):
+    """A metric's values under another name."""
+
+    def __init__(self, metric: MetricWrapperBase, old_name: str) -> None:
+        self._metric, self._old_name = metric, old_name
+
+    def describe(self) -> Iterable[Metric]:
+        return map(self._renamed, self._metric.describe())
+
+    def collect(self) -> Iterable[Metric]:
+        return map(self._renamed, self._metric.collect())
+
+    def _renamed(self, family: Metric) -> Metric:
+        help_text = f"{family.documentation} (deprecated: use {family.name})"
+        renamed = Metric(self._old_name, help_text, family.type)
+        for sample in family.samples:
+            renamed.samples.append(sample._replace(name=self._old_name + sample.name.removeprefix(family.name)))
+        return renamed

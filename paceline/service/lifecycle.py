@@ -1,4 +1,4 @@
-"""The life of a daemon, and what it leaves to its parent: an exit status.
+"""The life of a daemon, and its exit status.
 
     0 stopped as asked     1 failed; another try may succeed     2 bad input; none will     130 interrupted
 
@@ -21,7 +21,7 @@ import uvloop
 
 from paceline.flowcore.model.fields import InputError, printable
 from paceline.service.lockfile import AlreadyRunning, only_instance
-from paceline.service.notify import Notify, keep_watchdog_quiet, watchdog_interval
+from paceline.service.notify import Notify, ping_watchdog_while_alive, watchdog_interval
 
 STOPPED = 0
 FAILED = 1
@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 class Daemon(Protocol):
     async def startup(self) -> None:
-        """All that must work before others may rely on the daemon. An OSError here is one line, no traceback."""
+        """All that must work before the daemon says that it is ready. An OSError here is one line, no traceback."""
 
     async def run(self) -> None:
         """The main loop; cancelled when the daemon is to stop."""
@@ -47,12 +47,12 @@ class Daemon(Protocol):
         """Undoes what `startup` did, also when that failed half-way."""
 
     def alive(self) -> bool:
-        """Whether the main loop has made progress lately; if not, systemd's watchdog bites."""
+        """Whether the main loop has made progress lately; if not, systemd's watchdog kills the daemon."""
 
 
 @dataclass(slots=True)
 class Requests:
-    """What the outside wants of a daemon."""
+    """What signals, or a test, ask of a daemon."""
 
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     reload: asyncio.Event = field(default_factory=asyncio.Event)
@@ -64,7 +64,7 @@ class NothingToReload(Exception):
 
 
 class CannotStart(Exception):
-    """The machine refused something the start needs; str() is the line people get."""
+    """The machine refused something the start needs; str() is the line for the operator."""
 
     def __init__(self, reason: str, status: int) -> None:
         super().__init__(reason)
@@ -99,7 +99,7 @@ async def _serve_with_signals(make: Callable[[], Daemon]) -> int:
     requests = Requests()
     with signals(requests):
         await serve(daemon, requests)
-        # gRPC's own tasks are winding up; cancelled, they print a traceback past all logs.
+        # gRPC's own tasks are ending; cancelled, they would print a traceback past all logs.
         if winding_up := asyncio.all_tasks() - {asyncio.current_task()}:
             await asyncio.wait(winding_up, timeout=WIND_UP_S)
     return INTERRUPTED if requests.interrupted else STOPPED
@@ -135,7 +135,7 @@ async def serve(daemon: Daemon, requests: Requests, notify: Notify | None = None
             await _until_stopped(daemon.startup(), requests)
         if not requests.stop.is_set():
             notify.ready()
-            watchdog = keep_watchdog_quiet(notify, watchdog_interval(), daemon.alive)
+            watchdog = ping_watchdog_while_alive(notify, watchdog_interval(), daemon.alive)
             async with _beside(watchdog), _beside(_reload_on_request(daemon, requests, notify)):
                 await _until_stopped(daemon.run(), requests)
     finally:

@@ -1,4 +1,4 @@
-"""One instance: whoever holds the lock on the file. The kernel frees it with the process, even after kill -9.
+"""One instance: the process that holds the lock on the file. The kernel frees it with the process, even after kill -9.
 
 The file stays behind, unlocked: removing it would let two daemons each lock a file of the same name. The descriptor
 is closed on exec, but a child forked without exec shares the lock and keeps it.
@@ -12,12 +12,12 @@ from pathlib import Path
 
 
 class AlreadyRunning(Exception):
-    """Another instance has the lock; str() is the line people get."""
+    """Another instance has the lock; str() is the line for the operator."""
 
 
 @contextmanager
 def only_instance(path: Path) -> Iterator[None]:
-    # No links followed: the directory may be one that others can write to.
+    # No links followed: other users may be able to write to the directory.
     lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     try:
         try:

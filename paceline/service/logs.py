@@ -12,6 +12,7 @@ import math
 import os
 import sys
 from datetime import UTC, datetime
+from typing import TextIO
 
 from paceline.flowcore.model.fields import printable
 
@@ -25,7 +26,7 @@ _RESERVED = {"ts", "level", "logger", "message", "exception"}
 
 
 def setup(level: str | int = "INFO", json: bool | None = None) -> None:
-    """Sends all logs and warnings of this process to stderr; `json` None: unless a person is watching."""
+    """Sends all logs and warnings of this process to stderr; `json` None: JSON unless stderr is a terminal."""
     if json is None:
         json = not sys.stderr.isatty()
     handler = _Stderr()
@@ -35,7 +36,7 @@ def setup(level: str | int = "INFO", json: bool | None = None) -> None:
     logging.basicConfig(level=level, handlers=[handler], force=True)
 
 
-class _Stderr(logging.StreamHandler):
+class _Stderr(logging.StreamHandler[TextIO]):
     def __init__(self) -> None:
         super().__init__(sys.stderr)
 
@@ -44,7 +45,7 @@ class _Stderr(logging.StreamHandler):
 
 
 def _is_no_cancellation(record: logging.LogRecord) -> bool:
-    """A call cancelled because its peer left or we stop is nothing to report; gRPC thinks it is an error."""
+    """A call that was cancelled because its peer left or the daemon stops is no error, though gRPC logs it as one."""
     return not (record.exc_info and record.exc_info[0] is asyncio.CancelledError)
 
 

@@ -1,10 +1,10 @@
 """Prometheus reads http://ADDRESS/metrics. One registry per daemon, so that several can live in one process.
 
-One thread serves one scrape at a time: what a scraper can cost the daemon is bounded, and a stuck one delays other
-scrapers for REQUEST_TIMEOUT_S and nobody else.
+One thread serves one scrape at a time: what a scraper can cost the daemon is bounded, and a stuck scraper delays other
+scrapers for REQUEST_TIMEOUT_S and nothing else.
 
-Whoever restarts daemons that hang asks http://ADDRESS/healthz instead. That this thread answers says nothing about the
-daemon: the question is handed to its event loop, and without an answer within ANSWER_S the status is 503.
+A supervisor that restarts hanging daemons asks http://ADDRESS/healthz instead. That this thread answers says nothing
+about the daemon: the question goes to the daemon's event loop, and without an answer within ANSWER_S the status is 503.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from socketserver import TCPServer
 from threading import Thread
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, cast
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from prometheus_client import CollectorRegistry, ProcessCollector, make_wsgi_app
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 REQUEST_TIMEOUT_S = 5.0
 ANSWER_S = 1.0
-POLL_S = 0.2  # how long `close` may take; waking five times a second costs nothing one can measure
+POLL_S = 0.2  # how long `close` may take; waking five times a second has no measurable cost
 _log = logging.getLogger(__name__)
 
 
@@ -40,7 +40,7 @@ def new_registry() -> CollectorRegistry:
 class MetricsServer:
     """Serves a registry from construction to `close`. Port 0 takes a free one; `address` has the real one.
 
-    With `alive`, which is asked on the event loop that runs now, it also says whether the daemon is.
+    With `alive`, which is called on the event loop that runs now, it also says whether the daemon is alive.
     """
 
     def __init__(self, registry: CollectorRegistry, address: str, alive: Callable[[], bool] | None = None) -> None:
@@ -53,7 +53,7 @@ class MetricsServer:
         self._metrics = make_wsgi_app(registry)
         self._alive, self._loop = alive, asyncio.get_running_loop() if alive else None
         self._server.set_app(self._app)
-        self.address = HostPort(*self._server.server_address[:2])
+        self.address = HostPort(self._server.server_name, self._server.server_port)
         self._thread = Thread(target=self._server.serve_forever, args=(POLL_S,), name="metrics", daemon=True)
         self._thread.start()
 
@@ -68,7 +68,7 @@ class MetricsServer:
 
     def _app(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         if environ["PATH_INFO"] != "/healthz":
-            return self._metrics(environ, start_response)
+            return cast(Iterable[bytes], self._metrics(environ, start_response))
         healthy = self._is_healthy()
         status = "200 OK" if healthy else "503 Service Unavailable"
         start_response(status, [("Content-Type", "text/plain; charset=utf-8")])
@@ -96,18 +96,18 @@ class _Handler(WSGIRequestHandler):
     timeout = REQUEST_TIMEOUT_S
 
     def log_message(self, format: str, *args: object) -> None:
-        """Scrapes are no events."""
+        """Scrapes are not logged."""
 
 
 class _Server(WSGIServer):
     def __init__(self, wanted: HostPort) -> None:
         family, _, _, _, address = socket.getaddrinfo(*wanted, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         self.address_family = family
-        super().__init__(address, _Handler)
+        super().__init__(cast(tuple[str, int], address), _Handler)
 
     def server_bind(self) -> None:
-        TCPServer.server_bind(self)  # not HTTPServer's, which asks DNS for our name and may wait for it
-        self.server_name, self.server_port = self.server_address[:2]
+        TCPServer.server_bind(self)  # not HTTPServer's, which asks DNS for the machine's name and may wait for it
+        self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
         self.setup_environ()
 
     def handle_error(self, request: object, client_address: object) -> None:

@@ -6,7 +6,7 @@
     STOPPING=1   shutting down
     STATUS=…     one line for `systemctl status`
 
-The watchdog is patted only while the daemon's own loop makes progress: a process whose event loop turns but decides
+The watchdog is pinged only while the daemon's own loop makes progress: a process whose event loop turns but decides
 nothing is as dead as one that hangs. Without systemd all of this does nothing.
 """
 
@@ -18,11 +18,11 @@ from collections.abc import Callable, Mapping
 
 from paceline.flowcore.model.fields import printable
 
-SEND_TIMEOUT_S = 0.1  # systemd's queue may be full; no slot is worth missing for a status
+SEND_TIMEOUT_S = 0.1  # systemd's queue may be full; a status is not worth a missed slot
 
 
 class Notify:
-    """`address` as in NOTIFY_SOCKET: a path, or @name for an abstract socket; None: nobody to tell."""
+    """`address` as in NOTIFY_SOCKET: a path, or @name for an abstract socket; None: not under systemd."""
 
     def __init__(self, address: str | None) -> None:
         self.address = address
@@ -43,11 +43,11 @@ class Notify:
     def stopping(self) -> bool:
         return self._send("STOPPING=1", _status("stopping"))
 
-    def pat_watchdog(self) -> bool:
+    def ping_watchdog(self) -> bool:
         return self._send("WATCHDOG=1")
 
     def _send(self, *lines: str) -> bool:
-        """Whether it was sent. Never raises: a daemon works as well when nobody listens."""
+        """Whether it was sent. Never raises: a daemon works as well without a listener."""
         if self.address is None:
             return False
         address = "\0" + self.address[1:] if self.address.startswith("@") else self.address
@@ -65,16 +65,16 @@ def _status(text: str) -> str:
 
 
 def watchdog_interval(environment: Mapping[str, str] = os.environ) -> float | None:
-    """Seconds after which systemd gives us up; None: it does not watch this process."""
+    """Seconds after which systemd kills the daemon; None: it does not watch this process."""
     usec, pid = environment.get("WATCHDOG_USEC", ""), environment.get("WATCHDOG_PID", "")
     if pid and pid != str(os.getpid()):
-        return None  # inherited by a child: it is the parent who is watched
+        return None  # inherited by a child process: systemd watches the parent
     return int(usec) / 1e6 if usec.isascii() and usec.isdigit() and int(usec) > 0 else None
 
 
-async def keep_watchdog_quiet(notify: Notify, interval_s: float | None, alive: Callable[[], bool]) -> None:
-    """Pats twice per interval, as sd_watchdog_enabled(3) advises, as long as `alive()`; runs until cancelled."""
+async def ping_watchdog_while_alive(notify: Notify, interval_s: float | None, alive: Callable[[], bool]) -> None:
+    """Pings twice per interval, as sd_watchdog_enabled(3) advises, as long as `alive()`; runs until cancelled."""
     while interval_s is not None:
         if alive():
-            notify.pat_watchdog()
+            notify.ping_watchdog()
         await asyncio.sleep(interval_s / 2)

@@ -1,10 +1,10 @@
 """The time that all daemons share: a machine's own clock, corrected by what its switch says.
 
-`own_ns` is the wall clock at the start, carried on by the monotonic clock: nobody's step of the wall clock can stop a
-slot. `now_ns` adds the offset to the peer we follow (clocksync.py). An estimate that improves by −1 ms holds
-time for a millisecond instead of turning it back; one that is off by more than STEP_NS, as at the first word from a
-switch with another idea of the time, is stepped to: holding the clock for so long would be worse. `take_step` says by
-how much, to whoever has dates of before.
+`own_ns` is the wall clock at the start, carried on by the monotonic clock: a step of the wall clock cannot stop a slot.
+`now_ns` adds the offset to the peer's clock (flowcore/detect/clocks.py). An estimate that improves by −1 ms holds time
+for a millisecond instead of turning it back; an offset of more than STEP_NS, as at the first answer of a switch with
+another clock, is stepped to: holding the clock for so long would be worse. `take_step` says by how much, to a caller
+that has dates from before the step.
 """
 
 import time

@@ -1,7 +1,7 @@
 """Mutual TLS: both ends show a certificate of one CA, and the name in it is the host or switch that speaks.
 
-Law: what crosses a network is encrypted and both ends are known, unless an operator said otherwise in so many
-words. On loopback and unix sockets plaintext is fine: who listens there can do worse.
+Law: what crosses a network is encrypted and both ends are known, unless an operator configured plaintext. On loopback
+and unix sockets plaintext is fine: a process that can listen there can do worse.
 """
 
 import ssl
@@ -17,20 +17,20 @@ from paceline.service.address import stays_on_this_machine
 
 
 def plaintext_allowed(address: str, flag: bool) -> bool:
-    """Whether `address` may be spoken to, or listened on, without TLS; `flag`: the operator insists."""
+    """Whether a connection to `address`, or a listener on it, may be without TLS; `flag`: the operator allows it."""
     return flag or stays_on_this_machine(address)
 
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """PEM files: the CA whose certificates count, and our own certificate and private key."""
+    """PEM files: the CA whose certificates count, and the daemon's own certificate and private key."""
 
     ca: Path
     certificate: Path
     key: Path
 
     def server_credentials(self) -> grpc.ServerCredentials:
-        """Refuses clients without a certificate of our CA."""
+        """Refuses clients without a certificate of the CA."""
         ca, certificate, key = self._read()
         return grpc.ssl_server_credentials([(key, certificate)], ca, require_client_auth=True)
 
@@ -43,7 +43,7 @@ class TlsFiles:
         content = self.ca.read_bytes(), self.certificate.read_bytes(), self.key.read_bytes()
         mode = stat.S_IMODE(self.key.stat().st_mode)
         if mode & stat.S_IRWXO:
-            expected = f"a private key that others cannot read: chmod 600 {self.key}"
+            expected = f"a private key that other users cannot read: chmod 600 {self.key}"
             raise InputError(str(self.key), "permissions", f"{mode:04o}", expected)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         try:

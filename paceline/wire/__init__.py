@@ -1,2 +1,2 @@
-"""What hosts and switches say to each other: stubs made from proto/ (scripts/proto), their translation to and from
-flowcore's messages, and the client's end of a stream."""
+"""The protocol of hosts and switches: stubs made from proto/ (scripts/proto), the codec between them and flowcore's
+messages, and the client's end of a stream."""

@@ -1,6 +1,7 @@
 """The two directions of a stream end together.
 
-One that only hears would drop whatever we say until the connection breaks; one that only speaks would never know.
+A stream that only reads would drop all messages to be written until the connection breaks; a stream that only writes
+would not notice its end.
 """
 
 import asyncio
@@ -9,7 +10,7 @@ from typing import Any
 
 
 async def both(reading: Coroutine[Any, Any, None], writing: Coroutine[Any, Any, None]) -> None:
-    """Until one of them ends or fails; then neither goes on. If both failed, reading says why: it has the status."""
+    """Until one ends or fails, which ends the other. If both failed, reading's error is raised: it has the status."""
     tasks = [asyncio.ensure_future(reading), asyncio.ensure_future(writing)]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -1,7 +1,7 @@
-"""A host's stream to its switch, kept open: what hostd and the load generator speak through.
+"""A host's stream to its switch, kept open, for hostd and the load generator.
 
-The stream follows the switch's clock (`clock.now_ns()` is the switch's time) and opens itself again after a
-break, about once a slot. Nothing is queued while it is closed: a report is about now, and the next one says more.
+The stream feeds the estimate of the switch's clock and is opened again after a break, about once a slot. No report is
+queued while it is closed: a report is about the current slot, and the next report replaces it.
 """
 
 import asyncio
@@ -23,13 +23,13 @@ _log = logging.getLogger(__name__)
 
 RETRY_S = 0.05
 
-# Reports waiting for a switch that does not read; older ones say nothing that the next will not.
-MOST_WAITING = 64
+# Reports that wait for a switch that does not read; the next report repeats what they say.
+MAX_WAITING = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a switch says when it takes a host in."""
+    """The switch's terms, from its Welcome."""
 
     switch: str
     epoch_ns: int
@@ -42,8 +42,8 @@ class Terms:
 class HostStream:
     """`own_ns` reads this machine's clock; `estimate` learns how far the switch's is from it.
 
-    A switch with another horizon, slot length or policy than is given here does not take us in. `on_lost` hears of the
-    end of every stream, and if not even the first one comes about.
+    A switch refuses a host with another horizon, slot length or policy than its own. `on_lost` is called at the end of
+    every stream, and once if the first stream cannot be opened.
     """
 
     def __init__(
@@ -62,8 +62,8 @@ class HostStream:
         on_lost: Callable[[], None],
     ) -> None:
         self.connected = False
-        self.off_by_ns = 0  # what the switch thinks of our clock
-        self.refused = ""  # why it does not take us in
+        self.off_by_ns = 0  # by how much this machine's clock is off, says the switch
+        self.refused = ""  # why the switch refused the last stream
         self._channel = channel
         self._hello = pb.Hello(
             name=host,
@@ -75,7 +75,7 @@ class HostStream:
         )
         self._own_ns, self._estimate = own_ns, estimate
         self._on_welcome, self._on_feedback, self._on_lost = on_welcome, on_feedback, on_lost
-        self._waiting: asyncio.Queue[Report] = asyncio.Queue(MOST_WAITING)
+        self._waiting: asyncio.Queue[Report] = asyncio.Queue(MAX_WAITING)
 
     def send(self, report: Report) -> bool:
         """False: the stream is closed or stuck, and the report is lost."""
@@ -90,7 +90,7 @@ class HostStream:
         while True:
             try:
                 await self._converse()
-                self.refused = "the switch hung up"
+                self.refused = "the switch ended the stream"
             except (grpc.aio.AioRpcError, DecodeError, BadMessage) as error:
                 reason = error.details() if isinstance(error, grpc.aio.AioRpcError) else str(error)
                 if reason != self.refused:
@@ -132,8 +132,8 @@ class HostStream:
                 await call.write(message.SerializeToString())
             except grpc.aio.AioRpcError:
                 raise
-            except Exception as error:  # whatever the report brought about: the stream ends with it, not the daemon
-                raise BadMessage("report", f"it could not be sent: {error!r}") from error
+            except Exception as error:  # a fault in writing a report ends the stream, not the daemon
+                raise BadMessage("report", f"the report could not be sent: {error!r}") from error
 
     def _note_time(self, clock: pb.ClockEcho) -> None:
         self._estimate.observe(clock.echo_ns, clock.received_ns, clock.sent_ns, self._own_ns())
@@ -142,7 +142,7 @@ class HostStream:
 
 def _terms(welcome: pb.Welcome) -> Terms:
     if welcome.slot_length_ns <= 0 or welcome.horizon < 1:
-        raise BadMessage("shape", "a welcome without slots")
+        raise BadMessage("shape", "a Welcome without slot length or horizon")
     return Terms(
         welcome.name,
         welcome.epoch_ns,

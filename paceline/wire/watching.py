@@ -1,4 +1,4 @@
-"""The watcher's end of a Watch stream: a switch's table, now and then."""
+"""The client of a Watch stream: snapshots of a switch's load table."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -46,10 +46,10 @@ def snapshot_of(data: bytes) -> Snapshot:
     try:
         wire = pb.TableSnapshot.FromString(data)
     except DecodeError:
-        raise BadMessage("shape", f"no TableSnapshot in {len(data)} bytes") from None
+        raise BadMessage("shape", f"the {len(data)} bytes are no valid TableSnapshot") from None
     links, horizon = len(wire.link), wire.horizon
     if len(wire.capacity_bps) != links or len(wire.flows) != links or len(wire.load_bps) != links * horizon:
-        raise BadMessage("shape", f"columns that are not those of {links} links and {horizon} slots")
+        raise BadMessage("shape", f"columns of other lengths than {links} links and {horizon} slots have")
     rows = (tuple(wire.load_bps[at : at + horizon]) for at in range(0, links * horizon, horizon or 1))
     return Snapshot(
         wire.name,

@@ -1,8 +1,8 @@
 """Names are the contract: dashboards outlive releases."""
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, generate_latest
 
-from paceline.service.instruments import HostInstruments, SwitchInstruments
+from paceline.service.instruments import OLD_METRIC_NAMES, HostInstruments, SwitchInstruments
 
 
 def test_ended_flows_leave_no_series() -> None:
@@ -20,14 +20,14 @@ def test_promised_names() -> None:
     registry = CollectorRegistry()
     SwitchInstruments(registry)
     HostInstruments(registry)
-    assert {family.name for family in registry.collect()} == {
+    assert {family.name for family in registry.collect()} - set(OLD_METRIC_NAMES.values()) == {
         "paceline_switch_messages",
         "paceline_switch_refusals",
         "paceline_switch_bad_peers",
         "paceline_switch_link_load_ratio",
-        "paceline_switch_merge_seconds",
-        "paceline_switch_stale_parents",
-        "paceline_switch_contested_links",
+        "paceline_switch_answer_latency_seconds",
+        "paceline_switch_silent_parents",
+        "paceline_switch_shared_links",
         "paceline_switch_hosts",
         "paceline_host_decision_seconds",
         "paceline_host_requested_rate_bps",
@@ -40,7 +40,30 @@ def test_promised_names() -> None:
         "paceline_host_missed_slots",
         "paceline_host_fail_opens",
         "paceline_host_switch_silent",
-        "paceline_host_switch_word_age_seconds",
-        "paceline_host_negotiation_seconds",
-        "paceline_host_troubles",
+        "paceline_host_switch_answer_age_seconds",
+        "paceline_host_switch_answer_latency_seconds",
+        "paceline_host_enforcement_errors",
     }
+
+
+def test_renamed_metrics_have_their_old_name_too() -> None:
+    registry = CollectorRegistry()
+    switch, host = SwitchInstruments(registry), HostInstruments(registry)
+    switch.shared_links.set_function(lambda: 3)
+    host.switch_answer_age.set(1.5)
+    host.enforcement_errors.labels("gone").inc(2)
+    host.switch_answer_latency.observe(0.004)
+    for old, new in (
+        ("switch_contested_links", "switch_shared_links"),
+        ("host_switch_word_age_seconds", "host_switch_answer_age_seconds"),
+        ("host_negotiation_seconds_count", "host_switch_answer_latency_seconds_count"),
+    ):
+        value = registry.get_sample_value(f"paceline_{new}")
+        assert value and registry.get_sample_value(f"paceline_{old}") == value
+    bucket = {"le": "0.005"}
+    assert registry.get_sample_value("paceline_host_negotiation_seconds_bucket", bucket) == 1.0
+    assert registry.get_sample_value("paceline_host_troubles_total", {"reason": "gone"}) == 2.0
+    text = generate_latest(registry).decode()
+    for new, old in OLD_METRIC_NAMES.items():
+        [help_line] = [line for line in text.splitlines() if line.startswith(f"# HELP {old}")][:1]
+        assert f"(deprecated: use {new})" in help_line

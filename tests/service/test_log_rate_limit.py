@@ -33,7 +33,7 @@ def test_the_next_line_says_how_many_were_held_back(caplog) -> None:
 
 def test_inventing_names_gets_no_more_lines() -> None:
     clock = Clock()
-    limit = LogRateLimit(every_s=10, most_keys=8, clock=clock)
+    limit = LogRateLimit(every_s=10, max_keys=8, clock=clock)
     passed = sum(limit.passes(f"name-{number}") is not None for number in range(10_000))
     assert passed == 8 + 1  # and one that stands for all others
     clock.now_s = 10
@@ -43,7 +43,7 @@ def test_inventing_names_gets_no_more_lines() -> None:
 @given(st.lists(st.tuples(st.integers(0, 30), st.floats(0, 5))))
 def test_lines_and_memory_are_bounded(events: list[tuple[int, float]]) -> None:
     clock = Clock()
-    limit = LogRateLimit(every_s=10, most_keys=8, clock=clock)
+    limit = LogRateLimit(every_s=10, max_keys=8, clock=clock)
     lines = 0
     for key, pause_s in events:
         clock.now_s += pause_s

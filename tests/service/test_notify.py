@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from paceline.service.notify import Notify, keep_watchdog_quiet, watchdog_interval
+from paceline.service.notify import Notify, ping_watchdog_while_alive, watchdog_interval
 
 
 class Systemd:
@@ -56,19 +56,19 @@ def test_each_state(systemd: Systemd) -> None:
     assert before_usec <= int(stamp.removeprefix("MONOTONIC_USEC=")) <= time.monotonic_ns() // 1000
     assert notify.stopping()
     assert systemd.heard()[0] == "STOPPING=1"
-    assert notify.pat_watchdog()
+    assert notify.ping_watchdog()
     assert systemd.heard() == ["WATCHDOG=1"]
 
 
-NOBODY = [None, "/no/such/socket", "@nobody-listens-here", "vsock:2:1", "a\0b", "/" + "x" * 200]
+NO_LISTENER = [None, "/no/such/socket", "@no-listener-here", "vsock:2:1", "a\0b", "/" + "x" * 200]
 
 
-@pytest.mark.parametrize("address", NOBODY)
-def test_nobody_listening_is_no_failure(address: str | None) -> None:
+@pytest.mark.parametrize("address", NO_LISTENER)
+def test_no_listener_is_no_failure(address: str | None) -> None:
     assert not Notify(address).ready()
 
 
-def test_outside_systemd_there_is_nobody_to_tell() -> None:
+def test_outside_systemd_there_is_no_listener() -> None:
     assert Notify.from_environment({}).address is None
     assert Notify.from_environment({"NOTIFY_SOCKET": ""}).address is None
 
@@ -89,7 +89,7 @@ def test_watchdog_interval(environment: dict[str, str], seconds: float | None) -
     assert watchdog_interval(environment) == seconds
 
 
-async def test_the_watchdog_is_patted_while_there_is_progress(systemd: Systemd) -> None:
+async def test_the_watchdog_is_pinged_while_there_is_progress(systemd: Systemd) -> None:
     asked = asyncio.Semaphore(0)
     progress = True
 
@@ -97,11 +97,11 @@ async def test_the_watchdog_is_patted_while_there_is_progress(systemd: Systemd) 
         asked.release()
         return progress
 
-    task = asyncio.create_task(keep_watchdog_quiet(Notify(systemd.address), 0.002, alive))
+    task = asyncio.create_task(ping_watchdog_while_alive(Notify(systemd.address), 0.002, alive))
     for _ in range(3):
         await asked.acquire()
         assert systemd.heard() == ["WATCHDOG=1"]
-    progress = False  # nothing else ran since the last answer, so no pat is under way
+    progress = False  # nothing else ran since the last answer, so no ping is under way
     for _ in range(4):
         await asked.acquire()
     task.cancel()
@@ -109,4 +109,4 @@ async def test_the_watchdog_is_patted_while_there_is_progress(systemd: Systemd) 
 
 
 async def test_unwatched_means_no_task() -> None:
-    await keep_watchdog_quiet(Notify(None), None, lambda: True)
+    await ping_watchdog_while_alive(Notify(None), None, lambda: True)

@@ -54,7 +54,7 @@ def test_a_step_is_told_once_and_a_pause_is_none() -> None:
     clock = machine.clock()
     assert clock.take_step() == 0
     machine.steady += 100 * STEP_NS
-    assert clock.take_step() == 0, "nobody asked for a while"
+    assert clock.take_step() == 0, "the clock was not read for a while"
     told(clock, machine, 10 * STEP_NS)
     clock.now_ns()
     machine.steady += 7

@@ -40,7 +40,7 @@ def test_the_last_setting_counts() -> None:
         heard = asyncio.Event()
         timer = Timer(heard.set)
         timer.set(1 * MS)
-        time.sleep(0.005)  # over, but nobody has listened yet
+        time.sleep(0.005)  # over, but the loop has not run yet
         timer.set(10_000 * MS)
         await asyncio.sleep(0.02)
         assert not heard.is_set()

@@ -1,4 +1,4 @@
-"""Real handshakes on loopback: who gets in, and under which name."""
+"""Real handshakes on loopback: which peers get in, and under which name."""
 
 import os
 import subprocess
@@ -14,17 +14,17 @@ import pytest
 from paceline.flowcore.model.fields import InputError, Value
 from paceline.service.tls import TlsFiles, expecting, peer_names, plaintext_allowed, tls_files
 
-METHOD = "/test.Names/Who"
+METHOD = "/test.Names/Names"
 
 
-async def who(_request: bytes, context: grpc.aio.ServicerContext) -> bytes:
+async def names_of_peer(_request: bytes, context: grpc.aio.ServicerContext) -> bytes:
     """Answers with the names in the caller's certificate."""
     return ",".join(sorted(peer_names(context.auth_context()))).encode()
 
 
 @asynccontextmanager
 async def server(credentials: grpc.ServerCredentials | None) -> AsyncIterator[str]:
-    handlers = {"Who": grpc.unary_unary_rpc_method_handler(who)}
+    handlers = {"Names": grpc.unary_unary_rpc_method_handler(names_of_peer)}
     names = grpc.aio.server()
     names.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("test.Names", handlers),))
     wanted = "127.0.0.1:0"

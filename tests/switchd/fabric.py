@@ -87,7 +87,7 @@ class Host:
                 assert self.ended is None, self.ended
                 await self._arrived.wait()
 
-    async def turned_away(self) -> str:
+    async def refusal(self) -> str:
         """How the switch ended the stream."""
         await until(lambda: self.ended is not None)
         assert self.ended is not None

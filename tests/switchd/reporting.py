@@ -62,7 +62,7 @@ class Reporter:
                 number = len(self.reports) + 1
                 claim = Claim(self.flow, (), 25e6, Bid(1.0), 0.0, 0.0, (), (), (self.plan_bps,) * slots.horizon)
                 sent = stream.send(Report(self.flow.source, number, slots.index(due_ns), (claim,)))
-                self.reports[number] = Reported(time.monotonic() if sent else math.inf)  # never, if nobody is there
+                self.reports[number] = Reported(time.monotonic() if sent else math.inf)  # never, without a stream
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)

@@ -187,9 +187,9 @@ PROMISED = [
     "paceline_switch_messages_total",
     'paceline_switch_refusals_total{reason="capacity"} 1.0',
     'paceline_switch_link_load_ratio{link="sw->h1"} 0.4',
-    "paceline_switch_merge_seconds_bucket",
-    "paceline_switch_stale_parents 0.0",
-    "paceline_switch_contested_links 0.0",
+    "paceline_switch_answer_latency_seconds_bucket",
+    "paceline_switch_silent_parents 0.0",
+    "paceline_switch_shared_links 0.0",
     'paceline_switch_bad_peers_total{reason="shape"} 1.0',
     "paceline_switch_hosts 2.0",
 ]
@@ -202,7 +202,7 @@ async def test_metrics(fabric) -> None:
     await h2.ask(claim(STAR, C, *[9e8] * 10))
     h1 = await net.joined("h1")
     await h1.say(b"\xff")
-    await h1.turned_away()
+    await h1.refusal()
     await until(lambda: len(net.switch("sw").hosts) == 2)
     # The daemon's own endpoint has a port that only the kernel knows: read the same registry through another.
     with MetricsServer(net.switch("sw").registry, "127.0.0.1:0") as endpoint:
@@ -212,24 +212,24 @@ async def test_metrics(fabric) -> None:
         assert line in text
 
 
-async def test_stale_parents_are_counted(fabric) -> None:
+async def test_silent_parents_are_counted(fabric) -> None:
     net: Fabric = await fabric(TREE)
     await net.stop("edge0")
-    await until(lambda: net.switch("tor0").registry.get_sample_value("paceline_switch_stale_parents") == 1.0)
+    await until(lambda: net.switch("tor0").registry.get_sample_value("paceline_switch_silent_parents") == 1.0)
     await net.start("edge0")
-    await until(lambda: net.switch("tor0").registry.get_sample_value("paceline_switch_stale_parents") == 0.0)
+    await until(lambda: net.switch("tor0").registry.get_sample_value("paceline_switch_silent_parents") == 0.0)
 
 
 async def test_a_parent_that_listens_and_says_nothing_is_stale_too(fabric) -> None:
     """Its stream stays open; that it owes answers is what gives it away."""
     net: Fabric = await fabric(TREE)
     h0 = await net.joined("h0")
-    net.switch("edge0").letter = lambda *_: None
+    net.switch("edge0").take_envelope = lambda *_: None
     far = claim(TREE, flow("far", "h0", "h2"), 1e8)
     async with asyncio.timeout(PATIENCE_S):
         while "edge0" not in net.switch("tor0").agent.silent:
             await h0.send(far)
             await asyncio.sleep(0.06)
     assert "edge0" in net.switch("tor0").neighbours
-    assert net.switch("tor0").registry.get_sample_value("paceline_switch_stale_parents") == 1.0
+    assert net.switch("tor0").registry.get_sample_value("paceline_switch_silent_parents") == 1.0
     assert "edge0" in (await h0.ask(far)).silent

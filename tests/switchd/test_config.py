@@ -155,7 +155,7 @@ def test_from_start_to_sigterm(tmp_path: Path) -> None:
             second = run("switchd", "--config", str(file))
             out, err = second.communicate(timeout=60)
             assert (second.returncode, out, err.count("\n")) == (1, "", 1)
-            assert err == f"switchd: cannot listen on 127.0.0.1:{port}: the port is taken or not ours\n"
+            assert err == f"switchd: cannot listen on 127.0.0.1:{port}: the port is taken or not allowed\n"
             daemon.send_signal(signal.SIGTERM)
             assert systemd.recv(100).startswith(b"STOPPING=1")
             out, err = daemon.communicate(timeout=60)

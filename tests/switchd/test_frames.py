@@ -14,7 +14,7 @@ from paceline.wire import control_pb2 as pb
 from paceline.wire.calls import MAX_MESSAGE_BYTES
 from paceline.wire.codec import FlowPaths, message_from_envelope, message_to_envelope
 from switchd import frames as frames_module
-from switchd.frames import FRAME_BYTES, Letter, frames
+from switchd.frames import FRAME_BYTES, Outgoing, frames
 from tests.switchd.fabric import Fabric, flow, until
 
 TREE = tree(8, 2, 1, (10.0, 10.0, 10.0))
@@ -42,22 +42,22 @@ def message(kind: str, number: int, flows: list[int]) -> Message:
             return ShareUpdate("tor0", tuple(Share(FLOWS[n], float(number), 1e9) for n in flows))
 
 
-def sent(letters: list[Letter]) -> list[bytes]:
-    return list(frames("tor0", letters, lambda envelopes: pb.Frame(envelope=envelopes).SerializeToString()))
+def sent(outgoing: list[Outgoing]) -> list[bytes]:
+    return list(frames("tor0", outgoing, lambda envelopes: pb.Frame(envelope=envelopes).SerializeToString()))
 
 
 def words(data: list[bytes]) -> list[tuple[str, FlowId, object]]:
     """What is said about each flow, in order."""
     said: list[tuple[str, FlowId, object]] = []
     for frame in data:
-        for letter in pb.Frame.FromString(frame).envelope:
-            match message_from_envelope(letter, PATHS):
+        for wire in pb.Frame.FromString(frame).envelope:
+            match message_from_envelope(wire, PATHS):
                 case Report(_, _, slot, claims, withdrawn):
                     said += [("gone", one.flow, (slot, one)) for one in withdrawn]
                     said += [("claimed", one.flow, (slot, one)) for one in claims]
                 case EscalatedClaims(_, claims, withdrawn):
                     said += [("recalled", one, None) for one in withdrawn]
-                    said += [("contested", one.flow, one) for one in claims]
+                    said += [("escalated", one.flow, one) for one in claims]
                 case Feedback(_, _, slot, grants):
                     said += [("granted", one.flow, (slot, one)) for one in grants]
                 case ShareUpdate(_, shares):
@@ -70,29 +70,27 @@ numbers = st.lists(st.integers(0, 30), max_size=30, unique=True)
 
 
 @given(kinds, numbers, st.integers(100, 20_000))
-def test_a_letter_in_parts_says_the_same(kind: str, flows: list[int], limit: int) -> None:
-    letter = message(kind, 1, flows)
+def test_a_message_in_parts_says_the_same(kind: str, flows: list[int], limit: int) -> None:
+    whole = message(kind, 1, flows)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(frames_module, "FRAME_BYTES", limit)
-        parts = sent([Send("edge0", letter)])
-    assert words(parts) == words(
-        [pb.Frame(envelope=[message_to_envelope("tor0", "edge0", letter)]).SerializeToString()]
-    )
+        parts = sent([Send("edge0", whole)])
+    assert words(parts) == words([pb.Frame(envelope=[message_to_envelope("tor0", "edge0", whole)]).SerializeToString()])
     assert all(len(part) <= limit or len(words([part])) <= 1 for part in parts)
 
 
 @given(st.lists(st.tuples(kinds, numbers), max_size=6), st.integers(100, 40_000))
 def test_however_they_are_cut_the_last_word_on_a_flow_is_the_same(said: list[tuple], limit: int) -> None:
-    letters: list[Letter] = [Send("edge0", message(kind, n, flows)) for n, (kind, flows) in enumerate(said)]
-    letters.append(message_to_envelope("tor9", "agg", ShareUpdate("tor9", (Share(FLOWS[99], 1.0, 2.0),))))
+    outgoing: list[Outgoing] = [Send("edge0", message(kind, n, flows)) for n, (kind, flows) in enumerate(said)]
+    outgoing.append(message_to_envelope("tor9", "agg", ShareUpdate("tor9", (Share(FLOWS[99], 1.0, 2.0),))))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(frames_module, "FRAME_BYTES", limit)
-        parts = words(sent(letters))
-    whole = words(sent(letters))
+        parts = words(sent(outgoing))
+    whole = words(sent(outgoing))
     assert {(kind, about): word for kind, about, word in parts} == {(kind, about): word for kind, about, word in whole}
 
 
-def test_a_letter_that_nobody_would_take_is_left_out() -> None:
+def test_a_message_too_large_for_any_receiver_is_dropped() -> None:
     vast = claim(0)._replace(upstream=tuple(FLOWS) * 2)
     assert sent([Send("edge0", Report("tor0", 1, 7, (vast, claim(1))))]) == sent(
         [Send("edge0", Report("tor0", 1, 7, (claim(1),)))]

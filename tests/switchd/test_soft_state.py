@@ -1,4 +1,4 @@
-"""Plans are leases, switches keep nothing: whoever dies is forgotten, whoever returns is rebuilt."""
+"""Plans are leases, switches keep nothing: a peer that dies is forgotten, and a peer that returns is rebuilt."""
 
 import asyncio
 import signal
@@ -30,7 +30,7 @@ TREE_TOML = 'kind = "tree"\nservers_per_tor = 3\ntors_per_edge = 2\nedges = 1\nl
 # Until those below a switch that serves again have noticed: a try may have failed just before, and then gRPC's back-off
 # and ours pass before the next (paceline/wire/calls.py, RETRY_S).
 RECONNECT_S = 0.15
-# h0-h2 under tor0, h3-h5 under tor1; everybody sends to the other rack.
+# h0-h2 under tor0, h3-h5 under tor1; all send to the other rack.
 FLOWS = [flow("job", f"h{n}", f"h{(n + 3) % 6}") for n in range(6)]
 
 
@@ -153,7 +153,7 @@ async def test_a_switch_goes_and_comes_back(tmp_path: Path, victim: str, fate: s
         assert late <= MOST_LATE
         meanwhile = [report for one in kept for report in one.between(gone_s + 3 * SLOT_S, gone_s + 8 * SLOT_S)]
         assert all(victim in report.answer.silent for report in meanwhile if report.answer)
-        # Everybody's plans are in all tables again two slots after the return.
+        # All hosts' plans are in all tables again two slots after the return.
         if victim == "tor0":
             assert all(one.lost_s for one in below)
         rebuilt_s = max(one.first_accepted_after(returning_s) for one in run.reporters)

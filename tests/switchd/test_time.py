@@ -10,7 +10,7 @@ from paceline.flowcore.detect.clocks import ClockEstimate
 from paceline.flowcore.messages.reports import Report
 from paceline.flowcore.model.scenario import SlotsSpec
 from paceline.flowcore.model.topology import clos, star, tree
-from paceline.flowcore.switch.agent import SETTLES_PER_SLOT
+from paceline.flowcore.switch.agent import REALLOCATIONS_PER_SLOT
 from paceline.service.shared_clock import SharedClock
 from paceline.wire.calls import open_channel
 from paceline.wire.codec import report_to_wire
@@ -47,24 +47,24 @@ async def test_racks_take_turns(fabric) -> None:
 
 @pytest.mark.parametrize("racks", [1, 2, 3, 7])
 @pytest.mark.parametrize("servers", [1, 2, 3, 4, 5, 24])
-def test_nobody_reports_while_the_switches_settle(racks: int, servers: int) -> None:
-    """They do at the slot's beginning and in its middle: a quarter of a step is kept from both."""
+def test_no_host_reports_while_the_switches_divide_links(racks: int, servers: int) -> None:
+    """They divide at the slot\'s beginning and in its middle: a quarter of a step is kept from both."""
     topology = clos(servers, racks, 1, (1.0, 1.0))
-    steps = racks * (switch_module.BUNCHES if servers > switch_module.FEW_HOSTS else servers)
-    half_ns, apart_ns = SLOT_NS // SETTLES_PER_SLOT, SLOT_NS // (4 * steps)
+    steps = racks * (switch_module.REPORT_GROUPS if servers > switch_module.FEW_HOSTS else servers)
+    half_ns, apart_ns = SLOT_NS // REALLOCATIONS_PER_SLOT, SLOT_NS // (4 * steps)
     for rack in range(racks):
         for phase_ns in switch_module._phases(topology, f"tor{rack}", SLOT_NS).values():
             assert 0 <= phase_ns < SLOT_NS
             assert apart_ns <= phase_ns % half_ns <= half_ns - apart_ns
 
 
-def test_a_large_rack_comes_in_bunches() -> None:
+def test_a_large_rack_reports_in_groups() -> None:
     racks = [set(switch_module._phases(CLOS, tor, SLOT_NS).values()) for tor in ("tor0", "tor1")]
-    assert len(racks[0]) == len(racks[1]) == switch_module.BUNCHES
+    assert len(racks[0]) == len(racks[1]) == switch_module.REPORT_GROUPS
     assert not racks[0] & racks[1]
-    everybody = sorted(racks[0] | racks[1])
-    gaps_ns = {later - earlier for earlier, later in pairwise(everybody)}
-    assert gaps_ns == {SLOT_NS // (2 * switch_module.BUNCHES)}
+    phases = sorted(racks[0] | racks[1])
+    gaps_ns = {later - earlier for earlier, later in pairwise(phases)}
+    assert gaps_ns == {SLOT_NS // (2 * switch_module.REPORT_GROUPS)}
 
 
 async def test_a_host_whose_clock_is_off_is_told_and_counted_once(fabric) -> None:
@@ -123,7 +123,7 @@ async def test_a_host_follows_the_clock_of_its_switch(fabric) -> None:
 
 
 async def test_a_switch_follows_the_clock_of_its_first_parent(fabric, monkeypatch) -> None:
-    """tor0 is 3 s behind the rest of the tree; a few letters later it is not."""
+    """tor0 is 3 s behind the rest of the tree; a few messages later it is not."""
     late: list[SharedClock] = []
     right = SharedClock.own_ns
 
@@ -169,16 +169,18 @@ async def test_a_switch_that_was_ahead_begins_anew_with_its_parents_time(fabric,
     assert (await h0.ask(claim(TREE, near, *[1e9] * 10))).grants[0].accepted
     await net.start("edge0")
     await until(lambda: tor.clock.now_ns() < tor.clock.own_ns() - 1800 * 10**9)
-    await until(lambda: near not in tor.agent.table)  # nobody says anything: the timer fires all the same
+    await until(lambda: near not in tor.agent.table)  # without any message: the timer fires all the same
     assert (await h1.ask(claim(TREE, flow("back", "h1", "h0"), *[1e9] * 10))).grants[0].accepted
     assert tor.agent.table.load_bps("tor0->h0", net.slot("tor0") + 2) == 1e9
     await until(lambda: not len(tor.agent.table))  # leases end
 
 
 async def test_the_timer_fires_for_a_clock_that_was_set_back() -> None:
-    """Nobody says anything: its own timer has to find out."""
+    """No message arrives: the timer has to find out."""
     switch = Switch(SwitchConfig("sw", "127.0.0.1:0", STAR, SlotsSpec(60.0, 10)))
-    switch.report("h0", report_to_wire(Report("h0", 1, switch.slots.index(switch.clock.now_ns()), (claim(STAR, A),))))
+    switch.take_report(
+        "h0", report_to_wire(Report("h0", 1, switch.slots.index(switch.clock.now_ns()), (claim(STAR, A),)))
+    )
     assert A in switch.agent.table
     own_ns = switch.clock.own_ns()
     switch.clock.peer.observe(own_ns, own_ns - 3600 * 10**9, own_ns - 3600 * 10**9, own_ns)

@@ -77,15 +77,15 @@ async def test_a_parent_that_does_not_compare_is_refused(fabric, monkeypatch, od
 async def test_an_error_of_ours_ends_the_stream_and_not_the_switch(fabric, monkeypatch) -> None:
     net: Fabric = await fabric(TREE)
     h0, tor = await net.joined("h0"), net.switch("tor0")
-    right, failed = Switch.letter, []
+    right, failed = Switch.take_envelope, []
 
-    def letter(switch: Switch, neighbour: str, envelope: pb.Envelope) -> None:
+    def faulty(switch: Switch, neighbour: str, envelope: pb.Envelope) -> None:
         if switch is tor and not failed:
             failed.append(neighbour)
             raise AssertionError("a mistake")
         right(switch, neighbour, envelope)
 
-    monkeypatch.setattr(Switch, "letter", letter)
+    monkeypatch.setattr(Switch, "take_envelope", faulty)
     await h0.send(FAR)
     await until(lambda: tor.refused["error"] == 1)
     await until(lambda: "edge0" in tor.neighbours)

@@ -16,7 +16,7 @@ from paceline.flowcore.model.patterns import FlowId, FlowSpec, Role
 from paceline.flowcore.model.topology import star
 from paceline.service.lifecycle import Requests, serve
 from paceline.wire import control_pb2 as pb
-from switchd.handshake import Entrance
+from switchd.handshake import Handshake
 from tests.hostd.cluster import Cluster, cluster, fork_server, joined
 from tests.switchd.fabric import Fabric, until
 
@@ -70,12 +70,12 @@ def test_a_switch_with_other_terms_is_not_listened_to(cluster: Cluster, options:
 async def test_a_switch_that_does_not_compare_terms_hears_no_claims(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    right = Entrance.admit
+    right = Handshake.check_hello
 
-    def lax(entrance: Entrance, hello: pb.Hello, *others: Any) -> str:
-        return right(entrance, pb.Hello(name=hello.name, protocol=hello.protocol), *others)
+    def lax(handshake: Handshake, hello: pb.Hello, *others: Any) -> str:
+        return right(handshake, pb.Hello(name=hello.name, protocol=hello.protocol), *others)
 
-    monkeypatch.setattr(Entrance, "admit", lax)
+    monkeypatch.setattr(Handshake, "check_hello", lax)
     topology = star(2, 1.0)
     flow = FlowId("a", "h0", "h1", Role.RING)
     net = Fabric(topology, policy="mlcc")

@@ -22,7 +22,7 @@ from paceline.flowcore.model.scenario import SlotsSpec
 from paceline.flowcore.model.topology import star, tree
 from paceline.wire import control_pb2 as pb
 from paceline.wire.codec import BadMessage, flow_of, message_to_envelope, report_to_wire, text_of
-from switchd import rate_limit as flood
+from switchd import rate_limit
 from switchd.config import SwitchConfig
 from switchd.handshake import parse
 from switchd.streams import Streams
@@ -63,7 +63,7 @@ def messages(draws: random.Random, count: int, whole: list[bytes], nonsense) -> 
 
 
 def host_message(draws: random.Random, slot: int) -> bytes:
-    """A message of h1 whose columns hold what nobody should send."""
+    """A message of h1 whose columns hold nonsense."""
     claims = pb.Claims()
     flows = draws.randrange(4)
     for name in COLUMNS:
@@ -103,29 +103,29 @@ def held(switch: Switch) -> int:
 
 @pytest.mark.parametrize("policy", ["mlcc", "paceline"])
 async def test_what_hosts_might_send(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flood, "MESSAGES_PER_SLOT", 10**9)  # this is not about floods
-    monkeypatch.setattr(flood, "TIMES_PER_FLOW", 10**9)
-    monkeypatch.setattr(flood, "BYTES_PER_SLOT", 10**12)
+    monkeypatch.setattr(rate_limit, "MESSAGES_PER_SLOT", 10**9)  # this is not about floods
+    monkeypatch.setattr(rate_limit, "TIMES_PER_FLOW", 10**9)
+    monkeypatch.setattr(rate_limit, "BYTES_PER_SLOT", 10**12)
     switch = Switch(SwitchConfig("sw", "127.0.0.1:0", STAR, LONG_SLOTS, policy))
     streams, outcomes, draws = Streams(switch), Counter(), random.Random(1)
     slot = switch.slots.index(switch.clock.now_ns())
     whole = valid_messages(slot)
-    switch.host_joins("h0")
-    switch.report("h0", report_to_wire(Report("h0", 1, slot, (claim(STAR, GOOD, *[5e8] * 10),))))
+    switch.host_connected("h0")
+    switch.take_report("h0", report_to_wire(Report("h0", 1, slot, (claim(STAR, GOOD, *[5e8] * 10),))))
     sizes = []
     for _ in range(4):
-        stream = switch.host_joins("h1")
+        session = switch.host_connected("h1")
         for data in messages(draws, 10_000, whole, lambda draws: host_message(draws, slot)):
             try:
-                streams.take_message("h1", stream, data)
+                streams.take_message("h1", session, data)
                 outcomes["taken"] += 1
             except BadMessage as error:
                 outcomes[error.reason] += 1
-                switch.host_leaves("h1", stream)
-                stream = switch.host_joins("h1")
+                switch.host_disconnected("h1", session)
+                session = switch.host_connected("h1")
             if not outcomes.total() % 500:
                 await asyncio.sleep(0)
-                switch.report("h0", report_to_wire(Report("h0", 1, slot, (claim(STAR, GOOD, *[5e8] * 10),))))
+                switch.take_report("h0", report_to_wire(Report("h0", 1, slot, (claim(STAR, GOOD, *[5e8] * 10),))))
                 switch.hosts["h0"].outbox._items.clear()
         sizes.append(held(switch))
     switch.close()
@@ -142,22 +142,22 @@ async def test_what_switches_might_send(policy: str, count: int) -> None:
     streams, draws = Streams(switch), random.Random(2)
     slot = switch.slots.index(switch.clock.now_ns())
     for name in ("tor0", "tor1", "agg"):
-        switch.neighbour_joins(name)
+        switch.neighbour_connected(name)
     far = flow("good", "h0", "h4")
     good = message_to_envelope("tor0", "edge0", Report("tor0", 1, slot, (claim(TREE, far, *[5e8] * 10),)))
-    switch.letter("tor0", good)
-    whole = [frame_of(letter) for letter in valid_letters(slot)]
+    switch.take_envelope("tor0", good)
+    whole = [frame_of(envelope) for envelope in valid_envelopes(slot)]
     sizes = []
     for _ in range(4):
-        for number, data in enumerate(messages(draws, count, whole, lambda draws: letters_of(draws, slot))):
+        for number, data in enumerate(messages(draws, count, whole, lambda draws: envelopes_of(draws, slot))):
             neighbour = draws.choice(("tor1", "tor1", "agg"))
             try:
-                streams.take_letters(neighbour, parse(data, pb.Frame).envelope)
+                streams.take_envelopes(neighbour, parse(data, pb.Frame).envelope)
             except BadMessage as error:
-                streams.entrance.count(error, neighbour)
+                streams.handshake.count_refusal(error, neighbour)
             if not number % 500:
                 await asyncio.sleep(0)
-                switch.letter("tor0", good)
+                switch.take_envelope("tor0", good)
                 for outbox in switch.neighbours.values():
                     outbox._items.clear()
         sizes.append(held(switch))
@@ -183,7 +183,7 @@ def check_table(switch: Switch, good: FlowId) -> None:
     assert arbitration is None or arbitration.peak_ratio <= 1 + 1e-9
 
 
-def valid_letters(slot: int) -> list[pb.Envelope]:
+def valid_envelopes(slot: int) -> list[pb.Envelope]:
     own = claim(TREE, flow("own", "h2", "h4"), 1e8)
     grant = Grant(own.flow, True, 0.0, 0.0, (1e9,) * 10, (0.0,) * 10, 5, 0.0, 0.0)
     return [
@@ -196,29 +196,29 @@ def valid_letters(slot: int) -> list[pb.Envelope]:
     ]
 
 
-def frame_of(*letters: pb.Envelope) -> bytes:
-    return pb.Frame(sent_ns=1, envelope=letters).SerializeToString()
+def frame_of(*envelopes: pb.Envelope) -> bytes:
+    return pb.Frame(sent_ns=1, envelope=envelopes).SerializeToString()
 
 
-def letters_of(draws: random.Random, slot: int) -> bytes:
-    """Letters with a right and a wrong part each."""
+def envelopes_of(draws: random.Random, slot: int) -> bytes:
+    """A frame with a nonsensical and a valid envelope."""
     nonsense = pb.HostMessage.FromString(host_message(draws, slot)).report
     names = ("tor0", "tor1", "edge0", "agg", "edge1", "", "x")
-    letter = pb.Envelope(source=draws.choice(names), to=draws.choice(names))
+    envelope = pb.Envelope(source=draws.choice(names), to=draws.choice(names))
     match draws.randrange(4):
         case 0:
-            letter.report.CopyFrom(nonsense)
+            envelope.report.CopyFrom(nonsense)
         case 1:
             escalated = pb.EscalatedClaims(sender="tor1", claims=nonsense.claims, withdrawn=nonsense.withdrawn)
-            letter.escalated_claims.CopyFrom(escalated)
+            envelope.escalated_claims.CopyFrom(escalated)
         case 2:
             rates = [draws.choice(NONSENSE) for _ in range(3)]
-            verdict = pb.ShareUpdate(sender="agg", flow=nonsense.withdrawn, share_bps=rates, ceiling_bps=rates)
-            letter.share_update.CopyFrom(verdict)
+            shares = pb.ShareUpdate(sender="agg", flow=nonsense.withdrawn, share_bps=rates, ceiling_bps=rates)
+            envelope.share_update.CopyFrom(shares)
         case 3:
             loads = [draws.choice(NONSENSE)] * 10
-            letter.feedback.CopyFrom(pb.Feedback(sender="agg", flow=nonsense.withdrawn, load=loads))
-    return frame_of(letter, draws.choice(valid_letters(slot)))
+            envelope.feedback.CopyFrom(pb.Feedback(sender="agg", flow=nonsense.withdrawn, load=loads))
+    return frame_of(envelope, draws.choice(valid_envelopes(slot)))
 
 
 async def test_over_real_streams(fabric) -> None:
@@ -235,7 +235,7 @@ async def test_over_real_streams(fabric) -> None:
             await bad.hello()
             await bad.say(data)
             await bad.call.done_writing()
-            assert (await bad.turned_away()).split()[0] in (
+            assert (await bad.refusal()).split()[0] in (
                 "OK",
                 "INVALID_ARGUMENT",
                 "PERMISSION_DENIED",

@@ -1,4 +1,4 @@
-"""How much a peer may say in a slot: by itself, and over streams, calls and frames."""
+"""How much a peer may send in a slot: over streams, calls and frames together."""
 
 import asyncio
 from itertools import count
@@ -13,9 +13,8 @@ from paceline.flowcore.model.topology import star, tree
 from paceline.wire import control_pb2 as pb
 from paceline.wire.calls import PROTOCOL, path
 from paceline.wire.codec import BadMessage, message_to_envelope, report_to_wire
-from switchd import rate_limit as flood
-from switchd import streams
-from switchd.rate_limit import BYTES_PER_SLOT, MESSAGES_PER_SLOT, TIMES_PER_FLOW, FloodLimit
+from switchd import rate_limit, streams
+from switchd.rate_limit import BYTES_PER_SLOT, MESSAGES_PER_SLOT, TIMES_PER_FLOW, PeerRateLimit
 from tests.switchd.fabric import PATIENCE_S, Fabric, claim, flow
 
 SLOTS = SlotClock(1000, 10)
@@ -25,9 +24,9 @@ LIMIT = FLOWS * TIMES_PER_FLOW
 LONG_SLOTS = SlotsSpec(3_600_000.0, 10)  # a slow machine must be able to flood, too
 
 
-def fits(limit: FloodLimit, peer: str, now_ns: int, flows: int, size_bytes: int, hosts: int = 1) -> bool:
+def fits(limit: PeerRateLimit, peer: str, now_ns: int, flows: int, size_bytes: int, hosts: int = 1) -> bool:
     try:
-        limit.take(peer, now_ns, flows, size_bytes, hosts)
+        limit.count(peer, now_ns, flows, size_bytes, hosts)
     except BadMessage as error:
         assert error.reason == "flood"
         return False
@@ -47,10 +46,10 @@ def fits(limit: FloodLimit, peer: str, now_ns: int, flows: int, size_bytes: int,
     ],
 )
 def test_a_slot_has_room_for_so_many(flows: int, size_bytes: int, hosts: int, most: int) -> None:
-    limit = FloodLimit(SLOTS, FLOWS)
+    limit = PeerRateLimit(SLOTS, FLOWS)
     said = [fits(limit, "h0", 5000 + n % 1000, flows, size_bytes, hosts) for n in range(most + 3)]
     assert said == [True] * most + [False] * 3
-    assert fits(limit, "h1", 5999, 1, 1)  # nobody else notices
+    assert fits(limit, "h1", 5999, 1, 1)  # other hosts do not notice
     assert fits(limit, "h0", 6000, 1, 1)  # the next slot
 
 
@@ -62,10 +61,10 @@ async def test_large_messages_are_few(fabric) -> None:
         for _ in range(3 * TIMES_PER_FLOW):
             await bad.ask(*claims)
     assert TIMES_PER_FLOW <= len(bad.feedbacks) <= 2 * TIMES_PER_FLOW
-    assert (await bad.turned_away()).startswith((f"RESOURCE_EXHAUSTED flood: more than {LIMIT} flows", "INTERNAL"))
+    assert (await bad.refusal()).startswith((f"RESOURCE_EXHAUSTED flood: more than {LIMIT} flows", "INTERNAL"))
     again = await net.joined("h1")
     await again.send(*claims)
-    assert "flood" in await again.turned_away()  # another stream is not another slot
+    assert "flood" in await again.refusal()  # another stream is not another slot
     assert (await (await net.joined("h0")).ask(claim(STAR, flow("good", "h0", "h2")))).grants[0].accepted
 
 
@@ -87,15 +86,15 @@ async def test_calls_count_as_well(fabric) -> None:
 
 @pytest.mark.parametrize("flows", [0, 1])
 async def test_frames_count_as_well(fabric, monkeypatch, flows: int) -> None:
-    """A child may say what its hosts might: two of them here."""
-    monkeypatch.setattr(flood, "MESSAGES_PER_SLOT", 5 * LIMIT)
+    """A child may send as much as its hosts together: two of them here."""
+    monkeypatch.setattr(rate_limit, "MESSAGES_PER_SLOT", 5 * LIMIT)
     net: Fabric = await fabric(TREE, slots=LONG_SLOTS, max_flows_per_host=FLOWS)
     await net.stop("tor1")
     call = net.channel("edge0", fresh=True).stream_stream(path("Federate"))(wait_for_ready=True, timeout=PATIENCE_S)
     await call.write(pb.Frame(hello=pb.Hello(name="tor1", protocol=PROTOCOL)).SerializeToString())
     await call.read()
-    letter = Report("tor1", 1, net.slot("edge0"), (claim(TREE, flow("a", "h2", "h0")),) * flows)
-    frame = pb.Frame(envelope=[message_to_envelope("tor1", "edge0", letter)]).SerializeToString()
+    report = Report("tor1", 1, net.slot("edge0"), (claim(TREE, flow("a", "h2", "h0")),) * flows)
+    frame = pb.Frame(envelope=[message_to_envelope("tor1", "edge0", report)]).SerializeToString()
     for _ in range(5 * LIMIT + 1 if not flows else 2 * LIMIT + 1):
         await call.write(frame)
     with pytest.raises(grpc.aio.AioRpcError, match="flood: more than") as refused:

@@ -1,4 +1,4 @@
-"""With mutual TLS a peer speaks for the name in its certificate and for nobody else."""
+"""With mutual TLS a peer speaks for the name in its certificate and no other."""
 
 import grpc
 import pytest
@@ -34,7 +34,7 @@ async def test_a_host_may_only_speak_for_itself(fabric, certificates) -> None:
     assert (await h0.ask(claim(STAR, flow("a", "h0", "h1"), 1e8))).grants[0].accepted  # h0 noticed nothing
 
 
-async def test_without_a_certificate_nobody_gets_in(fabric, certificates) -> None:
+async def test_a_peer_without_a_certificate_is_refused(fabric, certificates) -> None:
     net: Fabric = await fabric(STAR, certificates=certificates)
     authority = grpc.ssl_channel_credentials(certificates("sw").ca.read_bytes())
     for credentials in (None, authority):

@@ -1,4 +1,4 @@
-"""Who may say what: letters of other switches about flows that are not theirs to speak of."""
+"""Which messages a switch may send: about flows below it, and answers about flows that cross its links."""
 
 import pytest
 
@@ -15,14 +15,14 @@ from tests.switchd.fabric import claim, flow
 
 TREE = tree(2, 2, 2, (1.0, 1.5, 2.0))  # h0, h1: tor0; h2, h3: tor1; both under edge0; tor2, tor3 under edge1; agg
 NEAR, FAR = flow("near", "h0", "h2"), flow("far", "h0", "h4")
-ELSEWHERE = flow("elsewhere", "h4", "h0")
+ELSEWHERE, UNKNOWN = flow("elsewhere", "h4", "h0"), flow("x", "h99", "h0")
 
 
 def made(name: str, policy: str = "paceline") -> Switch:
     parents = dict.fromkeys(TREE.parents.get(name, ()), "127.0.0.1:1")
     switch = Switch(SwitchConfig(name, "127.0.0.1:0", TREE, SlotsSpec(60_000.0, 10), policy, parents))
     for neighbour in (*switch.routes.children, *switch.routes.parents):
-        switch.neighbour_joins(neighbour)
+        switch.neighbour_connected(neighbour)
     return switch
 
 
@@ -31,35 +31,50 @@ def answer(sender: str, *flows: FlowId) -> Feedback:
     return Feedback(sender, 1, 0, tuple(grants))
 
 
-LETTERS: dict[str, tuple[str, str, Message, str]] = {
-    "a child's contest": ("edge0", "tor0", EscalatedClaims("tor0", (claim(TREE, NEAR),), (FAR,)), ""),
+MESSAGES: dict[str, tuple[str, str, Message, str]] = {
+    "claims that a child escalates": ("edge0", "tor0", EscalatedClaims("tor0", (claim(TREE, NEAR),), (FAR,)), ""),
     "a grandchild's host": ("agg", "edge0", EscalatedClaims("edge0", (claim(TREE, FAR),)), ""),
-    "a contest of another's flow": ("edge0", "tor1", EscalatedClaims("tor1", (claim(TREE, FAR),)), "identity"),
-    "a contest from beyond": ("edge0", "tor0", EscalatedClaims("tor0", (claim(TREE, ELSEWHERE),)), "identity"),
+    "another child's flow escalated": (
+        "edge0",
+        "tor1",
+        EscalatedClaims("tor1", (claim(TREE, FAR),)),
+        "identity",
+    ),
+    "a flow from elsewhere escalated": (
+        "edge0",
+        "tor0",
+        EscalatedClaims("tor0", (claim(TREE, ELSEWHERE),)),
+        "identity",
+    ),
     "no link known here": ("edge0", "tor0", EscalatedClaims("tor0", (claim(TREE, flow("x", "h6", "h7")),)), "identity"),
-    "another's flow withdrawn": ("edge0", "tor1", EscalatedClaims("tor1", (), (FAR,)), "identity"),
-    "nobody's flow withdrawn": ("edge0", "tor1", EscalatedClaims("tor1", (), (flow("x", "h99", "h0"),)), "identity"),
+    "another child's flow withdrawn": ("edge0", "tor1", EscalatedClaims("tor1", (), (FAR,)), "identity"),
+    "unknown host's flow withdrawn": (
+        "edge0",
+        "tor1",
+        EscalatedClaims("tor1", (), (UNKNOWN,)),
+        "identity",
+    ),
     "an answer": ("tor0", "edge0", answer("edge0", NEAR), ""),
-    "an answer of somebody beside the path": ("tor0", "agg", answer("agg", FAR, NEAR), "identity"),
-    "an answer about another's flow": ("tor0", "edge0", answer("edge0", ELSEWHERE), "identity"),
-    "an answer about nobody's flow": ("tor0", "edge0", answer("edge0", flow("x", "h0", "h99")), "flow"),
+    "an answer of a switch beside the path": ("tor0", "agg", answer("agg", FAR, NEAR), "identity"),
+    "an answer about another ToR's flow": ("tor0", "edge0", answer("edge0", ELSEWHERE), "identity"),
+    "an answer about a flow to an unknown host": ("tor0", "edge0", answer("edge0", flow("x", "h0", "h99")), "flow"),
     "a decision": ("tor0", "edge0", ShareUpdate("edge0", (Share(FAR, 1e8, 1e9),)), ""),
 }
 
 
-@pytest.mark.parametrize("which", LETTERS)
-async def test_letters(which: str) -> None:
-    to, sender, message, reason = LETTERS[which]
+@pytest.mark.parametrize("which", MESSAGES)
+async def test_messages_of_switches(which: str) -> None:
+    to, sender, message, reason = MESSAGES[which]
     switch = made(to)
     way = sender if sender in switch.neighbours else "edge0"
     before = switch.messages
     try:
         if reason:
             with pytest.raises(BadMessage) as refused:
-                switch.letter(way, message_to_envelope(sender, to, message))
+                switch.take_envelope(way, message_to_envelope(sender, to, message))
             assert (refused.value.reason, switch.messages) == (reason, before)  # nothing of it was believed
         else:
-            switch.letter(way, message_to_envelope(sender, to, message))
+            switch.take_envelope(way, message_to_envelope(sender, to, message))
             assert switch.messages == before + 1
     finally:
         switch.close()
@@ -76,6 +91,6 @@ async def test_letters(which: str) -> None:
 async def test_a_switch_without_an_arbiter_divides_nothing(to: str, sender: str, message: Message) -> None:
     switch = made(to, "mlcc")
     with pytest.raises(BadMessage, match="does not do") as refused:
-        switch.letter(sender, message_to_envelope(sender, to, message))
+        switch.take_envelope(sender, message_to_envelope(sender, to, message))
     assert refused.value.reason == "policy"
     switch.close()

@@ -1,40 +1,40 @@
-"""Which way a letter takes."""
+"""The next hop of a message."""
 
 from collections import Counter
 
 import pytest
 
 from paceline.flowcore.model.topology import Topology, clos, tree
-from switchd.routes import LetterRoutes
+from switchd.routing import RoutingTable
 
 CLOS = clos(1, 60, 4, (1.0, 1.0))
 SPINES = {"spine0", "spine1", "spine2", "spine3"}
 TORS = [f"tor{n}" for n in range(60)]
 
 
-def ways(routes: LetterRoutes, live: set[str]) -> dict[str, str | None]:
+def next_hops(routes: RoutingTable, live: set[str]) -> dict[str, str | None]:
     return {tor: routes.next_hop(tor, live) for tor in TORS[1:]}
 
 
 def test_spines_share_what_is_relayed() -> None:
-    relayed = Counter(ways(LetterRoutes(CLOS, "tor0"), SPINES).values())
+    relayed = Counter(next_hops(RoutingTable(CLOS, "tor0"), SPINES).values())
     assert relayed.keys() == SPINES
     assert max(relayed.values()) <= 2 * len(TORS) / len(SPINES)
 
 
-def test_only_the_letters_of_a_lost_spine_take_another_way() -> None:
-    routes = LetterRoutes(CLOS, "tor0")
-    before, after = ways(routes, SPINES), ways(routes, SPINES - {"spine0"})
+def test_only_the_messages_of_a_lost_spine_take_another_way() -> None:
+    routes = RoutingTable(CLOS, "tor0")
+    before, after = next_hops(routes, SPINES), next_hops(routes, SPINES - {"spine0"})
     moved = {tor for tor in before if before[tor] != after[tor]}
     assert moved == {tor for tor, spine in before.items() if spine == "spine0"}
     assert len({after[tor] for tor in moved}) > 1  # divided among the rest
-    assert ways(LetterRoutes(CLOS, "tor0"), SPINES) == before  # nobody rolls dice
+    assert next_hops(RoutingTable(CLOS, "tor0"), SPINES) == before  # nothing is random
 
 
 def test_all_senders_agree_and_a_parent_is_reached_directly() -> None:
     for sender in ("tor1", "tor2"):
-        routes = LetterRoutes(CLOS, sender)
-        assert routes.next_hop("tor0", SPINES) == LetterRoutes(CLOS, "tor3").next_hop("tor0", SPINES)
+        routes = RoutingTable(CLOS, sender)
+        assert routes.next_hop("tor0", SPINES) == RoutingTable(CLOS, "tor3").next_hop("tor0", SPINES)
         assert all(routes.next_hop(spine, SPINES) == spine for spine in SPINES)
         assert routes.next_hop("spine0", SPINES - {"spine0"}) is None
         assert routes.unreachable(set()) == set(CLOS.switches) - {sender}
@@ -51,4 +51,4 @@ def test_all_senders_agree_and_a_parent_is_reached_directly() -> None:
     ],
 )
 def test_the_hosts_below_each_child(topology: Topology, switch: str, below: dict[str, int]) -> None:
-    assert LetterRoutes(topology, switch).hosts_below == below
+    assert RoutingTable(topology, switch).hosts_below == below
