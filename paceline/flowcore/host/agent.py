@@ -1,7 +1,7 @@
 """HostAgent: the scheduler of one host as a state machine.
 
 It knows the jobs on its host, how far each of their flows is, and what the switch last said about each path. What
-to make of that is the policy's: the agent keeps the books, calls the policy when something happens, and turns its
+to make of that is the policy's: the agent keeps the state, calls the policy when something happens, and turns its
 decisions into messages and rates.
 
     Progress, FlowReady, FlowDone, IterationEnded   from the monitor        Limit           to the enforcer
@@ -45,7 +45,7 @@ from paceline.flowcore.model.topology import Topology, link_name
 from paceline.flowcore.model.units import UNLIMITED, transfer_bytes, transfer_ns
 from paceline.flowcore.switch.agent import SwitchAgent
 
-# As long as the switch keeps a lease: by then it has forgotten us as well.
+# As long as the switch keeps an entry of its load table: by then it has forgotten this host's flows as well.
 SILENCE_SLOTS = 3
 
 
@@ -141,7 +141,7 @@ class HostAgent:
         self._number += 1
         report = Report(self.name, self._number, self.clock.index(now_ns), claims, gone)
         if self._switch is not None:
-            # Also while isolated: its answer is how we learn that it is back.
+            # Also while isolated: its answer shows that it is back.
             self.answers.asked(self._number, now_ns, newcomers=newcomers)
             self._effects.append(Send(self._switch, report))
         if self.isolated:
@@ -259,7 +259,7 @@ class HostAgent:
         self._tick_ns = self.clock.next_start_ns(now_ns - self._phase_ns) + self._phase_ns
 
     def _clock_set(self, by_ns: int, now_ns: int) -> None:
-        """We follow a switch with another idea of the time: what we wait for would come too early, or too late."""
+        """The host follows a switch with another time: deadlines kept from before would come too early, or too late."""
         for job in self.jobs.values():
             job.progress.clock_set(by_ns)
         for flow in self.flows.values():
@@ -292,7 +292,7 @@ class HostAgent:
             if isinstance(effect, Send) and isinstance(effect.message, Feedback):
                 self._take(effect.message, now_ns)
 
-    # ---- Books ----
+    # ---- What reports say, and progress ----
 
     def _claim(self, flow: FlowState, now_ns: int, plans: bool) -> Claim:
         flow.claim()
@@ -306,7 +306,7 @@ class HostAgent:
             bid=self.policy.bid(JobState(job.progress, job.remaining_share, flow.ready_ns)),
             sent_bytes=flow.volume_bytes,
             planned_bytes=min(flow.remaining_bytes, transfer_bytes(planned_bps, self.clock.remaining_ns(now_ns))),
-            # Flows within a host are nobody's to claim; they are through as soon as their sender is.
+            # No host claims flows that stay within it; they are through as soon as their sender is.
             upstream=tuple(feeder for feeder in flow.spec.upstream if not feeder.local),
             downstream=tuple(after for after in flow.downstream if not after.local),
             plan_bps=flow.plan_bps if plans else (),

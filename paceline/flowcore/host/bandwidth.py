@@ -6,18 +6,18 @@ reasons):
 
     M(k) = max { x(j) : k − 4 < j ≤ k }.
 
-Alone that is a trap, because what we measure is also what we allow: a flow held at M sends M and stays
-there. The paper does not say how it gets out. Here a sample bound by our own limit is a lower bound only,
+Alone that is a trap, because what a host measures is also what it allows: a flow held at M sends M and stays
+there. The paper does not say how it gets out. Here a sample bound by the host's own limit is a lower bound only,
 and opens a probe P, which the next sample confirms or ends:
 
-    P(k) = γ · max(B(k−1), x(k))      if x(k) ≥ 0.95 × the limit we had set in slot k,
+    P(k) = γ · max(B(k−1), x(k))      if x(k) ≥ 0.95 × the limit the host had set in slot k,
     P(k) = 0                          otherwise: the network was the limit, and M knows it;
     B(k) = min(line rate, max(M(k), P(k))).
 
 A slot without a sample leaves P as it is; once M has no sample left, the past is forgotten. Without
 samples B is the line rate, as the paper lets a flow's first packets go.
 
-Invariants: 0 ≤ B ≤ line rate; our own limit never lowers B; a failed probe is gone one slot after it began.
+Invariants: 0 ≤ B ≤ line rate; the host's own limit never lowers B; a failed probe is gone one slot after it began.
 """
 
 from collections import deque
@@ -28,7 +28,7 @@ from paceline.flowcore.model.units import rate_bps
 # and a slot that probes in vain asks for only a quarter too much, which TCP's own control then holds back.
 PROBE_GAIN = 1.25
 
-# A flow that reaches 95 % of our limit was held by it: bursts and the edges of a slot cost a few per cent.
+# A flow that reaches 95 % of its limit was held by it: bursts and the edges of a slot cost a few per cent.
 LIMITED_SHARE = 0.95
 
 
@@ -45,7 +45,7 @@ class BandwidthEstimate:
         self._probe_bps = 0.0  # P of the latest sample
 
     def observe(self, slot: int, sent_bytes: float, busy_ns: int, limit_bps: float) -> None:
-        """In the `busy_ns` of `slot` in which it had data, the flow sent `sent_bytes` under our `limit_bps`.
+        """In the `busy_ns` of `slot` in which it had data, the flow sent `sent_bytes` limited to `limit_bps`.
 
         Once per slot, in order. `busy_ns` = 0 is an idle slot and no sample; `math.inf` is no limit.
         """

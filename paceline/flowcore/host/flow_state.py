@@ -74,7 +74,7 @@ class FlowState(PhasedFlow):
         self._slot_busy_ns = 0
 
     def add_promise(self, now_ns: int) -> None:
-        """At its rate until now. Call before it gets another: a flow that waited was promised nothing meanwhile."""
+        """Count its rate up to now as promised. Call before the rate changes: a waiting flow was promised nothing."""
         elapsed_ns, self._promised_ns = now_ns - self._promised_ns, now_ns
         promised_bps = min(self.limit.rate_bps, self.bandwidth.line_rate_bps)
         self._slot_busy_ns += elapsed_ns
@@ -82,7 +82,7 @@ class FlowState(PhasedFlow):
         self._promised_unseen_bytes += transfer_bytes(promised_bps, elapsed_ns)
 
     def observe(self, sent_bytes: float, now_ns: int, *, idle: bool = False) -> None:
-        """It has sent so much in this iteration; `idle`: and has nothing more for the network just now."""
+        """The flow has sent `sent_bytes` in this iteration; `idle`: it has nothing more for the network just now."""
         self.add_promise(now_ns)
         self.observed_ns = now_ns
         self._slot_sent_bytes += sent_bytes - self.sent_bytes
@@ -92,8 +92,8 @@ class FlowState(PhasedFlow):
         self._promised_unseen_bytes = 0.0
 
     def close_slot(self, slot: int) -> None:
-        """Sample B_i. A flow that had to wait for its upstream shows how fast they are, not the network (as BBR leaves
-        out samples during which the application had nothing to send)."""
+        """Sample B_i. A flow that had to wait for its upstream flows shows how fast those are, not the network (as BBR
+        leaves out samples during which the application had nothing to send)."""
         if self._slot_busy_ns > 0 and not self._waits_for_upstream:
             promised_bps = self._slot_promised_bits_ns / self._slot_busy_ns
             self.bandwidth.observe(slot, self._slot_sent_bytes, self._slot_busy_ns, promised_bps)
@@ -101,7 +101,7 @@ class FlowState(PhasedFlow):
         self._slot_busy_ns = 0
 
     def clock_set(self, by_ns: int) -> None:
-        """What is dated by slots is of another time, and forgotten."""
+        """Move times along by `by_ns`. What is dated by slots (samples, grant, plan) is forgotten."""
         self.ready_ns += by_ns
         self.released_ns += by_ns
         self.observed_ns += by_ns

@@ -7,8 +7,8 @@ slowdown people see, elapsed time ÷ iterations × T⁰, is 1 ÷ the mean pace, 
     P(t) = (1/τ) ∫ e^{−(t−u)/τ} p(u) du           ŝ(t) = 1 / P(t) ≥ 1            T⁰ = c + v,  τ = 5·T⁰
 
 The memory τ trades two errors: a short one forgets that a job was favoured an iteration ago and lets it collide
-again with the same neighbour; a long one pays back old debts to a job that long runs well (and starts slowly:
-it takes τ to notice). From 4 to 8 iterations makes little difference.
+again with the same job; a long one still favours a job for old delays after it has long been running well (and
+starts slowly: it takes τ to notice). From 4 to 8 iterations makes little difference.
 """
 
 import math
@@ -30,7 +30,7 @@ class JobProgress:
         self.alone_comm_ns = 0.0  # v, told by the switch
         self.communicating = False
         self._started_ns = self._updated_ns = now_ns
-        self._pace = 1.0  # P: innocent until measured
+        self._pace = 1.0  # P: as if alone, until measured
 
     @property
     def alone_ns(self) -> float:
@@ -56,7 +56,7 @@ class JobProgress:
         self._pace = min(1.0, max(1e-3, kept * self._pace + (1.0 - kept) * pace))
 
     def clock_set(self, by_ns: int) -> None:
-        """The caller's was."""
+        """The caller's clock was set forward by so much; what is dated by it moves along."""
         self._started_ns += by_ns
         self._updated_ns += by_ns
 

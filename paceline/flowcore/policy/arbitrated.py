@@ -38,7 +38,7 @@ class Arbitrated(Policy):
         host.report([flow], now_ns)
 
     def on_done(self, host: HostContext, flow: FlowState, now_ns: int) -> None:
-        # What it was guaranteed is free again; the first bytes of its next iteration will be out before we know.
+        # Its guarantee is free again; the first bytes of its next iteration will be out before the host knows.
         host.limit(flow, FLOOR_BPS, host.nic_bps)
         host.report((), now_ns, withdraw=[flow])
 

@@ -2,7 +2,7 @@
 
 With v_j the time a job communicates and c_j the time it computes, jobs on one NIC fit behind each other if
 Σ_j v_j/(c_j+v_j) ≤ 1. Then the one that began first keeps the NIC until it is through: those it delays slide behind
-it, and after a few iterations nobody meets anybody. Jobs that do not fit share equally, since putting one first would
+it, and after a few iterations no two jobs meet. Jobs that do not fit share equally, since putting one first would
 only take from another.
 
 It runs on the host alone: it knows neither the links beyond the NIC nor what the job's other hosts decide.

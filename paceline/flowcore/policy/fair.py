@@ -1,4 +1,4 @@
-"""fair: nobody paces anybody. What remains is TCP, whose ideal is max-min fair sharing of the links.
+"""fair: no flow is paced. What remains is TCP, whose ideal is max-min fair sharing of the links.
 
 fair-penalty is TCP as Ada-SRSF measured it: jobs that collide on a link lose part of it (fairshare.contended_bps).
 """

@@ -1,11 +1,12 @@
 """mcs: multi-stage coflows, the baseline of MLCC §VII.
 
 All flows of a stage are one coflow and the shortest coflow goes first. The cluster is one big switch: only the hosts'
-own links count, whatever lies between them. Stages depend by *start-after*: a server broadcasts once it has all of
-everyone, a ring member forwards what it has received completely.
+own links count, whatever lies between them. Stages depend by *start-after*: a server broadcasts once it has all bytes
+of every worker, a ring member forwards what it has received completely.
 
-Where §VII is silent we do what favours it. "Completely" is meant per chunk of a ring (patterns.grain_bytes): per
-flow, no member could send first. And the order is by what remains, not by what there was at the start.
+Where §VII is silent, this takes what favours the baseline. "Completely" is meant per chunk of a ring
+(patterns.grain_bytes): per flow, no member could send first. And the order is by what remains, not by what there was
+at the start.
 """
 
 from typing import ClassVar

@@ -2,10 +2,10 @@
 
 At the start of each slot a host fetches the loads of its flows' paths, plans each flow with Algorithm 1, adjusts the
 current slot's rate to the flows it depends on (Algorithm 2), applies it, and sends the plan to the switch. Inside a
-slot nothing changes: a flow that becomes ready waits for the next slot, and nobody takes what another leaves.
+slot nothing changes: a flow that becomes ready waits for the next slot, and no flow takes what another leaves.
 
-Where the paper is silent we do what favours it. Its update_schedule() answers "a status code indicating success or
-not" (§V); here a refused flow plans again from the loads in the answer, up to TRIES times in a slot, and sends
+Where the paper is silent, this takes what favours it. Its update_schedule() answers "a status code indicating success
+or not" (§V); here a refused flow plans again from the loads in the answer, up to TRIES times in a slot, and sends
 nothing until the next slot only when that fails too.
 """
 
@@ -50,7 +50,7 @@ class Mlcc(Policy):
             grant = flow.grant
             assert grant is not None
             if flow.plan_bps and flow.plan_slot == slot and grant.accepted:
-                continue  # the verdict on this slot's plan, or somebody else's news: nothing to do
+                continue  # this slot's plan was accepted, or the news concerns other flows: nothing to do
             if flow.replanned_slot != slot:
                 flow.replanned_slot, flow.tries = slot, 0
             flow.tries += 1

@@ -1,23 +1,23 @@
-"""paceline: our policy.
+"""paceline: the policy of this project.
 
 The model, in four lines. Job j computes for c_j, then needs its links for v_j; r_j of that remains.
 
     (1) goal     minimise the mean slowdown  Σ_j s_j,  s_j = 1/P_j,  P_j the job's pace (progress.py)
     (2) value    a second at full pace is worth −∂s/∂P = ŝ_j²: slow jobs first, and more than proportionally
     (3) overlap  a burst that ends sets its job computing, which needs no link; that counts as far as it overlaps
-                 with what the others still have to send:  w_j = ŝ_j² · (1 + κ·min(c_j, Σ_{i≠j} r_i)/r_j)
+                 with what the other jobs still have to send:  w_j = ŝ_j² · (1 + κ·min(c_j, Σ_{i≠j} r_i)/r_j)
     (4) choice   per group of jobs that share links, the max-weight packing (packing.py), again at every event
 
-(1) and (2) are gradient scheduling: serving whoever has the largest derivative of a concave goal, over averages that
+(1) and (2) are gradient scheduling: serving the job with the largest derivative of a concave goal, over averages that
 move slowly, converges to the optimum of (1) over all rates that the links can carry, which is the capacity
-bound whenever somebody wants each full link. No target, no learned share and no central solver is needed: the
-average ŝ_j is the only memory, and each host keeps it for its own jobs. It is also why nobody starves: P decays
+bound whenever some job wants each full link. No target, no learned share and no central solver is needed: the
+average ŝ_j is the only memory, and each host keeps it for its own jobs. It is also why no job starves: P decays
 while a job waits, and its weight grows.
 
 (3) makes a short burst slip into a long one: while the long one waits for it, the short job's compute phase
 overlaps with the long one's sending, and the loss is a fraction of what the short job would lose by waiting. Between
-equals it finishes one rather than alternating. Without the bound Σ r_i a long compute phase that nobody waits for
-would count, and long bursts would push short ones aside. κ is flat from 0.3 to 1.
+equals it finishes one rather than alternating. Without the bound Σ r_i a long compute phase would count even where no
+job waits for the link, and long bursts would push short ones aside. κ is flat from 0.3 to 1.
 
 (4) is where several links matter: see packing.py for why an order of jobs, by whatever key, is not enough.
 

@@ -9,7 +9,7 @@ Its links are its outgoing ones, and the uplinks of the hosts plugged into it: a
 is as shared as any link. A host gets one answer to a report, when every other switch on its flows' paths has answered.
 
 State is soft: everything here came in a report and disappears when the reports stop. A restarted switch is rebuilt
-by the next report of each host. So is one whose clock is set back: what it holds is dated in a time to come, so
+by the next report of each host. So is a switch whose clock is set back: what it holds is dated in a time to come, so
 that no entry would end and no plan meet the slots it is for.
 """
 
@@ -179,7 +179,7 @@ class SwitchAgent:
         news: list[FlowId] = []
         for flow in self._federation.heard(feedback):
             complete += self._pending.heard(feedback.sender, flow, feedback.answers)
-            if flow not in self._pending:  # one whose report is still pending is answered with the others of it
+            if flow not in self._pending:  # else it is answered with the other flows of its pending report
                 news.append(flow)
         return self._complete(complete, slot) + self._answer(sorted(set(news)), slot)
 
@@ -218,7 +218,7 @@ class SwitchAgent:
         return effects + self._complete(self._pending.lose(lost), slot)
 
     def _find(self, found: set[str], slot: int) -> list[Effect]:
-        """They may have been restarted, and know nothing of what was said before."""
+        """These switches may have been restarted, and know nothing of what was said before."""
         parent_is_back = self._domain.parent in self.silent & found
         self._federation.silent -= found
         if self.arbitration is not None:
@@ -228,7 +228,7 @@ class SwitchAgent:
     # ---- Arbitration ----
 
     def _arbitrate(self, report: Report, pending: PendingReport, slot: int) -> list[Effect]:
-        """What a report means for the shares; those of its own flows it is told in its answer."""
+        """What a report means for the shares; those of its own flows go out with its answer."""
         if self.arbitration is None:
             return []
         withdrawn = [flow for flow, _ in report.withdrawn]
@@ -262,7 +262,7 @@ class SwitchAgent:
         return []
 
     def _reallocate(self, slot: int, answered: Collection[FlowId] = ()) -> list[Effect]:
-        """Divide the links anew and tell of it, but for the flows whose answer is about to tell."""
+        """Divide the links anew and tell the hosts, but for the flows that are answered right after."""
         if self.arbitration is None:
             return []
         self._bids_changed = False

@@ -1,9 +1,9 @@
-"""Where jobs meet: the claims a switch arbitrates, and who arbitrates those it cannot.
+"""Where jobs meet: the claims a switch arbitrates, and the switch that arbitrates those it cannot.
 
-Jobs that share a link, directly or through others, form a group, and a group must be divided in one place: two
+Jobs that share a link, directly or through further jobs, form a group, and a group must be divided in one place: two
 switches that each favour another job of it would hold half of each job's path and let neither send. The place is
 the lowest switch whose subtree contains every link of the group. So a switch divides the groups that lie within its
-scope and escalates the others, whole, to its parent, which does the same with what its children send up. The top
+scope and escalates the rest, whole, to its parent, which does the same with what its children send up. The top
 has everything in scope. A rack whose jobs stay inside it never needs more than its ToR. Per group, one of three:
 
     within the scope                             divided here
@@ -11,9 +11,9 @@ has everything in scope. A rack whose jobs stay inside it never needs more than 
     reaches beyond it, the parent is lost        escalated, and divided here over the links this switch knows, its own
                                                  uplinks among them: beyond those TCP has to make do
 
-Flows from elsewhere that end below a switch pass its links without being its to divide. It knows them from the load
-table and lets them count when groups are formed: a job that meets one of them has a group that reaches beyond, and so
-has the job whose flows they are: divided here, and above because of them, it would hold two shares.
+Flows from elsewhere that end below a switch pass its links, but another switch divides those flows' group. The switch
+knows them from the load table and lets them count when groups are formed: a job that meets such a flow has a group
+that reaches beyond, and so has the flow's own job, which would hold two shares if it were divided both here and above.
 
 Where a node has several parents (a ToR below the spines) the first one is the meeting place: this is about which switch
 decides, not about where packets go.
@@ -73,7 +73,7 @@ class Arbitration:
 
     @property
     def escalated(self) -> tuple[FlowId, ...]:
-        """What the parent was told of, and not yet that it is over."""
+        """The flows that the parent was told of and still counts."""
         return tuple(sorted(self._escalated))
 
     # ---- Claims ----
@@ -106,7 +106,8 @@ class Arbitration:
         return gone
 
     def remove_children(self, children: set[str]) -> bool:
-        """What they send up next is new again: a child without its shares would wait for ever for a change of them."""
+        """What these children send up next is new again: a child that has lost its shares would wait for ever for a
+        change of them."""
         return self.remove([flow for flow, child in self.child_of.items() if child in children])
 
     def expire(self, slot: int) -> bool:
@@ -180,7 +181,7 @@ class Arbitration:
         return frozenset(changed)
 
     def _groups(self, contenders: Mapping[str, Contender]) -> Iterable["_Group"]:
-        """Of jobs that meet, here or where flows of theirs pass."""
+        """The groups of jobs that meet, here or on the paths of passing flows."""
         links_of = {job: dict.fromkeys(member.flows_on, 1) for job, member in contenders.items()}
         for flow, path in self._passing.items():
             if flow not in self._claims:

@@ -66,8 +66,8 @@ def divide(
             narrowest_bps = min(capacity_bps.get(link, UNLIMITED) for link in claim.path)
             shares[claim.flow] = Share(claim.flow, fair_bps[member.job], narrowest_bps)
     rest = [member for member in known if member not in free]
-    others = _in_turns(rest, claims_of, left_bps, partial(by_group, arbiter))
-    return Division(shares | others.shares, max(peak_ratio, others.peak_ratio))
+    in_turns = _in_turns(rest, claims_of, left_bps, partial(by_group, arbiter))
+    return Division(shares | in_turns.shares, max(peak_ratio, in_turns.peak_ratio))
 
 
 def _in_turns(

@@ -30,7 +30,7 @@ class Federation:
         self.silent: set[str] = set()  # switches that no report waits for
         self._name, self._keeper = name, keeper
         self._number = 0  # of the last reports forwarded
-        self._others_of: dict[FlowId, tuple[str, ...]] = {}
+        self._others_of: dict[FlowId, tuple[str, ...]] = {}  # the other switches on the flow's path
         self._grants: dict[FlowId, dict[str, tuple[int, Grant]]] = {}  # with the slot their numbers begin with
 
     def next_number(self, now_ns: int) -> int:
@@ -48,12 +48,12 @@ class Federation:
                 withdrawn.setdefault(switch, []).append(withdrawal)
             self.drop(withdrawal.flow)
         for claim in report.claims:
-            others = self._others_of.get(claim.flow)
-            if others is None:
-                others = self._others_of[claim.flow] = self._others_on(claim.path)
-            for switch in others:
+            switches = self._others_of.get(claim.flow)
+            if switches is None:
+                switches = self._others_of[claim.flow] = self._others_on(claim.path)
+            for switch in switches:
                 claims.setdefault(switch, []).append(claim)
-            if awaited := frozenset(others) - self.silent:
+            if awaited := frozenset(switches) - self.silent:
                 asked[claim.flow] = awaited
         sends: list[Effect] = []
         for switch in dict.fromkeys([*claims, *withdrawn]):
@@ -65,14 +65,14 @@ class Federation:
         return tuple(dict.fromkeys(self._keeper[link] for link in path if self._keeper[link] != self._name))
 
     def heard(self, feedback: Feedback) -> list[FlowId]:
-        """Keep what another switch said of flows that were forwarded to it; says of which."""
+        """Keep what another switch said of flows that were forwarded to it; returns those flows."""
         known = [grant for grant in feedback.grants if grant.flow in self._others_of]
         for grant in known:
             self._grants.setdefault(grant.flow, {})[feedback.sender] = (feedback.first_slot, grant)
         return [grant.flow for grant in known]
 
     def merge(self, own: Grant, slot: int) -> Grant:
-        """The grant of the whole path: ours and what the other switches said last."""
+        """The grant of the whole path: this switch's own and what the other switches said last."""
         said = self._grants.get(own.flow)
         if not said:
             return own

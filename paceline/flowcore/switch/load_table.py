@@ -6,7 +6,7 @@ Laws:
 1. A plan replaces the flow's old plan; it never adds to it.
 2. A flow never sees its own plan in its feedback.
 3. b_l(t) ≤ u_l for every link and slot: a plan that would break this is refused and the table is unchanged.
-4. A plan is a lease. A flow that has not been heard of for ENTRY_SLOTS slots is forgotten.
+4. An entry must be renewed: a flow that no report has named for ENTRY_SLOTS slots is forgotten.
 
 Plans that come together are entered together, and one by one only if they do not all fit. Slots in the past are of no
 interest: loads are asked for from a slot on, and a plan ends where it ends.
@@ -23,10 +23,10 @@ from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.units import UNLIMITED
 
 # Three lost reports in a row mean a dead host rather than a late one; at 60 ms slots its bandwidth is free again
-# before the next iteration of anyone.
+# before the next iteration of any job.
 ENTRY_SLOTS = 3
 
-# Sums of floats may exceed the capacity by rounding without anybody planning too much.
+# Sums of floats may exceed the capacity by rounding although no flow plans too much.
 SLACK = 1.0 + 1e-9
 
 # And a sum whose parts have all been taken out again may leave this part of the capacity, which must not make an
@@ -51,7 +51,7 @@ class _Group(NamedTuple):
 
 
 class LoadTable:
-    """K-slot loads of some links. `capacity_bps` fixes which links; others on a path belong to other tables.
+    """K-slot loads of some links. `capacity_bps` fixes which; a path's remaining links belong to other tables.
 
     Two arrays begin with the slot `_first` and move on with time: loads by link, and the flows' own rates, a row each.
     A report of ten flows is entered with one pass over them, instead of ten. Rows are gathered with `take`: indexing
@@ -84,7 +84,7 @@ class LoadTable:
         return len(self._heard)
 
     def renew(self, flow: FlowId, path: Iterable[str], slot: int) -> tuple[str, ...]:
-        """Keep the flow for another lease; returns those links of its path that are in this table."""
+        """Keep the flow's entry for another ENTRY_SLOTS; returns the links of its path that are in this table."""
         self._heard[flow] = slot
         links = self._links.get(flow)
         if links is None:
@@ -102,7 +102,7 @@ class LoadTable:
         return load_bps if load_bps > DUST * self.capacity_bps[link] else 0.0
 
     def flows_per_link(self) -> dict[str, int]:
-        """How many flows have a lease on each link that has any."""
+        """How many flows have an entry on each link that has any."""
         counts: dict[str, int] = {}
         for links in self._links.values():
             for link in links:
@@ -112,7 +112,7 @@ class LoadTable:
     def enter(self, plans: Mapping[FlowId, Rates], first_slot: int, now_slot: int) -> dict[FlowId, bool]:
         """Replace the flows' plans where the links can carry them; says which were.
 
-        A plan that makes no sense, from a peer that does not know better, is refused like one that does not fit.
+        A plan that is not plausible, as a faulty peer may send, is refused like one that does not fit.
         """
         self._move_on(now_slot)
         sensible = plans
@@ -172,7 +172,7 @@ class LoadTable:
             self._free_rows.append(row)
 
     def expire(self, slot: int) -> list[FlowId]:
-        """Forget past slots and the flows whose lease has run out; say which flows."""
+        """Forget past slots and the flows whose entry was not renewed; says which flows."""
         self._move_on(slot)
         silent = [flow for flow, heard in self._heard.items() if slot - heard > ENTRY_SLOTS]
         for flow in silent:
@@ -191,7 +191,7 @@ class LoadTable:
                 rates_bps[:, width - steps :] = 0.0
 
     def _placed(self, plans: Sequence[Rates], first_slot: int) -> NDArray[np.float64]:
-        """The plans' rates where the arrays have their slots, and nothing in the others."""
+        """The plans' rates where the arrays have their slots, and 0 in the remaining slots."""
         placed = np.zeros((len(plans), self._load_bps.shape[1]))
         ahead = first_slot - self._first
         past, ahead = max(0, -ahead), max(0, ahead)

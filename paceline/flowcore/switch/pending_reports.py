@@ -91,7 +91,7 @@ class PendingReports:
         return [report] if was_missing and report.flows and not report.waits else []
 
     def heard(self, word: str, flow: FlowId, number: int | None = None) -> list[PendingReport]:
-        """A switch has spoken about the flow, in answer to the forwarded report of this number; None: to no one."""
+        """A switch has spoken about the flow, in answer to the forwarded report of this number; None: to no report."""
         report = self._report_of.get(flow)
         wait = None if report is None else report.waits.get(flow, {}).get(word)
         if report is None or wait is None:
