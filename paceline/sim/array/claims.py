@@ -17,8 +17,8 @@ from paceline.flowcore.host.progress import JobProgress
 from paceline.flowcore.messages.reports import Bid
 from paceline.flowcore.model.domain import keepers
 from paceline.flowcore.model.units import transfer_ns
-from paceline.sim.array.columns import Bools, grown, grown_paths
 from paceline.sim.array.control import NetworkJob
+from paceline.sim.array.flow_table import Bools, grown, grown_paths
 from paceline.sim.array.network import ArrayNetwork
 
 

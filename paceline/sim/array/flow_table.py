@@ -5,14 +5,32 @@ A path is filled up with `beyond`, the number of a link of infinite capacity tha
 """
 
 import math
+from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from paceline.flowcore.allocation.borrowing import Floats, Ints
-from paceline.sim.array.columns import Bools, grown, grown_paths
 
 FEWEST_ROWS = 64
 SHORTEST_PATH = 2  # up from a host and down to another one
+
+T = TypeVar("T", bound=np.generic)
+Bools = npt.NDArray[np.bool_]
+
+
+def grown(column: npt.NDArray[T], rows: int, default: float) -> npt.NDArray[T]:
+    """The column with so many rows; what it held stays, new rows have the default."""
+    fresh = np.full(rows, default, column.dtype)
+    fresh[: len(column)] = column
+    return fresh
+
+
+def grown_paths(paths: Ints, rows: int, hops: int, default: int) -> Ints:
+    """Paths are a column of rows: one link number per hop."""
+    fresh = np.full((rows, hops), default, np.int64)
+    fresh[: paths.shape[0], : paths.shape[1]] = paths
+    return fresh
 
 
 class FlowTable:

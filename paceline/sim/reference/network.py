@@ -70,6 +70,7 @@ class FluidNetwork:
         self.capacity_bps = [topology.links[name].capacity_bps for name in self.links]
         self.channels: dict[FlowId, Channel] = {}
         self._active: dict[FlowId, Channel] = {}
+        self._hung: set[str] = set()
         self._now_ns = 0
         self._change_ns: int | None = None
         self._stale = True
@@ -109,6 +110,11 @@ class FluidNetwork:
         channel.guaranteed_bps = rate_bps if channel.paced else 0.0
         channel.ceiling_bps = ceiling_bps
         self._stale |= flow in self._active
+
+    def hang(self, job: str) -> None:
+        """From now on none of the job's bytes move, whatever it announces: a collective that never ends."""
+        self._hung.add(job)
+        self._stale = True
 
     def cap(self, flow: FlowId, rate_bps: float) -> None:
         """The flow offers no more than this, and no host paces it.
@@ -187,7 +193,7 @@ class FluidNetwork:
 
     def _solve(self) -> None:
         self._stale = False
-        channels = list(self._active.values())
+        channels = [channel for channel in self._active.values() if channel.flow.job not in self._hung]
         for channel in self.channels.values():
             channel.rate_bps = 0.0
         ceilings = [min(channel.ceiling_bps, LOCAL_BPS) if channel.path else LOCAL_BPS for channel in channels]

@@ -106,7 +106,9 @@ def test_nothing_but_impossible_jobs_is_a_short_run() -> None:
     assert simulated([job("huge", 0.0, 7, 5)], newest=False).now_s == 0.0
 
 
-def test_the_command_names_the_jobs_that_were_refused_and_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_names_the_jobs_that_were_refused_and_why(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     trace = tmp_path / "t.csv"
     trace.write_text(
         "job_id,num_gpu,submit_time,iterations,model_name,duration\n"
