@@ -1,4 +1,4 @@
-"""Processes that end with whoever started them."""
+"""Child processes are started whole, and can be interrupted."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""When a core was not there: found in samples, and by real sleepers."""
+"""Stalls of a core: found in samples, and by real sleepers."""
 
 import time
 

@@ -54,7 +54,7 @@ def test_round_trip(directory: Path, capsys) -> None:
     assert switch == made
 
 
-def test_for_people(directory: Path, capsys) -> None:
+def test_the_text(directory: Path, capsys) -> None:
     assert certs("issue", directory, "h0") == 0
     assert certs("show", directory) == 0
     shown = capsys.readouterr().out
@@ -102,14 +102,14 @@ def test_expiry_is_shown(directory: Path, capsys) -> None:
     assert "expired" in capsys.readouterr().out
 
 
-def test_none_outlives_its_ca(tmp_path: Path, capsys) -> None:
+def test_no_certificate_outlives_its_ca(tmp_path: Path, capsys) -> None:
     certs("init", tmp_path, "--days", "10")
     line = refused(capsys, "issue", tmp_path, "h0", "--days", 11)
     assert re.search("found --days 11, expected at most (9|10): then the CA itself expires", line)
 
 
 @pytest.mark.parametrize("name", ["../h0", "a/b", "", ".hidden", "h0\n", "ca", "x" * 65, "h 0", "*"])
-def test_names_that_are_no_names(directory: Path, name: str, capsys) -> None:
+def test_bad_names_are_refused(directory: Path, name: str, capsys) -> None:
     assert "expected a host's or switch's" in refused(capsys, "issue", directory, name)
     assert sorted(path.name for path in directory.parent.rglob("*")) == ["ca.crt", "ca.key", "certs"]
 
@@ -119,7 +119,7 @@ def test_a_long_name_is_allowed_where_a_cn_could_hold_it(directory: Path) -> Non
 
 
 @pytest.mark.parametrize("address", ["a b", "", "http://h0", "10.0.0.1/24", "*.example.org"])
-def test_addresses_that_are_none(directory: Path, address: str, capsys) -> None:
+def test_bad_addresses_are_refused(directory: Path, address: str, capsys) -> None:
     assert "expected an IP address or a DNS name" in refused(capsys, "issue", directory, "h0", "--address", address)
 
 

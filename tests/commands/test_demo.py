@@ -14,7 +14,7 @@ from paceline import cli
 from paceline.commands import demo
 from paceline.flowcore.model import scenario as scenarios
 from paceline.flowcore.model.scenario import Scenario
-from paceline.sim.reference.engine import Recording
+from paceline.sim.recording import Recording
 from paceline.sim.report import figure
 from tests.bench.jobs.test_link_recorder import recorded_bytes
 from tests.commands.output import one_line

@@ -1,4 +1,4 @@
-"""What people ask hostd: probe, status, top, explain, release, with a daemon that has jobs and without one."""
+"""probe, status, top, explain and release, with a daemon that has jobs and without one."""
 
 import json
 
@@ -82,13 +82,13 @@ def test_release_without_a_daemon_uses_the_journal(cluster: Cluster, capsys: pyt
 
 
 @pytest.mark.parametrize("command", [["status"], ["top", "--once"], ["explain", "a/ring/h0>h1"]])
-def test_nobody_answers(command: list[str], tmp_path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_daemon_it_is_one_line(command: list[str], tmp_path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main([*command, "--runtime-directory", str(tmp_path)]) == 2
     out, err = capsys.readouterr()
     assert out == "" and "is it running?" in err and len(err.splitlines()) == 1
 
 
-def test_release_must_be_meant(capsys: pytest.CaptureFixture[str]) -> None:
+def test_release_wants_all_to_be_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["release"]) == 2
     assert "--all" in capsys.readouterr().err
 
@@ -109,12 +109,12 @@ def test_a_flow_that_is_only_watched_cannot_be_explained(cluster: Cluster, capsy
     assert "only watched: nothing is decided in mode observe" in capsys.readouterr().err
 
 
-def test_a_bottleneck_for_people() -> None:
+def test_a_bottleneck_in_words() -> None:
     known = {"link": "sw->h1", "links": ["sw->h1"], "price": 0.85, "room_bps": 1.5e8, "why": "narrow"}
     assert _bottleneck(known) == "sw->h1 at price 0.85, 150 Mbit/s left by others (narrow)"
     assert _bottleneck({**known, "link": None, "links": ["a", "b"], "price": None}).startswith("one of a, b, 150")
     assert _bottleneck({**known, "links": [], "why": "it rests"}) == "not known: it rests"
 
 
-def test_rates_for_people() -> None:
+def test_rates_in_words() -> None:
     assert [rate(None), rate(2.5e9), rate(1e6)] == ["unlimited", "2.50 Gbit/s", "1 Mbit/s"]

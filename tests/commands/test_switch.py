@@ -1,4 +1,4 @@
-"""`paceline switch top` against real switches, and its picture."""
+"""`paceline switch top` against real switches, and its heat map."""
 
 import asyncio
 import json
@@ -64,7 +64,7 @@ async def test_with_tls(fabric, certificates) -> None:
     assert half.stderr == "paceline: TLS needs all of --ca, --certificate and --key\n"
 
 
-# ---- The picture ----
+# ---- The heat map ----
 
 
 def snapshot(*links: LinkLoad, **fields: object) -> Snapshot:
@@ -95,7 +95,7 @@ def test_the_heat_map() -> None:
     assert lines[4].split() == ["h0->tor0", "10", "12", "100%", "██▓▓▒▒░░"]
 
 
-def test_what_is_wrong_is_said() -> None:
+def test_silent_switches_and_refusals_are_shown() -> None:
     lines = drawn(snapshot(hosts=(), silent=("edge0", "agg\x1b[31m"), refused={"shape": 3, "clock": 1}))
     assert lines[0] == r"tor0  slot 7  0 hosts  silent: edge0, agg\x1b[31m"
     assert lines[1].endswith("turned away: clock 1, shape 3")
@@ -116,7 +116,7 @@ def test_of_many_links_the_fullest_are_shown_in_order() -> None:
         pb.TableSnapshot(link=["a"], capacity_bps=[1.0], flows=[]),
     ],
 )
-def test_snapshots_that_are_none(wire: pb.TableSnapshot) -> None:
+def test_malformed_snapshots_are_refused(wire: pb.TableSnapshot) -> None:
     with pytest.raises(BadMessage):
         snapshot_of(wire.SerializeToString())
     with pytest.raises(BadMessage):

@@ -1,4 +1,4 @@
-"""Every experiment from its runs to what is shown of it, with a stand-in for the runs; see test_paper_command.py."""
+"""Every experiment from its runs to its tables and figures, with fake runs; see tests/commands/bench/test_paper.py."""
 
 import json
 
@@ -62,7 +62,7 @@ def test_tables_have_intervals_where_runs_were_repeated(name: str, fake_runs: Fa
 
 
 @pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name not in (*JOBLESS, "slots", "overhead")])
-def test_where_jobs_run_all_controls_are_tried(name: str, fake_runs: FakeRuns) -> None:
+def test_an_experiment_with_jobs_tries_all_controls(name: str, fake_runs: FakeRuns) -> None:
     EXPERIMENTS[name].run(Options(quick=True))
     assert set(fake_runs.made) == set(CONTROLS) >= set(TCP)
 
@@ -86,7 +86,7 @@ def test_the_fake_gains_come_out_as_such(fake_runs: FakeRuns) -> None:
         checks = EXPERIMENTS[name].run(Options(quick=True))["checks"]
         return {check["claim"]: check["passed"] for check in checks}
 
-    assert all(kept("loss").values())  # paceline is made to lose nothing
+    assert all(kept("loss").values())  # the fake paceline loses nothing
     assert all(kept("alone").values())
     assert kept("mixes")["mix-1, steady state: at least 5 % below the best TCP"] is True  # 1.3 against 1.5
     assert list(kept("jct").values()) == [False]  # 13 % where the paper has 15

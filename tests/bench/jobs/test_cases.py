@@ -43,7 +43,7 @@ def test_slowdowns_are_against_the_measured_alone(fake_runs: FakeRuns) -> None:
     assert measured.runs["paceline"][0].jobs[0].iteration_ends_ns[0] == pytest.approx(0.35e9 * FACTORS["paceline"])
 
 
-def test_alone_nothing_is_lost_and_packets_are_as_in_company(
+def test_a_job_alone_loses_nothing_and_sends_packets_as_the_runs_together(
     fake_runs: FakeRuns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     under: dict[str, set[Impairment]] = {"alone": set(), "together": set()}
@@ -98,7 +98,7 @@ def test_another_scenario_is_another_run(fake_runs: FakeRuns, tmp_path: Path) ->
     assert len(fake_runs.made) == 10 - 2  # alone a job runs for ten iterations, whatever the duration
 
 
-def test_a_run_that_fails_is_made_again_and_said(fake_runs: FakeRuns, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_fails_is_made_again_and_reported(fake_runs: FakeRuns, monkeypatch: pytest.MonkeyPatch) -> None:
     failures = iter([RunFailed("a worker on h0 failed"), None])
 
     def sometimes(*arguments: object) -> object:
@@ -123,7 +123,7 @@ def test_a_run_that_always_fails_ends_the_experiment(fake_runs: FakeRuns, monkey
     assert len(store.failures) == ATTEMPTS
 
 
-def test_the_machine_standing_still_is_seen_by_our_own_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_that_stood_still_is_seen_in_the_gaps_between_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
     times_s = iter([0.0, 0.2, 3.2, 3.4])
     monkeypatch.setattr(jobs_cases, "monotonic", lambda: next(times_s))
     gaps = TickGaps(lambda: None)
@@ -166,7 +166,7 @@ def test_a_run_during_which_the_machine_stalled_a_lot_is_made_again(
     assert fake_runs.made == ["reno", "reno", "cubic", "paceline"]
 
 
-def test_on_a_machine_that_always_stalls_the_last_attempt_is_kept_and_said(
+def test_on_a_machine_that_always_stalls_the_last_attempt_is_kept_and_reported(
     fake_runs: FakeRuns, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     percents = iter([50.0] * ATTEMPTS + [0.0] * 2)
@@ -187,7 +187,7 @@ def test_on_a_machine_that_always_stalls_the_last_attempt_is_kept_and_said(
     assert store.disturbances == ["pair, reno: the machine stalled for 50 % of the time"] == again.disturbances
 
 
-def test_what_a_run_took_is_kept(fake_runs: FakeRuns, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_time_of_a_run_is_stored(fake_runs: FakeRuns, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     clock_s = 0.0
 
     def slow(*arguments: Any) -> Any:

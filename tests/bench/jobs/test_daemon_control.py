@@ -20,14 +20,14 @@ from paceline.sim.scenario_file import read_scenario
 
 @pytest.mark.parametrize(("number", "said"), [(signal.SIGKILL, "ended"), (signal.SIGSTOP, "does not answer")])
 def test_a_daemon_that_ends_or_hangs_spoils_the_run(small: Path, number: int, said: str) -> None:
-    class Mortal(DaemonControl):
+    class Exposed(DaemonControl):
         @contextmanager
         def running(self, *where: Any) -> Iterator[Daemons]:
             with super().running(*where) as daemons:
                 self.daemons = daemons
                 yield daemons
 
-    control = Mortal("paceline")
+    control = Exposed("paceline")
     scenario = replace(read_scenario(small), duration_s=2.0)
 
     def tick() -> None:
@@ -59,8 +59,8 @@ def test_a_switch_that_does_not_start_is_named_not_the_hosts_that_wait_for_it(
         run_once(scenario, DaemonControl("paceline"), Conditions("synthetic", 1), fork_server)
 
 
-class StandIn:
-    """For a daemon: giving up control for real takes many seconds."""
+class FakeDaemon:
+    """For a real one to give up control takes many seconds."""
 
     def __init__(self, fail_opens: int) -> None:
         self.fails = fail_opens
@@ -76,8 +76,8 @@ class StandIn:
 
 
 def test_what_gave_up_control_before_the_jobs_began_is_not_counted() -> None:
-    hosts = [StandIn(2), StandIn(1)]
-    daemons = Daemons(hosts, [StandIn(0)])  # type: ignore[arg-type]
+    hosts = [FakeDaemon(2), FakeDaemon(1)]
+    daemons = Daemons(hosts, [FakeDaemon(0)])  # type: ignore[arg-type]
     hosts[0].fails += 1
     assert daemons.fail_opens() == 1
     daemons.begin()

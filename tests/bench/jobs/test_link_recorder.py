@@ -1,4 +1,4 @@
-"""The picture of a link against the jobs that were filmed: real sockets over an emulated network."""
+"""The recording of a link against the jobs that were recorded: real sockets over an emulated network."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -12,12 +12,12 @@ from bench.jobs.run import Conditions, run_once
 from bench.jobs.tcp_control import TcpControl
 from hostd.monitor.job_tracker import WIRE_PER_PAYLOAD
 from paceline.flowcore.model.scenario import parse_scenario
-from paceline.sim.reference.engine import Recording
+from paceline.sim.recording import Recording
 
 SIZE_BYTES, COMPUTE_S = 8e6, 0.3
 SCENARIO = """
 version = 1
-name = "filmed"
+name = "recorded"
 [topology]
 kind = "star"
 hosts = 2
@@ -52,13 +52,13 @@ def recorded_bytes(recording: Recording, job: str, until_s: float = float("inf")
 
 @pytest.mark.parametrize("others", [False, True], ids=["jobs", "and others"])
 def test_what_is_recorded_is_what_the_jobs_sent(others: bool) -> None:
-    scenario = parse_scenario(SCENARIO, "filmed.toml")
+    scenario = parse_scenario(SCENARIO, "recorded.toml")
     if others:
         scenario = replace(scenario, jobs=scenario.jobs[:1])
-    pictured = RecordedControl(TcpControl("cubic"), "h0", others)
+    control = RecordedControl(TcpControl("cubic"), "h0", others)
     with ForkServer(modules_for(scenario, "synthetic"), fork_server_environment()) as fork_server:
-        run = run_once(scenario, pictured, Conditions("synthetic", 1), fork_server)
-    recording = pictured.recording
+        run = run_once(scenario, control, Conditions("synthetic", 1), fork_server)
+    recording = control.recording
     for job in run.jobs:
 
         def sent_by(end_s: float, name: str = job.spec.name) -> float:
@@ -68,5 +68,5 @@ def test_what_is_recorded_is_what_the_jobs_sent(others: bool) -> None:
         assert sent_by(job.spec.start_s) == 0
         for number, end_ns in enumerate(job.iteration_ends_ns[:-1], start=1):
             assert sent_by(end_ns / 1e9) == pytest.approx(SIZE_BYTES * number, rel=0.03)
-    if others:  # nobody else was there: acknowledgements, and what was under way between two readings
+    if others:  # no other flow was there: acknowledgements, and bytes under way between two readings
         assert recorded_bytes(recording, OTHERS) < 0.2 * recorded_bytes(recording, "a")

@@ -1,4 +1,4 @@
-"""The processes of a run, where there is something to wait for and where not."""
+"""A run without an end must make progress."""
 
 from pathlib import Path
 
@@ -8,6 +8,6 @@ from bench.jobs.process_group import ProcessGroup, RunFailed
 
 
 def test_a_run_without_an_end_in_which_nothing_happens_fails(tmp_path: Path) -> None:
-    group = ProcessGroup(None, None, [], tmp_path)  # type: ignore[arg-type] - nobody to be born
+    group = ProcessGroup(None, None, [], tmp_path)  # type: ignore[arg-type] - nothing is forked
     with pytest.raises(RunFailed, match="no job has ended an iteration"):
         group.listen_until(lambda: False, None, progress_timeout_s=0.3)

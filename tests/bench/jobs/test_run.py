@@ -58,7 +58,7 @@ def scenario(*tables: str, link_gbps: float = 0.5) -> Scenario:
 
 
 class WatchedControl(TcpControl):
-    """Cubic, with somebody who reads every host's counters, as hostd will."""
+    """Cubic, and a thread that reads every host's counters, as hostd does."""
 
     def __init__(self) -> None:
         super().__init__("cubic")
@@ -167,7 +167,7 @@ def test_a_failing_process_is_named_in_one_line(torch_fork_server: ForkServer) -
         run_once(replace(sound, jobs=(broken,)), TcpControl("cubic"), Conditions("synthetic", 1), torch_fork_server)
 
 
-def test_bytes_that_went_elsewhere_are_noticed() -> None:
+def test_bytes_that_bypassed_the_emulated_network_are_noticed() -> None:
     job = TrainingJob(scenario(RING).jobs[0], 1)
     job.iteration_ends_ns = [1, 2]
     paths = {(a, b): (a, "sw", b) for a in ("h0", "h1", "h2") for b in ("h0", "h1", "h2") if a != b}
@@ -175,6 +175,6 @@ def test_bytes_that_went_elsewhere_are_noticed() -> None:
     check_bytes([job], paths, dict.fromkeys(links, 16_000_000))
     with pytest.raises(RunFailed, match="sw->h2 carried 15000000 bytes"):
         check_bytes([job], paths, dict.fromkeys(links, 16_000_000) | {"sw->h2": 15_000_000})
-    # What others sent does not stand in for it.
+    # Bytes of cross traffic do not stand in for the jobs'.
     with pytest.raises(RunFailed, match="h0->sw carried 16000000 bytes"):
         check_bytes([job], paths, dict.fromkeys(links, 16_000_000), [(("h0", "h2"), 1_000_000)])

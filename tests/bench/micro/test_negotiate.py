@@ -1,4 +1,4 @@
-"""The load generator says what a host would say, and a small run of the whole."""
+"""The load generator sends what a host would send, and a small run of the whole."""
 
 import json
 import signal
@@ -36,8 +36,7 @@ def test_a_message_put_together_by_hand_is_a_message(number: int) -> None:
 
 @pytest.mark.parametrize("topology", [STAR, CLOS], ids=["star", "clos"])
 @pytest.mark.parametrize("across", [0.0, 0.25, 1.0])
-def test_the_jobs(topology: Topology, across: float) -> None:
-    """Every host has as many flows as asked for; of the jobs, the right part crosses racks."""
+def test_every_host_has_its_flows_and_the_right_part_of_jobs_crosses_racks(topology: Topology, across: float) -> None:
     hosts = load_hosts(topology, 20, across, 10, seed=3)
     flows = [flow_of(text) for host in hosts for text in host.claims.flow]
     assert all(len(host.claims.flow) == 20 for host in hosts)
@@ -96,11 +95,11 @@ def test_a_small_run() -> None:
     assert {"version", "commit", "machine"} <= found.keys()
 
 
-def test_terminated_it_leaves_nobody_behind() -> None:
+def test_when_terminated_it_leaves_no_process_behind() -> None:
     command = [sys.executable, "-m", "paceline", "bench", "negotiate", "--hosts", "2", "--slots", "2000", "--json"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=ROOT) as running:
         own, started, until_s = psutil.Process(running.pid), [], time.monotonic() + 30
-        while len(started) < 3 and time.monotonic() < until_s:  # a switch, an echo, somebody who sleeps
+        while len(started) < 3 and time.monotonic() < until_s:  # a switch, an echo server, a sleeper
             time.sleep(0.1)
             started = own.children(recursive=True)
         running.terminate()

@@ -21,7 +21,7 @@ from paceline.flowcore.model.topology import star
 testbed = Testbed(star(2, 1.0))
 sleeper = "import time; time.sleep(600)"
 children = [node.popen([sys.executable, "-c", sleeper]) for node in testbed.nodes.values()]
-# A grandchild dies with nobody: the kernel asks only the process that was told to.
+# A grandchild does not die with the owner: the kernel kills children only.
 start = f"subprocess.Popen([sys.executable, '-c', {sleeper!r}])"
 parent = f"import subprocess, sys; child = {start}; print(child.pid, flush=True); {sleeper}"
 middle = testbed.nodes["h0"].popen([sys.executable, "-c", parent], stdout=-1, text=True)
@@ -60,7 +60,7 @@ def test_a_killed_owner_leaves_nothing_and_clean_takes_the_rest() -> None:
             owner.send_signal(signal.SIGKILL)
         assert wait_until(lambda: not any(map(alive, left["pids"])))
         assert alive(left["grandchild"])
-        assert not alive(owner.pid), "and its parent, who is us, has not looked yet"
+        assert not alive(owner.pid), "a zombie, because its parent, this test, has not waited for it"
         removed = remove_leftovers()
         assert left["grandchild"] in removed.pids
         assert not alive(left["grandchild"]), "gone when it returns"
@@ -68,25 +68,25 @@ def test_a_killed_owner_leaves_nothing_and_clean_takes_the_rest() -> None:
         assert not Path(left["directory"]).exists()
 
 
-def test_who_counts_processes_otherwise_is_left_alone() -> None:
+def test_processes_of_owners_in_another_container_are_left_alone() -> None:
     """An owner in a container that shares our /dev/shm, and one of another version."""
     elsewhere = f"{pid_namespace() + 1}-{os.getpid()}-1"
     place = new_directory()
     place.rmdir()
-    strangers = [Path(mkdtemp(prefix=f"paceline-testbed-{mark}-", dir=place.parent)) for mark in (elsewhere, "1-1")]
+    others = [Path(mkdtemp(prefix=f"paceline-testbed-{mark}-", dir=place.parent)) for mark in (elsewhere, "1-1")]
     with subprocess.Popen(["sleep", "60"], env=os.environ | {OWNER_VARIABLE: elsewhere}) as theirs:
         try:
             assert wait_until(lambda: (theirs.pid, elsewhere) in marked_processes())
             remove_leftovers()
             assert alive(theirs.pid)
-            assert all(directory.is_dir() for directory in strangers)
+            assert all(directory.is_dir() for directory in others)
         finally:
             theirs.kill()
-            for directory in strangers:
+            for directory in others:
                 shutil.rmtree(directory, ignore_errors=True)
 
 
-def test_ones_own_directory_stays() -> None:
+def test_the_directory_of_a_living_owner_stays() -> None:
     directory = new_directory()
     remove_leftovers()
     assert directory.is_dir()

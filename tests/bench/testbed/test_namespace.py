@@ -48,7 +48,7 @@ def test_bytes_cross_a_cable_between_two_namespaces() -> None:
             assert peer == str(A.ip)
 
 
-def test_a_process_is_born_in_the_namespace_and_marked() -> None:
+def test_a_process_starts_in_the_namespace_and_is_marked() -> None:
     program = f"import os; print(os.stat('/proc/self/ns/net').st_ino, os.environ['{OWNER_VARIABLE}'])"
     with Namespace("a") as a:
         process = a.popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)

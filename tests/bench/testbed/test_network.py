@@ -1,4 +1,4 @@
-"""The emulated network: who reaches whom, over which links, how fast, and that nothing stays behind."""
+"""The emulated network: over which links bytes go, how fast, and that nothing stays behind."""
 
 import socket
 import struct
@@ -20,7 +20,7 @@ from paceline.flowcore.model.topology import Topology, clos, star, tree
 from tests.bench.testbed.traffic import TIMEOUT_S, Transfer, send
 
 ROOT = Path(__file__).parents[3]
-NOISE_BYTES = 20_000  # address resolution, acknowledgements of others
+NOISE_BYTES = 20_000  # address resolution, acknowledgements
 SLOW_GBPS = 0.1  # slow enough for any machine to keep up with
 TOPOLOGIES = [star(3, 1.0), tree(1, 2, 2, [1.0, 1.0, 1.0]), clos(1, 3, 2, [1.0, 1.0])]
 
@@ -90,7 +90,7 @@ def test_a_link_between_switches_limits_too() -> None:
     assert 0.75 < rate_bps / (SLOW_GBPS * 1e9 * PAYLOAD_SHARE) < 1.05
 
 
-def test_the_root_qdisc_of_a_host_is_left_to_others() -> None:
+def test_the_root_qdisc_of_a_host_is_left_to_hostd() -> None:
     with Testbed(star(2, 1.0)) as testbed:
         host = testbed.nodes["h0"]
         kinds = [qdisc.get_attr("TCA_KIND") for qdisc in host.netlink.get_qdiscs(index=host.index_of(DATA_IFNAME))]

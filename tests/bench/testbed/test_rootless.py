@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[3]
-NOBODY = 65534
+ORDINARY_USER = 65534  # nobody
 
 # As root once before the user changes, so that everything is imported: the interpreter may lie where only root looks.
 AS_A_USER = f"""
@@ -23,8 +23,8 @@ def star_under(control):
 if os.getuid() == 0:
     may_make_networks(), star_under("reno")
     os.setgroups([])
-    os.setresgid({NOBODY}, {NOBODY}, {NOBODY})
-    os.setresuid({NOBODY}, {NOBODY}, {NOBODY})
+    os.setresgid({ORDINARY_USER}, {ORDINARY_USER}, {ORDINARY_USER})
+    os.setresuid({ORDINARY_USER}, {ORDINARY_USER}, {ORDINARY_USER})
     ctypes.CDLL(None).prctl(4, 1)  # PR_SET_DUMPABLE: or /proc/self would still be root's
 before = may_make_networks(), os.getuid()
 enter_user_namespace()

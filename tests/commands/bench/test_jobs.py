@@ -75,7 +75,7 @@ def test_a_control_the_kernel_lacks_is_refused_before_any_run(
     assert not results.exists()
 
 
-def test_without_a_choice_what_the_kernel_lacks_is_left_out_and_said(
+def test_by_default_a_control_that_the_kernel_lacks_is_left_out_with_a_word(
     small: Path, fake_runs: FakeRuns, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(control_names, "has_congestion_control", lambda name: name != "bbr")
@@ -101,7 +101,7 @@ def test_the_command_prints_the_keys_of_the_contract(small: Path, capsys: pytest
     assert report["machine"]["cpus"] == os.cpu_count()
 
 
-def test_a_run_that_fails_is_made_again_and_said(
+def test_a_run_that_fails_is_made_again_and_reported(
     small: Path, fake_runs: FakeRuns, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def first_fails(*arguments: Any) -> JobsRun:
@@ -135,8 +135,8 @@ def test_ctrl_c_is_quiet_and_leaves_nothing(small: Path, least: int) -> None:
     with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, start_new_session=True) as owner:
         mark = owner_mark(owner.pid)
 
-        def fork_server() -> list[int]:
-            """With its forks."""
+        def forks() -> list[int]:
+            """The fork server and its forks."""
             found = []
             for pid, of in marked_processes():
                 with suppress(OSError):  # ended while we looked
@@ -144,8 +144,8 @@ def test_ctrl_c_is_quiet_and_leaves_nothing(small: Path, least: int) -> None:
                         found.append(pid)
             return found
 
-        started = wait_until(lambda: len(fork_server()) >= least)
-        pids = fork_server()
+        started = wait_until(lambda: len(forks()) >= least)
+        pids = forks()
         os.killpg(owner.pid, signal.SIGINT)  # as a terminal does
         try:
             _, said = owner.communicate(timeout=60)
@@ -161,8 +161,8 @@ def test_a_kill_in_the_middle_leaves_nothing(small: Path) -> None:
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as owner:
         mark = owner_mark(owner.pid)
 
-        def ours() -> dict[int, str]:
-            """A guardian inherits no environment, but is told where the journal is."""
+        def started_processes() -> dict[int, str]:
+            """By pid, the command line. A guardian inherits no environment, but is told where the undo log is."""
             said: dict[int, str] = {}
             for path in Path("/proc").glob("[0-9]*/cmdline"):
                 with suppress(OSError):  # ended while we looked
@@ -171,11 +171,11 @@ def test_a_kill_in_the_middle_leaves_nothing(small: Path) -> None:
             return {pid: words for pid, words in said.items() if pid in marked or mark in words}
 
         def all_started() -> bool:
-            words = " ".join(ours().values())
+            words = " ".join(started_processes().values())
             return all(name in words for name in ("bench.jobs.fork_server", "bench.stalls", "switchd", "guardian"))
 
         started = wait_until(all_started)
-        pids = ours()
+        pids = started_processes()
         owner.send_signal(signal.SIGKILL)
     assert started
     assert wait_until(lambda: not any(map(alive, pids)))

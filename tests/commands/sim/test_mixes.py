@@ -30,7 +30,7 @@ def test_processes_change_nothing_but_the_time(capsys) -> None:
     assert alone == together
 
 
-def test_mixes_on_a_tree_for_people(capsys) -> None:
+def test_mixes_on_a_tree_as_a_table(capsys) -> None:
     arguments = ["sim", "mixes", "--count", "1", "--kind", "tree", "--duration-s", "3", "--policies", "fair"]
     assert main(arguments) == 0
     out, err = capsys.readouterr()

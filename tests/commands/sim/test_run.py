@@ -53,13 +53,11 @@ def scenario(tmp_path: Path) -> str:
 KEYS = [
     "scenario", "policy", "seed", "jobs", "mean_slowdown", "capacity_bound", "ratio_to_bound", "mean_jct_s",
     "p99_jct_s", "max_link_overload", "simulated_s", "decision_us", "wall_s", "version", "commit", "machine",
-]
-
-
+]  # fmt: skip
 JOB_KEYS = [
     "name", "iterations", "alone_iteration_s", "mean_iteration_s", "p99_iteration_s", "slowdown", "jct_s",
     "finished",
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("policy", ["fair", "fifo", "srpt", "mlcc", "paceline"])
@@ -105,7 +103,7 @@ def test_another_seed_is_another_run(scenario: str, capsys) -> None:
     assert len(means) == 3
 
 
-def test_people_get_a_table(scenario: str, capsys) -> None:
+def test_without_json_it_is_a_table(scenario: str, capsys) -> None:
     assert main(["sim", "run", scenario, "--policy", "paceline"]) == 0
     out, err = capsys.readouterr()
     assert err == ""

@@ -1,4 +1,4 @@
-"""The promises are decided as they are written."""
+"""The criteria are decided as they are written."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def every(slowdowns: dict[str, float]) -> dict[str, dict[str, float]]:
     return dict.fromkeys((*CRUDE, "identical", "ps-and-ring", "two-tors"), slowdowns)
 
 
-def test_all_promises_can_be_kept_and_broken() -> None:
+def test_all_criteria_can_be_met_and_missed() -> None:
     assert set(verdicts(every(KEPT)).values()) == {True}
     assert set(verdicts(every(KEPT | {"paceline": 1.7})).values()) == {False}
 
@@ -42,7 +42,7 @@ def test_all_promises_can_be_kept_and_broken() -> None:
         ("two-tors", {"paceline": 1.4}, "two-tors, steady state: better than the best TCP"),
     ],
 )
-def test_each_promise_has_its_own_threshold(name: str, slowdowns: dict[str, float], claim: str) -> None:
+def test_each_criterion_has_its_own_threshold(name: str, slowdowns: dict[str, float], claim: str) -> None:
     assert verdicts(every(KEPT))[claim] is True
     assert verdicts(every(KEPT) | {name: KEPT | slowdowns})[claim] is False
 

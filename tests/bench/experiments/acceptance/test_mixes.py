@@ -21,7 +21,7 @@ def test_one_slow_iteration_late_in_a_run_changes_nothing() -> None:
     assert _in_step_s(every_sixth, alone_s=1.0) is None
 
 
-def test_who_never_falls_into_step_counts_in_the_median() -> None:
+def test_a_run_that_is_never_in_step_counts_in_the_median() -> None:
     rows = _in_step_rows({"reno": [1.0, None, 3.0], "cubic": [1.0, None, None], "bbr": [1.0, 2.0], "mlcc": [1.0, None]})
     assert rows == [
         ("reno", "3.0", "1 of 3"),
@@ -31,7 +31,7 @@ def test_who_never_falls_into_step_counts_in_the_median() -> None:
     ]
 
 
-def test_what_the_simulator_expects_is_of_links_with_headers() -> None:
+def test_the_simulated_links_carry_the_payload_only() -> None:
     """Load 0.975 of their payload: three jobs fit, and a link of 4 % less would be too narrow for them."""
     assert simulated_slowdown(scenario_named("mix-3")) == pytest.approx(1.0, abs=1e-6)
     crowded = scenario_named("mix-1")
