@@ -1,7 +1,7 @@
 """Which slots a flow uses: Algorithm 1 of MLCC ("Dynamic Flow Scheduling for DNN Training Workloads", §IV-B).
 
 A flow has G bytes left. In slot t its path has room for a(t) bytes, at the price p(t) = Σ_l b_l(t)/u_l:
-the load that others have planned on its links, each relative to the link's capacity. For every completion
+the load that other flows plan on its links, each relative to the link's capacity. For every completion
 slot β the cheapest schedule fills the slots 1..β in the order (price, index) until G is reached; the flow
 takes the β of least
 
@@ -31,7 +31,7 @@ from operator import mul
 from typing import NamedTuple
 
 # In slots: with w = 1 a flow ends one slot later only if that takes all of its bytes off one fully loaded
-# link. A larger w makes it yield more to what others have planned, at the expense of its own iteration.
+# link. A larger w makes it yield more to what other flows have planned, at the expense of its own iteration.
 DEFAULT_WEIGHT = 1.0
 
 # A plan that misses less than this share of the volume is complete: far above the rounding of Σ a(t), which

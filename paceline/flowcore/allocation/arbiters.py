@@ -1,8 +1,8 @@
 """Dividing links among the jobs that want them now. A switch does this for the links it keeps a table of.
 
-An arbiter maps the contenders of one group (jobs that share links, directly or through others) to one rate each: the
-rate at which each of the job's flows may send. Every arbiter keeps two laws: no link gets more than its capacity, and a
-job is held back only by a full link (work conservation).
+An arbiter maps the contenders of one group (jobs that share links, directly or through further jobs) to one rate each:
+the rate at which each of the job's flows may send. Every arbiter keeps two laws: no link gets more than its capacity,
+and a job is held back only by a full link (work conservation).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,7 +29,7 @@ class Contender:
     flows_on: Mapping[str, int]  # link: how many of its waiting flows cross it
 
     def alone_bps(self, capacity_bps: Mapping[str, float]) -> float:
-        """The rate of each of its flows with nobody else."""
+        """The rate of each of its flows with the links to itself."""
         return min(capacity_bps[link] / flows for link, flows in self.flows_on.items())
 
 

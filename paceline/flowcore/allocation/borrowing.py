@@ -1,4 +1,4 @@
-"""How far a flow may send beyond its share: up to what its links have left beyond everybody's shares.
+"""How far a flow may send beyond its share: up to what its links have left beyond the shares of all flows.
 
     ceiling_f = max( share_f,  min over l in L_f of  u_l − Σ_g share_g + own_f(l) )
 
@@ -6,10 +6,10 @@ own_f(l) is what of the sum is the flow's to use:
 
     its own share, at least
     all that its host was given on that link, where the shares of its host fill the NIC: HTB serves guarantees first, so
-        what it takes there is what its neighbours leave. On a NIC with room it would come on top of them, and further
-        on at the expense of other hosts
+        what it takes there is what the host's other flows leave. On a NIC with room it would come on top of them, and
+        further on at the expense of other hosts
     all of it, where no other job was given anything: held to its own shares a job would lose what one of its flows
-        leaves, and nobody would gain
+        leaves, and no other job would gain
 
 Over arrays, one row per flow, so that a switch with two flows and a simulator with thousands use one rule. A path is
 a row of link numbers, filled up with the number of a link of infinite capacity.

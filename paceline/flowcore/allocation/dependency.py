@@ -8,8 +8,9 @@ flows for a broadcast, the arriving flow for a ring member) and k those it feeds
     apply      r + Δ/t̂ if that is below B_i, else B_i;  r itself if Δ = 0
     decrease   r − (F_i − min_j F_j − W_i)+/t̂                      do not reserve for bytes that are not there
 
-Invariant: what a flow has planned never exceeds what its upstream have planned by more than W_i, so a server never
-broadcasts more than the least it aggregated (W = 0), nor a ring member more than it received plus its own chunk.
+Invariant: what a flow has planned never exceeds the least that an upstream flow has planned by more than W_i, so a
+server never broadcasts more than the least it aggregated (W = 0), nor a ring member more than it received plus its own
+chunk.
 
 Deviations from §IV-C. (1) The ring's window W = M/n, see patterns.py. (2) F counts over all iterations, not since
 the iteration's start: two hosts notice the start of an iteration at different times, and between the two
@@ -27,7 +28,7 @@ def shortfall_bytes(role: Role, volume_bytes: float, upstream_bytes: float, down
 
 
 def excess_bytes(volume_bytes: float, upstream_bytes: float, window_bytes: float) -> float:
-    """How far the flow's plan is ahead of what its upstream will have delivered."""
+    """How far the flow's plan is ahead of what its upstream flows will have delivered."""
     return max(volume_bytes - upstream_bytes - window_bytes, 0.0)
 
 

@@ -1,7 +1,7 @@
 """Max-min fair sharing with ceilings: the ideal of TCP, hence the baseline of MLCC §VII.
 
 Progressive filling: all rates grow together; a flow stops at its ceiling or when a link on its path is
-full; the others go on. The result is the only allocation in which no rate can grow except at the expense
+full; the rest goes on. The result is the only allocation in which no rate can grow except at the expense
 of one that is not larger:
 
     every flow is at its ceiling, or crosses a full link on which no flow has a higher rate.

@@ -1,4 +1,4 @@
-"""Who sends now, when jobs cross several links: the max-weight packing of links.
+"""Which jobs send now, when they cross several links: the max-weight packing of links.
 
 Job j moves all its flows at one rate x_j (a ring or a PS round is as fast as its slowest flow), so with c_jl
 flows on link l it uses c_jl·x_j of it. Measured against its own best, y_j = x_j / (what it reaches alone),

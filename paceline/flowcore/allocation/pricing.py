@@ -26,11 +26,11 @@ def price_order(weight: Floats, job: Ints, link: Ints, use: Floats) -> Ints:
     # A job's weight, spread over its links by how wanted they are.
     spread = np.bincount(job, use * wanted[link], jobs)
     price = np.bincount(link, (weight / spread)[job] * use * wanted[link], links) / np.maximum(wanted, 1e-12)
-    price[wanted <= 1.0] = 0.0  # everybody who wants it fits
+    price[wanted <= 1.0] = 0.0  # all jobs that want it fit
     for _ in range(ROUNDS):
         pays = weight >= np.bincount(job, price[link] * use, jobs)
         load = np.bincount(link, use * pays[job], links)
         price *= np.clip(load, 0.25, 4.0) ** GAIN
     cost = np.bincount(job, price[link] * use, jobs)
-    # Who crosses no crowded link costs nothing; a hair of a price keeps the order defined.
+    # A job that crosses no crowded link costs nothing; a hair of a price keeps the order defined.
     return np.argsort(-(weight / (cost + 1e-9 * weight)), kind="stable")

@@ -4,10 +4,9 @@
     ends      nothing waits, nothing has moved for QUIET_NS, and it sent as much as its like
     regular   the last ALIKE bursts were of one size
 
-A burst that falls short of its like may be waiting for another member of the job, whom somebody else's burst holds up:
-it has ended when it stays quiet for a whole period. Whoever is not regular is left alone: sizes that nobody can
-foretell are no ground for limits. Received bytes are movement, too: a member that is fed is in the middle of
-its exchange.
+A burst that falls short of its like may be waiting for another member of its job, held up by another job's burst:
+it has ended when it stays quiet for a whole period. A job that is not regular gets no limits: there is no telling how
+much its next burst will send. Received bytes are movement, too: a member that is fed is in the middle of its exchange.
 
 Invariant: the sizes of all bursts add up to what was sent until the last one's end.
 """

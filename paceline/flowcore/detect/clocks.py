@@ -27,7 +27,7 @@ WINDOWS = 60
 # What two clocks may part by, per second of age.
 DRIFT = 100e-6
 
-# No quartz is worse; a larger slope is a step of somebody's clock, or noise.
+# No quartz is worse; a larger slope is a step of one of the two clocks, or noise.
 MAX_SKEW = 500e-6
 
 

@@ -1,13 +1,14 @@
-"""Links on which somebody who is not ours sends too: ours carry less there than they were promised.
+"""Links shared with cross traffic, flows of no job: jobs' flows carry less there than they were promised.
 
-Taking turns pays while a link is ours. Beside k flows TCP leaves a stranger one part in k + 1; beside the one flow
-whose turn it is, a half, while the jobs that wait get nothing. So what the flows of a link were promised is compared
-with what they have sent, both as their hosts count them. Where it is much less, the link is contested and nobody waits
-for a turn there (arbitration.py): TCP divides it as if we were not there, until what we promise is carried again.
+Taking turns pays while a link carries jobs only. Beside k flows TCP leaves a flow of cross traffic one part in k + 1;
+beside the one flow whose turn it is, a half, while the jobs that wait get nothing. So what the flows of a link were
+promised is compared with what they have sent, both as their hosts count them. Where it is much less, the link is shared
+and no job waits for a turn there (switch/division.py): TCP divides it as if there were no turns, until what is promised
+is carried again.
 
-What holds a flow up that is no link (its job computes, its upstream are late) is no sign of strangers: promises count
-while it has something to send. What else slows one down, a machine short of CPU, cannot be told from strangers; but
-then a link is not needed for the one whose turn it is either.
+What holds a flow up that is no link (its job computes, its upstream flows are late) is no sign of cross traffic:
+promises count while it has something to send. What else slows a flow down, a machine short of CPU, cannot be told from
+cross traffic; but then the flow whose turn it is does not need the whole link either.
 """
 
 from collections.abc import Mapping
@@ -22,9 +23,9 @@ from paceline.flowcore.model.units import transfer_bytes
 ENOUGH_SLOTS = 4
 FRESH_SLOTS = 8  # promises that take longer to add up say nothing about now
 
-# Beside a stranger one flow gets a half, k flows get k/(k + 1).
-CARRIED = 0.6  # of the promises, by the flows whose turn it is: with less the link is contested ...
-STILL = 0.9  # ... and stays so until all who want it together carry so much
+# Beside one flow of cross traffic a single flow gets a half, k flows get k/(k + 1).
+CARRIED = 0.6  # of the promises, by the flows whose turn it is: with less the link is shared ...
+STILL = 0.9  # ... and stays so until all flows that want it together carry so much
 
 HOLD_SLOTS = 12  # then it is tried again, whatever was promised meanwhile
 
@@ -34,7 +35,7 @@ class _Link:
     since_ns: int = 0
     promised_bytes: float = 0.0
     carried_bytes: float = 0.0
-    contested_until_ns: int = 0
+    shared_until_ns: int = 0
 
     def begin(self, now_ns: int) -> None:
         self.since_ns, self.promised_bytes, self.carried_bytes = now_ns, 0.0, 0.0
@@ -47,13 +48,13 @@ class CrossTrafficDetector:
         self._last: dict[FlowId, tuple[float, float]] = {}  # promised and sent by a flow's last report
 
     def shared_links(self, now_ns: int) -> frozenset[str]:
-        return frozenset(name for name, link in self._links.items() if now_ns < link.contested_until_ns)
+        return frozenset(name for name, link in self._links.items() if now_ns < link.shared_until_ns)
 
     def forget(self, flow: FlowId) -> None:
         self._last.pop(flow, None)
 
     def heard(self, claim: Claim, now_ns: int) -> bool:
-        """A flow's report. True if a link of its path is contested from now on, or not any more."""
+        """A flow's report. True if a link of its path is shared with cross traffic from now on, or not any more."""
         report = (claim.promised_bytes, claim.sent_bytes)
         before = self._last.get(claim.flow, report)
         self._last[claim.flow] = report
@@ -72,8 +73,8 @@ class CrossTrafficDetector:
             link.begin(now_ns)
         if link.promised_bytes < transfer_bytes(capacity_bps, ENOUGH_SLOTS * self._slot_ns):
             return False
-        was = now_ns < link.contested_until_ns
-        contested = link.carried_bytes < (STILL if was else CARRIED) * link.promised_bytes
-        link.contested_until_ns = now_ns + HOLD_SLOTS * self._slot_ns if contested else now_ns
+        was_shared = now_ns < link.shared_until_ns
+        shared = link.carried_bytes < (STILL if was_shared else CARRIED) * link.promised_bytes
+        link.shared_until_ns = now_ns + HOLD_SLOTS * self._slot_ns if shared else now_ns
         link.begin(now_ns)
-        return contested != was
+        return shared != was_shared

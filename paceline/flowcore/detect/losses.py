@@ -19,7 +19,7 @@ class Losses:
         self._lost, self._alike = False, 0  # ... what it said, and how many in a row said so
 
     def look(self, acked_bytes: int, again_bytes: int) -> bool:
-        """Whether it does, by the counters since the beginning; as before while too little was sent to tell."""
+        """Whether its path loses packets, by the counters since the beginning; as before while too little was sent."""
         fresh_bytes = acked_bytes - self._acked_bytes
         if fresh_bytes >= READ_BYTES:
             lost = again_bytes - self._again_bytes >= LOSSY * fresh_bytes

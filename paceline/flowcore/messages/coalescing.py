@@ -1,11 +1,11 @@
-"""Letters that wait together go together: to each switch one report and one answer, whoever they are about.
+"""Messages that wait together go together: to each peer one report and one answer, whatever flows they are about.
 
-A letter costs both ends the same however little it says. While a switch has little to do each leaves alone and at
+A message costs both ends the same however little it says. While a switch has little to do each leaves alone and at
 once; the more there is, the more of them meet in the queue, and the less each costs.
 
-Law: what is joined leaves the receiver in the state that the letters one after the other would. Of each flow the
-last word counts. A joined letter has the highest number of its parts, and answers the highest: letters between two
-switches stay in order, so whoever has heard of a letter has heard of all before it.
+Law: a coalesced message leaves the receiver in the state that its parts one after the other would. Of each flow the
+last word counts. A coalesced message has the highest number of its parts, and answers the highest: messages between
+two switches stay in order, so a switch that has read one has read all before it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ from paceline.flowcore.messages.reports import NO_ANSWER, Feedback, Report
 
 
 def joined(messages: Iterable[Message]) -> list[Message]:
-    """The letters to one switch with as few as will do, in the order of the first of each kind."""
+    """The messages to one peer as few as will do, in the order of the first of each kind."""
     bundles: list[list[Message]] = []
     open_for: dict[object, list[Message]] = {}
     for message in messages:
@@ -30,7 +30,7 @@ def joined(messages: Iterable[Message]) -> list[Message]:
 
 
 def _kind(message: Message) -> object:
-    """Letters with the same one can be joined. None: shares are news each for themselves."""
+    """Messages of the same kind can be coalesced. None: shares are news each for themselves."""
     match message:
         case Report():
             return "report", message.first_slot

@@ -20,7 +20,7 @@ class Share(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EscalatedClaims:
-    """Child to parent: claims whose group of jobs reaches beyond the child; renews their lease."""
+    """Child to parent: claims whose group of jobs reaches beyond the child; renews them there."""
 
     sender: str
     claims: tuple[Claim, ...]

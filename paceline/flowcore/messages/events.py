@@ -36,7 +36,7 @@ class Progress:
     """Counters read from the shim or the kernel: bytes sent in the current iteration. Read before deciding."""
 
     sent_bytes: tuple[tuple[FlowId, float], ...]
-    idle: tuple[FlowId, ...] = ()  # of these, who has nothing that the network has not taken: no link holds it back
+    idle: tuple[FlowId, ...] = ()  # those with nothing that the network has not taken: no link holds them back
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +53,14 @@ class IterationEnded:
 
 @dataclass(frozen=True, slots=True)
 class Welcomed:
-    """The switch has taken us in and says when in a slot to report, so that its hosts do not all come at once."""
+    """The switch has taken the host in and says when in a slot to report, so that its hosts do not all come at once."""
 
     phase_ns: int
 
 
 @dataclass(frozen=True, slots=True)
 class ClockSet:
-    """The clock that all share is another: what was at one time is now `by_ns` later on it, or earlier."""
+    """The clock that hosts and switches share was set: what was at one time is now `by_ns` later on it, or earlier."""
 
     by_ns: int
 
@@ -84,7 +84,7 @@ class PeersLost:
 
 @dataclass(frozen=True, slots=True)
 class PeersFound:
-    """A way to these switches is open again; those that nobody asks would otherwise stay silent for ever."""
+    """A way to these switches is open again; those that no report asks would otherwise stay silent for ever."""
 
     peers: tuple[str, ...]
 

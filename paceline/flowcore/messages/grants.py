@@ -18,7 +18,7 @@ def shifted(grant: Grant, slots: int) -> Grant:
 
 
 def merged(own: Grant, others: Iterable[Grant]) -> Grant:
-    """The path's grant. Shares are not merged: they come from one place, the arbitration that settled the group."""
+    """The path's grant. Shares are not merged: they come from one place, the arbitration that divided the group."""
     grants = [own, *others]
     _, accepted, _, _, available_bps, load, alone_ns, upstream_bytes, downstream_bytes = zip(*grants, strict=True)
     return Grant(
@@ -29,7 +29,7 @@ def merged(own: Grant, others: Iterable[Grant]) -> Grant:
         available_bps=tuple(map(min, *available_bps)),
         load=tuple(map(sum, zip(*load, strict=True))),
         alone_ns=max(alone_ns),
-        # A switch knows F of the flows that cross it: whoever knows all upstream has the largest minimum.
+        # A switch knows F of the flows that cross it: one that knows all upstream flows has the largest minimum.
         upstream_bytes=max(upstream_bytes),
         downstream_bytes=max(downstream_bytes),
     )

@@ -25,7 +25,7 @@ from paceline.flowcore.messages.events import Effect, HostEvent, SwitchEvent
 
 
 class JournalError(ValueError):
-    """A line that is no journal entry, or one of an actor nobody knows."""
+    """A line that is no journal entry, or an entry of an unknown actor."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ NO_ANSWER = -1
 
 
 class Bid(NamedTuple):
-    """What a job puts forward when somebody else wants its links too; the arbiter of the policy reads it."""
+    """What a job puts forward when other jobs want its links too; the arbiter of the policy reads it."""
 
     urgency: float  # on the policy's own scale, larger is more urgent
     compute_ns: float = 0.0  # c: how long it will need no link once it is through
@@ -31,7 +31,7 @@ class Claim(NamedTuple):
     bid: Bid
     sent_bytes: float  # F_i: sent so far, counted over all iterations (see dependency.py) ...
     planned_bytes: float  # ... and planned for what is left of the current slot
-    upstream: tuple[FlowId, ...]  # whose F the switch should relay, ...
+    upstream: tuple[FlowId, ...]  # the flows that feed it, whose F the switch relays, ...
     downstream: tuple[FlowId, ...]  # ... and those it feeds
     plan_bps: tuple[float, ...] = ()  # mean rate per slot from Report.first_slot on; empty: only asking
     promised_bytes: float = 0.0  # what it could have sent so far at the rates it was guaranteed, while it had something
@@ -46,7 +46,7 @@ class Withdrawal(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Host to switch: renews the lease of every flow it names."""
+    """Host to switch: renews the table entry of every flow it names."""
 
     sender: str
     number: int  # counts the sender's reports, so that an answer can be told from a push
@@ -64,14 +64,14 @@ class Grant(NamedTuple):
     ceiling_bps: float  # how far it may borrow without touching what other hosts were given
     available_bps: tuple[float, ...]  # min_l (u_l - b_l(t)), its own plan taken out
     load: tuple[float, ...]  # Σ_l b_l(t)/u_l, its own plan taken out
-    alone_ns: int  # how long the job's whole exchange takes on these links with nobody else
-    upstream_bytes: float  # least F of its upstream, inf if it has none
-    downstream_bytes: float  # greatest F of those it feeds, 0 if none
+    alone_ns: int  # how long the job's whole exchange takes with these links to itself
+    upstream_bytes: float  # least F of its upstream flows, inf if it has none
+    downstream_bytes: float  # greatest F of its downstream flows, 0 if none
 
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """Switch to host: the answer to a report, or a push because somebody else changed what is available."""
+    """Switch to host: the answer to a report, or a push because other hosts' reports changed what is available."""
 
     sender: str
     answers: int  # the number of the report, NO_ANSWER for a push

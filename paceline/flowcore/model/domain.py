@@ -1,4 +1,4 @@
-"""Who is responsible for which link.
+"""Which switch is responsible for which link.
 
 A link's table is kept by the switch that sends into it; a host's uplink by its ToR. A group of jobs is arbitrated by
 the lowest switch with all their links in its scope, the subtree below it (arbitration.py).
@@ -15,11 +15,11 @@ class Domain:
     """What a switch is responsible for."""
 
     table_bps: Mapping[str, float]  # capacity of the links it keeps a table of
-    keeper: Mapping[str, str]  # who keeps each link's table
-    hosts: frozenset[str]  # whose ToR it is
+    keeper: Mapping[str, str]  # the switch that keeps each link's table
+    hosts: frozenset[str]  # the hosts plugged into it, if it is a ToR
     scope_bps: Mapping[str, float]  # capacity of every link at or below it: what it may arbitrate
-    parent: str | None  # who arbitrates beyond that
-    sees_arrivals: bool = True  # a flow's upstream end where it begins, so its ToR knows them; a NIC does not
+    parent: str | None  # the switch that arbitrates beyond that
+    sees_arrivals: bool = True  # upstream flows end where the flow begins, so its ToR knows them; a NIC does not
 
     @classmethod
     def of_nic(cls, nic: Link) -> "Domain":
@@ -37,7 +37,7 @@ def domains(topology: Topology) -> dict[str, Domain]:
     tops = [switch for switch in topology.switches if switch not in topology.parents]
     for link in topology.links.values():
         tables[keeper[link.name]][link.name] = link.capacity_bps
-        # With several tops (spines) the first one arbitrates, and has the others' links in scope too.
+        # With several tops (spines) the first one arbitrates, and has the other spines' links in scope too.
         over_source = set(above(link.source, topology))
         both = [node for node in above(link.target, topology) if node in over_source]
         for switch in dict.fromkeys([*both, *tops]):
@@ -57,7 +57,7 @@ def domains(topology: Topology) -> dict[str, Domain]:
 
 
 def keepers(topology: Topology) -> dict[str, str]:
-    """Who keeps each link's table."""
+    """The switch that keeps each link's table."""
     return {link.name: topology.switch_of.get(link.source, link.source) for link in topology.links.values()}
 
 

@@ -22,7 +22,7 @@ class InputError(ValueError):
 
 
 def printable(text: str) -> str:
-    """Somebody else chose some of these characters; a newline or a terminal escape must not come through."""
+    """Some of these characters come from a file or a peer; a newline or a terminal escape must not come through."""
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 

@@ -5,7 +5,7 @@ A flow may only forward what has reached its sender. With F_i the bytes flow i h
     F_i  <=  min over upstream j of F_j  +  window_i                                        (MLCC, IV-C)
 
 Ring all-reduce of a model of M bytes over n workers: each sends 2(n-1)/n·M to the next, in chunks of M/n. The
-feeder is the flow arriving at the sender; the first chunk is the sender's own and needs nobody: window = M/n.
+feeder is the flow arriving at the sender; the first chunk is the sender's own and needs no feeder: window = M/n.
 Deviation from §IV-C: the paper's F_i <= F_j has no window, which taken literally lets a ring move only in
 perfect lockstep: no member may send first.
 
@@ -28,7 +28,7 @@ class Role(StrEnum):
     RING = "ring"
     PUSH = "push"  # worker to server: the paper's aggregation flow
     PULL = "pull"  # server to worker: the paper's broadcast flow
-    OTHER = "other"  # no job's: traffic nobody controls
+    OTHER = "other"  # no job's: cross traffic, which no host limits
 
 
 class FlowId(NamedTuple):
@@ -41,7 +41,7 @@ class FlowId(NamedTuple):
 
     @property
     def local(self) -> bool:
-        """Within one host: it never touches the network and counts as sent the moment its upstream allow."""
+        """Within one host: it never touches the network and counts as sent the moment its upstream flows allow."""
         return self.source == self.target
 
     def __str__(self) -> str:
@@ -66,7 +66,7 @@ def flows_of(job: JobSpec) -> tuple[FlowSpec, ...]:
 
 
 def downstream_of(specs: Iterable[FlowSpec]) -> Mapping[FlowId, tuple[FlowId, ...]]:
-    """For each flow, those that have it as a feeder: whom to tell when it moves."""
+    """For each flow, the flows that it feeds: its movement concerns them."""
     fed: dict[FlowId, list[FlowId]] = {}
     for spec in specs:
         fed.setdefault(spec.flow, [])

@@ -83,7 +83,7 @@ class JobSpec:
 
 @dataclass(frozen=True, slots=True)
 class CrossTraffic:
-    """Bursts we do not control, from one host to another."""
+    """Bursts that belong to no job and are not limited, from one host to another."""
 
     source: str
     target: str
@@ -112,7 +112,7 @@ def parse_scenario(text: str, source: str) -> Scenario:
         root = Value(source, "", tomllib.loads(text))
     except (ValueError, RecursionError) as error:  # ValueError: also an integer of over 4300 digits
         raise ScenarioError(source, "the file", f"no TOML ({error})", "a scenario in TOML") from None
-    _version(root.at("version"))  # before the other keys: another version may have others
+    _version(root.at("version"))  # before the other keys: another version may have different ones
     top = read_table(root, _TOP)
     jobs = list_of(_job(top["topology"]), "[[job]] tables")(top["job"])
     if not jobs:

@@ -3,7 +3,7 @@
     slot t covers [epoch + t·t̂, epoch + (t+1)·t̂)          t̂ = length_ns
 
 Slot indices are absolute, so two nodes that agree on the epoch mean the same slot by the same number, and a
-plan stays valid while time passes. The paper's "slot 0" is `index(now_ns)`; its K slots are `window(now_ns)`.
+plan stays valid while time passes. The paper's "slot 0" is `index(now_ns)`; its K slots are the `horizon` from there.
 
 Everything is integer arithmetic: a float would drift off the boundary after days of nanoseconds. Division
 floors, so times before the epoch fall into slots -1, -2, … with no special case.

@@ -12,7 +12,7 @@ Where a node has several parents (a ToR below the spines), both sides take the o
 chosen by a hash of the flow's key: ECMP as switches do it, one path per flow, the same in every process and
 on every machine (`hash()` is salted per process and would not be).
 
-Links are full duplex: two directed links per cable. Whose table a link is in: domain.py.
+Links are full duplex: two directed links per cable. The switch that keeps a link's table: domain.py.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
