@@ -1,8 +1,12 @@
 """Names are the contract: dashboards outlive releases."""
 
+from pathlib import Path
+
 from prometheus_client import CollectorRegistry, generate_latest
 
 from paceline.service.instruments import OLD_METRIC_NAMES, HostInstruments, SwitchInstruments
+
+OPERATIONS = Path(__file__).parents[2] / "docs" / "operations.md"
 
 
 def test_ended_flows_leave_no_series() -> None:
@@ -67,3 +71,11 @@ def test_renamed_metrics_have_their_old_name_too() -> None:
     for new, old in OLD_METRIC_NAMES.items():
         [help_line] = [line for line in text.splitlines() if line.startswith(f"# HELP {old}")][:1]
         assert f"(deprecated: use {new})" in help_line
+
+
+def test_operators_can_read_every_renamed_metric() -> None:
+    listed = OPERATIONS.read_text().partition("## Renamed in this release")[2]
+    rows = {tuple(cell.strip(" `") for cell in line.split("|")[1:3]) for line in listed.splitlines() if "`" in line}
+    suffix = {"paceline_host_enforcement_errors": "_total"}  # a counter
+    expected = {(old + suffix.get(new, ""), new + suffix.get(new, "")) for new, old in OLD_METRIC_NAMES.items()}
+    assert {row for row in rows if row[0].startswith("paceline_")} == expected
