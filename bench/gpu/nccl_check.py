@@ -218,7 +218,7 @@ def machine(backend: str) -> dict[str, Any]:
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__.splitlines()[0],
-        epilog="example:\n  scripts/nccl-check --repeats 5 > docs/results/nccl-check.json",
+        epilog="example:\n  scripts/nccl-check --repeats 5 > docs/results/nccl_shim/nccl-check.json",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--backend", choices=("nccl", "gloo"), default="nccl")

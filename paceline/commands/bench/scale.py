@@ -15,7 +15,7 @@ def add_parser(commands: Any) -> None:
             "Compute how many switch processes, cores and how much bandwidth a cluster needs, from what\n"
             "`paceline bench negotiate --switches N --json` measured (N of 3 or more)."
         ),
-        epilog="example: paceline bench scale docs/results/negotiate-96.json --hosts 1000",
+        epilog="example: paceline bench scale docs/results/switchd/negotiate-96.json --hosts 1000",
     )
     parser.add_argument("file", metavar="FILE", type=Path, help="JSON of paceline bench negotiate")
     parser.add_argument("--hosts", metavar="N", type=integer(1, 10_000_000), action="append", help="1000 and 10000")
