@@ -1,6 +1,6 @@
 """What a simulated second of a cluster costs, by the size of the cluster.
 
-The work of the fast engine is per flow that sends, and per step and settlement for all of them together. So with A
+The work of the array engine is per flow that sends, and per step and reallocation for all flows together. So with A
 the mean number of flows that send, the cost of a simulated second should grow no faster than A:
 
     µs per flow and simulated second  =  wall seconds ÷ simulated seconds ÷ A        must not rise with the cluster
