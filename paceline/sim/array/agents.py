@@ -1,7 +1,8 @@
-"""Policies without an arbiter: the host and switch agents of flowcore, driven as the reference engine drives them.
+"""Policies without an arbiter, or with hooks of their own: the host and switch agents of flowcore themselves.
 
-Exact, and as slow as the agents are: per flow and slot, not per step. Messages and timers of the same time come in the
-order in which they were sent and armed: all hosts report at the start of a slot, and the first report gets the slots.
+They are driven as the reference engine drives them. Exact, and as slow as the agents are: per flow and slot, not per
+step. Messages and timers of the same time come in the order in which they were sent and armed: all hosts report at the
+start of a slot, and the first report gets the slots.
 """
 
 import heapq

@@ -22,8 +22,9 @@ import numpy as np
 
 from paceline.flowcore.allocation.arbiters import groups
 from paceline.flowcore.allocation.borrowing import Floats, Ints, ceilings
+from paceline.flowcore.host.policy import Policy
 from paceline.flowcore.messages.events import FLOOR_BPS
-from paceline.flowcore.policy.arbitrated import enforced, through_within, too_short
+from paceline.flowcore.policy.arbitrated import Arbitrated, enforced, through_within, too_short
 from paceline.flowcore.switch.agent import REALLOCATIONS_PER_SLOT
 from paceline.sim.array.bid_propagation import BidPropagation
 from paceline.sim.array.claims import Claims, ContenderState, Counters, HostPart
@@ -36,6 +37,15 @@ JOBS_AT_NO_COST = 8
 
 # The newest bid that has arrived is from one of so many slots: three tiers take a slot and a bit.
 SLOTS_ON_THE_WAY = 3
+
+# What this control does in a policy's place.
+HOOKS = ("on_ready", "on_done", "on_slot", "on_boundary", "on_feedback", "on_tick", "next_deadline")
+
+
+def decides(policy: Policy) -> bool:
+    """Whether this control does what the policy's own hooks would do."""
+    kept = (getattr(type(policy), hook) is getattr(Arbitrated, hook) for hook in HOOKS)
+    return isinstance(policy, Arbitrated) and all(kept)
 
 
 class ArbitratedControl:

@@ -2,7 +2,8 @@
 
 unpaced policies        no_control.py: nothing to decide
 with an arbiter         arbitrated.py: one pass over arrays per reallocation, the switches' latency as a delay
-any other               agents.py: the host and switch agents themselves
+any other               agents.py: the host and switch agents themselves; also for a policy with an arbiter that
+                        overrides when it reports or what it enforces
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -21,9 +21,8 @@ from paceline.flowcore.model.slots import SlotClock
 from paceline.flowcore.model.topology import Topology
 from paceline.flowcore.model.units import bps_from_gbps, ns_from_ms, ns_from_s
 from paceline.flowcore.policy import POLICIES
-from paceline.flowcore.policy.arbitrated import Arbitrated
+from paceline.sim.array import arbitrated
 from paceline.sim.array.agents import AgentControl
-from paceline.sim.array.arbitrated import ArbitratedControl
 from paceline.sim.array.control import Action, Control, ControlContext, NetworkJob
 from paceline.sim.array.gating import Flows, Shifted, gating_for, service_s
 from paceline.sim.array.gpus import SharedGpus
@@ -41,8 +40,8 @@ EXACT_STEP_MS = 0.01
 def control_for(context: ControlContext) -> Control:
     if not context.policy.paced:
         return NoControl()
-    if isinstance(context.policy, Arbitrated):
-        return ArbitratedControl(context)
+    if arbitrated.decides(context.policy):
+        return arbitrated.ArbitratedControl(context)
     return AgentControl(context)
 
 
@@ -59,7 +58,7 @@ class ArraySimulation:
     ) -> None:
         flow_policy, communication = parts(policy)
         chosen = POLICIES[flow_policy]()
-        if step_ms is None and chosen.paced and not isinstance(chosen, Arbitrated):
+        if step_ms is None and chosen.paced and not arbitrated.decides(chosen):
             step_ms = EXACT_STEP_MS
         self.now_ns = 0
         self.jobs: dict[str, NetworkJob] = {}  # those that train now

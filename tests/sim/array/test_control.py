@@ -1,0 +1,35 @@
+"""Which control decides for which policy: hooks that a policy overrides are never ignored."""
+
+import pytest
+
+from paceline.flowcore.host.flow_state import FlowState
+from paceline.flowcore.host.policy import HostContext, Policy
+from paceline.flowcore.model.scenario import SlotsSpec
+from paceline.flowcore.model.topology import star
+from paceline.flowcore.policy import POLICIES
+from paceline.flowcore.policy.order import Fifo
+from paceline.sim.array.agents import AgentControl
+from paceline.sim.array.arbitrated import ArbitratedControl
+from paceline.sim.array.control import ControlContext
+from paceline.sim.array.engine import control_for
+from paceline.sim.array.network import ArrayNetwork
+from paceline.sim.array.no_control import NoControl
+
+
+def control(policy: Policy) -> object:
+    context = ControlContext(policy, SlotsSpec().clock(), ArrayNetwork(star(2, 10.0), None), 1, lambda when, what: None)
+    return control_for(context)
+
+
+@pytest.mark.parametrize("name", sorted(POLICIES))
+def test_of_the_policies_only_mlcc_needs_the_agents(name: str) -> None:
+    expected = {"fair": NoControl, "fair-penalty": NoControl, "mlcc": AgentControl}.get(name, ArbitratedControl)
+    assert type(control(POLICIES[name]())) is expected
+
+
+def test_a_policy_that_overrides_a_hook_runs_in_the_agents() -> None:
+    class Patient(Fifo):
+        def on_ready(self, host: HostContext, flow: FlowState, now_ns: int) -> None:
+            """Reports with the next slot."""
+
+    assert type(control(Patient())) is AgentControl
