@@ -5,36 +5,30 @@ switch or together in the simulator; where it is arithmetic, on the function tha
 names its section.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cache
-
 import pytest
 
 from paceline.flowcore.allocation.allocator import allocate
 from paceline.flowcore.allocation.dependency import increased_bps
-from paceline.flowcore.host.agent import HostAgent
 from paceline.flowcore.host.bandwidth import BandwidthEstimate
-from paceline.flowcore.messages.events import Effect, FlowReady, HostEvent, JobJoined, Limit, Progress, Send, Tick
-from paceline.flowcore.messages.reports import NO_ANSWER, Bid, Claim, Feedback, Grant, Report
-from paceline.flowcore.model.domain import domains
-from paceline.flowcore.model.patterns import FlowId, Role, downstream_of, flows_of
-from paceline.flowcore.model.scenario import JobSpec, Pattern, Scenario, SlotsSpec
-from paceline.flowcore.model.slots import SlotClock
-from paceline.flowcore.model.topology import star
-from paceline.flowcore.policy import POLICIES
-from paceline.flowcore.switch.agent import SwitchAgent
+from paceline.flowcore.messages.events import Effect, Limit, Send
+from paceline.flowcore.messages.reports import Feedback, Report
+from paceline.flowcore.model.patterns import FlowId, Role, flows_of
+from paceline.flowcore.model.scenario import Pattern
 from paceline.flowcore.switch.load_table import LoadTable
 from paceline.sim.reference.engine import Simulation
-from paceline.sim.run import RunResult, alone_iterations_s, run
-
-SLOT_NS = 60_000_000  # t̂ = 60 ms (§IV-C)
-HORIZON = 10  # K = 10 (§V)
-GBPS = 1e9
-INF = float("inf")
-CLOCK = SlotClock(SLOT_NS, HORIZON)
-STAR = star(4, 1.0)
-
+from paceline.sim.run import run
+from tests.flowcore.paper_setup import (
+    GBPS,
+    HORIZON,
+    INF,
+    SLOT_NS,
+    Switch,
+    Worker,
+    measured,
+    parameter_server,
+    ring,
+    scenario,
+)
 
 # ---- IV-A: switch load table and link load feedback ----
 
@@ -87,42 +81,6 @@ def test_iv_a_the_transmission_status_of_dependent_flows_comes_back_with_the_loa
     switch.report("h0", first, sent_bytes=7e6, downstream=(second,))
     assert switch.report("h1", second, sent_bytes=2e6, upstream=(first,))[second].upstream_bytes == 7e6
     assert switch.report("h0", first, sent_bytes=8e6, downstream=(second,))[first].downstream_bytes == 2e6
-
-
-class Switch:
-    """One SwitchAgent without arbitration, as the paper's emulated switch."""
-
-    def __init__(self) -> None:
-        self.agent = SwitchAgent("sw", domains(STAR)["sw"], CLOCK, POLICIES["mlcc"]())
-
-    def report(
-        self,
-        host: str,
-        flow: FlowId,
-        plan_bps: tuple[float, ...] = (),
-        *,
-        sent_bytes: float = 0.0,
-        upstream: tuple[FlowId, ...] = (),
-        downstream: tuple[FlowId, ...] = (),
-    ) -> dict[FlowId, Grant]:
-        claim = Claim(
-            flow=flow,
-            path=STAR.path(flow.source, flow.target, str(flow)),
-            size_bytes=25e6,
-            bid=Bid(0.0),
-            sent_bytes=sent_bytes,
-            planned_bytes=0.0,
-            upstream=upstream,
-            downstream=downstream,
-            plan_bps=plan_bps,
-        )
-        effects = self.agent.handle(Report(sender=host, number=1, first_slot=0, claims=(claim,)), 0)
-        return {
-            grant.flow: grant
-            for effect in effects
-            if isinstance(effect, Send) and isinstance(effect.message, Feedback)
-            for grant in effect.message.grants
-        }
 
 
 # ---- IV-B: Algorithm 1 ----
@@ -398,188 +356,3 @@ def test_vi_h_without_switches_the_hosts_manage_alone(policy: str) -> None:
     assert sent == []
     assert all(job.iterations > 15 for job in cloud.jobs)
     assert cloud.mean_slowdown < 1.02 * measured("fair", 2, (0.2, 0.2)).mean_slowdown
-
-
-# ---- What the literal algorithm gets wrong, against a fluid model of one link ----
-
-
-@pytest.mark.parametrize(
-    ("policy", "slowdown"),
-    [("fair", 1.46), ("fifo", 1.01), ("srpt", 1.01), ("mlcc", 1.20), ("paceline", 1.01)],
-)
-def test_two_equal_jobs_fit_exactly_if_they_take_turns(policy: str, slowdown: float) -> None:
-    """First mix: 2 × (0.2 s compute, 0.2 s communication)."""
-    assert measured(policy, 2, (0.2, 0.2)).mean_slowdown == pytest.approx(slowdown, abs=0.05)
-
-
-@pytest.mark.parametrize(("policy", "slowdown"), [("fair", 1.22), ("fifo", 1.75), ("srpt", 1.16)])
-def test_a_short_job_beside_a_long_one(policy: str, slowdown: float) -> None:
-    """Second mix: (0.15/0.30) + (0.12/0.06)."""
-    assert measured(policy, 1, (0.15, 0.3), (0.12, 0.06)).mean_slowdown == pytest.approx(slowdown, abs=0.06)
-
-
-@pytest.mark.parametrize(("policy", "slowdown"), [("fifo", 1.50), ("mlcc", 1.58), ("paceline", 1.50)])
-def test_three_jobs_for_the_time_of_two(policy: str, slowdown: float) -> None:
-    """Third mix: 3 × (0.2/0.2); the bound is 1.5."""
-    assert measured(policy, 3, (0.2, 0.2)).mean_slowdown == pytest.approx(slowdown, abs=0.10)
-
-
-@pytest.mark.parametrize(("policy", "slowdown"), [("fair", 1.39), ("fifo", 2.13), ("srpt", 1.33)])
-def test_a_job_longer_than_the_horizon(policy: str, slowdown: float) -> None:
-    """Fourth mix: (0.3/1.0) + (0.2/0.2)."""
-    assert measured(policy, 1, (0.3, 1.0), (0.2, 0.2)).mean_slowdown == pytest.approx(slowdown, abs=0.06)
-
-
-@pytest.mark.parametrize("mix", [((0.15, 0.3), (0.12, 0.06)), ((0.3, 1.0), (0.2, 0.2))])
-def test_literal_mlcc_is_first_come_first_served_in_disguise(mix: tuple[tuple[float, float], ...]) -> None:
-    """First come, first served in disguise: the short job waits behind the long one, and both lose to TCP."""
-    literal, fair = measured("mlcc", 1, *mix), measured("fair", 1, *mix)
-    assert literal.mean_slowdown > 1.3 * fair.mean_slowdown
-    assert literal.jobs[1].slowdown > 2 * literal.jobs[0].slowdown
-
-
-def test_quantisation_costs_what_shorter_slots_win_back() -> None:
-    """Quantisation: a flow that becomes ready inside a slot waits for the next one, even alone."""
-    coarse = measured("mlcc", 1, (0.2, 0.2)).mean_slowdown
-    fine = measured("mlcc", 1, (0.2, 0.2), slot_ms=30.0).mean_slowdown
-    assert coarse == pytest.approx(0.48 / 0.40, abs=0.03)  # whole slots
-    assert fine < coarse - 0.05
-    assert measured("paceline", 1, (0.2, 0.2)).mean_slowdown == pytest.approx(1.0, abs=0.001)
-
-
-@pytest.mark.parametrize(
-    ("copies", "mix"),
-    [(2, ((0.2, 0.2),)), (1, ((0.15, 0.3), (0.12, 0.06))), (3, ((0.2, 0.2),)), (1, ((0.3, 1.0), (0.2, 0.2)))],
-)
-def test_paceline_repairs_all_four(copies: int, mix: tuple[tuple[float, float], ...]) -> None:
-    """On every mix ours is not worse than TCP, FIFO or the literal algorithm."""
-    ours = measured("paceline", copies, *mix).mean_slowdown
-    for policy in ("fair", "fifo", "mlcc"):
-        assert ours <= measured(policy, copies, *mix).mean_slowdown * 1.02
-
-
-# ---- Building blocks ----
-
-
-def ring(*workers: str, name: str = "job", model_mb: float | None = None, compute_s: float = 0.2) -> JobSpec:
-    """By default every worker sends 25 MB to the next: 0.2 s at 1 Gbit/s."""
-    members = len(workers)
-    model_mb = 25.0 * members / (2 * (members - 1)) if model_mb is None else model_mb
-    return JobSpec(name, Pattern.ALLREDUCE, workers, (), model_mb, compute_s, None, 0.0, 0.03)
-
-
-def parameter_server() -> JobSpec:
-    return JobSpec("ps", Pattern.PS, ("h0", "h1"), ("h2",), 12.5, 0.2, None, 0.0, 0.03)
-
-
-def scenario(jobs: Sequence[JobSpec], hosts: int = 2, duration_s: float = 30.0, slot_ms: float = 60.0) -> Scenario:
-    return Scenario("paper", 1, duration_s, SlotsSpec(slot_ms, HORIZON), star(hosts, 1.0), tuple(jobs), ())
-
-
-@cache
-def measured(policy: str, copies: int, *mix: tuple[float, float], slot_ms: float = 60.0) -> RunResult:
-    """Jobs of (compute s, communicate s at full rate) on one link."""
-    jobs = [
-        ring("h0", "h1", name=f"job{number}", model_mb=125.0 * communicate_s, compute_s=compute_s)
-        for number, (compute_s, communicate_s) in enumerate(mix * copies)
-    ]
-    shared = scenario(jobs, slot_ms=slot_ms)
-    return run(shared, policy, alone_s=_alone_s(shared))
-
-
-@cache
-def _alone_s_of(jobs: tuple[JobSpec, ...]) -> dict[str, float]:
-    return alone_iterations_s(scenario(jobs), 1)
-
-
-def _alone_s(shared: Scenario) -> dict[str, float]:
-    return _alone_s_of(shared.jobs)
-
-
-@dataclass
-class Worker:
-    """An mlcc HostAgent with the first flow its host sends for a job; the switch says what a test says.
-
-    The flow sends at the rate the agent sets, unless the network lets it have less.
-    """
-
-    job: JobSpec
-    sender: str = "h0"
-    network_bps: float = INF
-
-    into_slot_ns = 4_000_000  # when the fetched loads arrive
-
-    def __post_init__(self) -> None:
-        self.agent = HostAgent(self.sender, STAR, CLOCK, POLICIES["mlcc"](), "sw")
-        specs = flows_of(self.job)
-        own = tuple(spec for spec in specs if spec.flow.source == self.sender)
-        fed = downstream_of(specs)
-        self.flow, self.size_bytes = own[0].flow, own[0].size_bytes
-        self.sent_bytes = self.rate_bps = 0.0
-        self.slot = self.now_ns = 0
-        self._tell(JobJoined(self.job.name, own, tuple((spec.flow, fed[spec.flow]) for spec in own)))
-
-    @property
-    def remaining_bytes(self) -> float:
-        return self.size_bytes - self.sent_bytes
-
-    def ready(self, at_ns: int = 0) -> list[Effect]:
-        self.now_ns = at_ns
-        return self._tell(FlowReady(self.flow, 0))
-
-    def plan(
-        self,
-        available_bps: tuple[float, ...] = (GBPS,) * HORIZON,
-        load: tuple[float, ...] = (0.0,) * HORIZON,
-        preds_ahead_bytes: float | None = None,
-        followers_ahead_bytes: float = 0.0,
-    ) -> tuple[float, ...]:
-        """A new slot begins, the loads arrive; the plan it updates the switch with."""
-        self.slot += 1
-        self._pass_time(self.slot * SLOT_NS)
-        self._tell(Tick())
-        self._pass_time(self.slot * SLOT_NS + self.into_slot_ns)
-        grant = Grant(
-            flow=self.flow,
-            accepted=True,
-            share_bps=0.0,
-            ceiling_bps=0.0,
-            available_bps=available_bps,
-            load=load,
-            alone_ns=200_000_000,
-            upstream_bytes=self._pred_bytes(preds_ahead_bytes),
-            downstream_bytes=self.sent_bytes + followers_ahead_bytes,
-        )
-        feedback = Feedback(sender="sw", answers=NO_ANSWER, first_slot=self.slot, grants=(grant,))
-        effects = self._tell(feedback)
-        [update] = [e.message for e in effects if isinstance(e, Send) and isinstance(e.message, Report)]
-        return next(claim.plan_bps for claim in update.claims if claim.flow == self.flow)
-
-    def sends_now(
-        self,
-        load: tuple[float, ...] = (0.0,) * HORIZON,
-        preds_ahead_bytes: float | None = None,
-        followers_ahead_bytes: float = 0.0,
-    ) -> float:
-        """Bytes it plans to send in what is left of the slot."""
-        plan_bps = self.plan((GBPS,) * HORIZON, load, preds_ahead_bytes, followers_ahead_bytes)
-        return plan_bps[0] * (SLOT_NS - self.into_slot_ns) / 8e9
-
-    def _pred_bytes(self, ahead_bytes: float | None) -> float:
-        """Aggregation has no upstream. Where a test says nothing, a ring's feeder is in step with the flow."""
-        if self.flow.role is Role.PUSH:
-            return INF
-        return self.sent_bytes + (ahead_bytes or 0.0)
-
-    def _pass_time(self, now_ns: int) -> None:
-        rate_bps = min(self.rate_bps, self.network_bps)
-        self.sent_bytes = min(self.size_bytes, self.sent_bytes + rate_bps * (now_ns - self.now_ns) / 8e9)
-        self.now_ns = now_ns
-        self._tell(Progress(((self.flow, self.sent_bytes),)))
-
-    def _tell(self, event: HostEvent) -> list[Effect]:
-        effects = self.agent.handle(event, self.now_ns)
-        for effect in effects:
-            if isinstance(effect, Limit) and effect.flow == self.flow:
-                self.rate_bps = effect.rate_bps
-        return effects
