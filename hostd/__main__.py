@@ -5,8 +5,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from hostd.config import BACKENDS, read_config
+from hostd.config import read_config
 from hostd.daemon import HostDaemon
+from hostd.enforce.settings import BACKENDS
 from hostd.safety.instance import only_hostd_here
 from paceline.flowcore.model.fields import InputError, printable
 from paceline.service import logs
@@ -24,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--config", type=Path, metavar="FILE", required=True, help="this host's configuration (TOML)")
     parser.add_argument("--backend", choices=BACKENDS, help="instead of the configuration's")
-    takeover = "replace a qdisc that somebody else set, and put it back at the end"
+    takeover = "replace a qdisc that hostd did not set, and put it back at the end"
     parser.add_argument("--takeover", action="store_true", help=takeover)
     parser.add_argument("--check", action="store_true", help="read the configuration and stop")
     parser.add_argument("--journal", type=Path, metavar="FILE", help="write every event and decision to FILE")

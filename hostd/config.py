@@ -1,4 +1,4 @@
-"""What a host is told at its start, and again at a reload. deploy/hostd.toml has every key with a word on it."""
+"""What a host is told at its start, and again at a reload. deploy/hostd.toml explains every key."""
 
 import tomllib
 from dataclasses import dataclass, field, replace
@@ -6,8 +6,9 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
+from hostd.enforce.settings import BACKENDS, EnforcementSettings
 from hostd.enforce.transport import KERNEL_RETRANSMIT_MS, Transport
-from hostd.monitor.jobs_without_shim import PlainJob
+from hostd.monitor.jobs_without_shim import JobWithoutShim
 from paceline.flowcore.model.fields import (
     Field,
     InputError,
@@ -26,7 +27,6 @@ from paceline.service.address import host_port
 from paceline.service.tls import TlsFiles, plaintext_allowed, tls_files
 
 MODES = ("observe", "advise", "enforce")
-BACKENDS = ("auto", "htb", "pacing", "observe")
 RUNTIME_DIRECTORY = Path("/run/paceline/hostd")
 RETRANSMIT_MS = 4.0  # dozens of round trips in a cluster; many kernels take no less than 8
 MAX_CONFIG_BYTES = 1_000_000
@@ -44,12 +44,12 @@ class HostConfig:
     mode: str = "observe"
     backend: str = "auto"
     jobs: tuple[str, ...] | None = None  # only these are paced; None: all
-    without_shim: tuple[PlainJob, ...] = ()  # seen through their sockets
+    without_shim: tuple[JobWithoutShim, ...] = ()  # seen through their sockets
     shim_directory: Path | None = None  # None: where the shim puts them by itself
     runtime_directory: Path = RUNTIME_DIRECTORY
-    takeover: bool = False  # replace a qdisc somebody else set, and put it back at the end
-    small_bundles: bool = False  # pacing: set net.ipv4.tcp_tso_rtt_log = 0 while we run
-    congestion_control: str | None = None  # of the sockets we control
+    takeover: bool = False  # replace a qdisc that hostd did not set, and put it back at the end
+    small_bundles: bool = False  # pacing: set net.ipv4.tcp_tso_rtt_log = 0 while hostd runs
+    congestion_control: str | None = None  # of the sockets under control
     retransmit_ms: float = RETRANSMIT_MS  # the least time before they send something again
     metrics: str | None = None
     tls: TlsFiles | None = None
@@ -64,20 +64,21 @@ class HostConfig:
         return self.topology.links[f"{self.name}->{self.switch_name}"].capacity_bps
 
     @property
-    def transport(self) -> Transport:
-        return Transport(self.congestion_control, self.retransmit_ms)
-
-    @property
-    def own_addresses(self) -> frozenset[str]:
-        return frozenset(address for address, host in self.host_of.items() if host == self.name)
+    def enforcement(self) -> EnforcementSettings:
+        return EnforcementSettings(
+            enforcing=self.mode == "enforce",
+            undo_log_path=self.runtime_directory / "lease.json",  # operators know it by this name
+            nic_bps=self.nic_bps,
+            backend=self.backend,
+            addresses=frozenset(address for address, host in self.host_of.items() if host == self.name),
+            takeover=self.takeover,
+            small_bundles=self.small_bundles,
+            transport=Transport(self.congestion_control, self.retransmit_ms),
+        )
 
     @property
     def control_socket(self) -> Path:
         return self.runtime_directory / "control.sock"
-
-    @property
-    def lease_journal(self) -> Path:
-        return self.runtime_directory / "lease.json"
 
     @property
     def lock(self) -> Path:
@@ -135,11 +136,12 @@ def _address(value: Value) -> str:
 
 
 def _ip_addresses(value: Value) -> tuple[str, ...]:
-    """One or several; a number would be an address to `ip_address`, and a slip of the pen to us."""
-    found = value.found if isinstance(value.found, list) else [value.found]
-    if all(isinstance(address, str) for address in found):
+    """One or several; a number would be an address to `ip_address`, and is a slip of the pen here."""
+    found: list[object] = value.found if isinstance(value.found, list) else [value.found]
+    texts = [address for address in found if isinstance(address, str)]
+    if len(texts) == len(found):
         try:
-            return tuple(str(ip_address(address)) for address in found)
+            return tuple(str(ip_address(text)) for text in texts)
         except ValueError:
             pass
     raise value.wrong("an IP address, or a list of them")
@@ -155,11 +157,11 @@ def _directory(value: Value) -> Path:
     raise value.wrong("an absolute path")
 
 
-def _plain_job(value: Value) -> PlainJob:
-    found = read_table(value, _PLAIN_JOB)
+def _job_without_shim(value: Value) -> JobWithoutShim:
+    found = read_table(value, _JOB_WITHOUT_SHIM)
     if sum(found[key] is not None for key in ("command", "cgroup", "pid")) != 1:
-        raise value.wrong("one of command, cgroup and pid, to say whose processes they are")
-    return PlainJob(**found)
+        raise value.wrong("one of command, cgroup and pid, to say which processes they are")
+    return JobWithoutShim(**found)
 
 
 def _pattern(value: Value) -> str:
@@ -175,7 +177,7 @@ def _flag(value: Value) -> bool:
     raise value.wrong("true or false")
 
 
-_PLAIN_JOB = {
+_JOB_WITHOUT_SHIM = {
     "job": Field(printable_name),
     "command": Field(_pattern, None),
     "cgroup": Field(_pattern, None),
@@ -193,7 +195,7 @@ _TOP = {
     "mode": Field(one_of(*MODES), "observe"),
     "backend": Field(one_of(*BACKENDS), "auto"),
     "jobs": Field(list_of(printable_name, "job names", distinct=True), None),
-    "without_shim": Field(list_of(_plain_job, "tables, each [[without_shim]]"), ()),
+    "without_shim": Field(list_of(_job_without_shim, "tables, each [[without_shim]]"), ()),
     "shim_directory": Field(_directory, None),
     "runtime_directory": Field(_directory, RUNTIME_DIRECTORY),
     "takeover": Field(_flag, False),

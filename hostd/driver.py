@@ -1,4 +1,4 @@
-"""From what happened to what is done about it: HostAgent decides, this performs.
+"""From what happened to what is done about it: HostAgent decides, its driver performs.
 
     what the jobs concerned have sent ──▶ ┌───────────┐ ──Limit────▶ enforcer
     what happened ──────────────────────▶ │ HostAgent │ ──Send─────▶ switch
@@ -11,12 +11,11 @@ The journal is for people to look at later: a full disk ends it, and nothing els
 
 import logging
 import time
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
 from contextlib import suppress
 from typing import TextIO
 
 from hostd.enforce.enforcer import Enforcer
-from hostd.introspect.answer_latency import Negotiation
 from hostd.introspect.durations import Durations
 from hostd.monitor.monitor import Monitor
 from paceline.flowcore.host.agent import HostAgent
@@ -27,12 +26,13 @@ from paceline.flowcore.messages.reports import Report
 from paceline.flowcore.model.patterns import FlowId
 from paceline.service.instruments import HostInstruments
 from paceline.service.shared_clock import SharedClock
-from paceline.wire.host_stream import HostStream
 
 _log = logging.getLogger(__name__)
 
 
-class Decider:
+class AgentDriver:
+    """`send` takes a report for the switch; None: there is no switch."""
+
     def __init__(
         self,
         agent: HostAgent,
@@ -40,14 +40,13 @@ class Decider:
         monitor: Monitor,
         enforcer: Enforcer,
         instruments: HostInstruments,
+        send: Callable[[Report], None] | None,
         journal: TextIO | None,
     ) -> None:
-        self.stream: HostStream | None = None  # to the switch
         self.missed_slots = 0
         self.durations = Durations()
-        self.negotiation = Negotiation()
         self._agent, self._clock, self._monitor, self._enforcer = agent, clock, monitor, enforcer
-        self._instruments, self._journal = instruments, journal
+        self._instruments, self._send, self._journal = instruments, send, journal
         self._decided_slot = -1  # in which the last decision fell ...
         self._judged_slot = -1  # ... and up to which slots without one have been counted
 
@@ -95,7 +94,7 @@ class Decider:
     def _write_down(self, journal: TextIO, entry: Entry) -> None:
         try:
             journal.write(encode(entry) + "\n")
-            journal.flush()  # nothing is left for the end, when nobody expects trouble
+            journal.flush()  # nothing is left to be written at the end, when an error would have no effect
         except OSError as error:
             _log.error("no journal from now on: %s", error)
             self._journal = None
@@ -108,12 +107,6 @@ class Decider:
             self._instruments.forget_flow(flow.job, str(flow))
         for flow in self._agent.flows.keys() - before:
             self._enforcer.attach(flow, self._monitor.sockets_of(flow))
-
-    def _report(self, reports: Iterable[Message]) -> None:
-        """All in one: a switch that has heard of half of a job's flows gives them everything, and the others wait."""
-        for report in joined(reports):
-            if isinstance(report, Report) and self.stream is not None and self.stream.send(report):
-                self.negotiation.asked(report.number, self._clock.now_ns())
 
     def _perform(self, effects: Iterable[Effect]) -> None:
         limits: dict[FlowId, Limit] = {}
@@ -129,3 +122,9 @@ class Decider:
         if present:
             self._enforcer.apply(present)
             self._monitor.limited({limit.flow: limit.ceiling_bps for limit in present}, self._clock.own_ns())
+
+    def _report(self, reports: Iterable[Message]) -> None:
+        """All in one: a switch that has heard of half of a job's flows gives them everything, and the rest wait."""
+        for report in joined(reports):
+            if isinstance(report, Report) and self._send is not None:
+                self._send(report)

@@ -33,7 +33,7 @@ from hostd.enforce.base import Backend
 from hostd.enforce.htb import HtbBackend
 from hostd.enforce.pacing import PacingBackend
 from hostd.kernel.sockets import ProcessSockets
-from hostd.safety.undo_log import Journal
+from hostd.safety.undo_log import UndoLog
 from paceline.failure import Failure
 from paceline.flowcore.messages.events import Limit
 from paceline.flowcore.model.patterns import FlowId, Role
@@ -58,9 +58,9 @@ LINK_BPS = 1e9
 # What TCP would make of LINK_BPS over a real network. The round trip of a veth is 2 µs, too short for TCP's own rule.
 BUNDLE_BYTES = 8192
 
-BACKENDS: dict[str, Callable[[Journal], Backend]] = {
-    "htb": lambda journal: HtbBackend(journal, lambda device: LINK_BPS),
-    "pacing": lambda journal: PacingBackend(journal, small_bundles=True),
+BACKENDS: dict[str, Callable[[UndoLog], Backend]] = {
+    "htb": lambda undo_log: HtbBackend(undo_log, lambda device: LINK_BPS),
+    "pacing": lambda undo_log: PacingBackend(undo_log, small_bundles=True),
 }
 
 
@@ -123,7 +123,7 @@ def settle_ms(step: Step, curve: Curve) -> float:
 
 
 def walk(
-    make_backend: Callable[[Journal], Backend], flows: int, rounds: int, congestion_control: str
+    make_backend: Callable[[UndoLog], Backend], flows: int, rounds: int, congestion_control: str
 ) -> tuple[list[list[Step]], list[Curve]]:
     """Each flow's steps, without a first round to warm up, and its arrivals."""
     with ExitStack() as stack:
@@ -142,7 +142,7 @@ def walk(
         stack.callback(_end, sender)
         ports = [int(port) for port in _read_line(sender).split()]
         with here.enter():
-            backend = make_backend(Journal(scratch / "lease.json"))
+            backend = make_backend(UndoLog(scratch / "lease.json"))
             try:
                 steps = _climb(backend, sender.pid, flows, rounds)
             finally:

@@ -1,4 +1,4 @@
-"""htb: a class per flow, its guarantee served first and what others leave borrowed up to its ceiling.
+"""htb: a class per flow, its guarantee served first and what other classes leave borrowed up to its ceiling.
 
     socket ── SO_PRIORITY = the class's handle ──▶ class ace:N on the device its local address is on
 
@@ -8,7 +8,7 @@ first socket of a flow needs it: one that appears later is found then, and one t
 touched.
 
 The priority does not survive a veth: for a job in a container with a network of its own it is out of reach, and its
-sockets come back as trouble (use pacing).
+sockets come back as errors (use pacing).
 
 A lifted limit becomes "nothing guaranteed, all may be borrowed", because a guarantee beyond the link's rate would
 be sent without asking the link's class, and leave it in debt for as long afterwards. What a class borrows is not
@@ -20,15 +20,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hostd.enforce.base import CannotEnforce, Trouble
+from hostd.enforce.errors import CannotEnforce, EnforcementError, ErrorKind, about, kind_of, not_restored
 from hostd.enforce.htb_device import FIRST_MINOR, LAST_MINOR, MAJOR, HtbDevice
-from hostd.enforce.socket_options import SO_PRIORITY, HeldSockets
+from hostd.enforce.socket_options import SO_PRIORITY, SocketOptions
 from hostd.enforce.transport import AS_THE_KERNEL, Transport
 from hostd.kernel.devices import link_speed_bps, read_devices
 from hostd.kernel.netlink import Message, Netlink, means_absent
 from hostd.kernel.sockets import DataSocket, own_namespace
-from hostd.safety.undo_log import Journal
-from paceline.flowcore.messages.events import FLOOR_BPS, Limit
+from hostd.safety.undo_log import UndoLog
+from paceline.flowcore.messages.events import Limit
 from paceline.flowcore.model.patterns import FlowId, Role
 from paceline.flowcore.model.units import UNLIMITED
 
@@ -42,7 +42,7 @@ class _Flow:
     minor: int
     limit: Limit
     sockets: tuple[DataSocket, ...] = ()  # that are to have its priority
-    held: set[DataSocket] = field(default_factory=set)  # that have it
+    controlled: set[DataSocket] = field(default_factory=set)  # that have it
     share: Mapping[str, float] = field(default_factory=dict)  # of the limit, by device
 
 
@@ -51,23 +51,21 @@ class HtbBackend:
 
     def __init__(
         self,
-        journal: Journal,
+        undo_log: UndoLog,
         link_bps: Callable[[str], float | None] = link_speed_bps,
         *,
         bundle_ns: int | None = BUNDLE_NS,
-        floor_bps: float = FLOOR_BPS,
         takeover: bool = False,
         transport: Transport = AS_THE_KERNEL,
     ) -> None:
         """`link_bps` says how fast a device is, by name; bundle_ns None leaves bundles as they are."""
-        self._journal = journal
+        self._undo_log = undo_log
         self._link_bps = link_bps
         self._bundle_ns = bundle_ns
-        self._floor_bps = floor_bps
         self._takeover = takeover
         self._netlink = Netlink()
         self._namespace = own_namespace()
-        self._held = HeldSockets(journal, SO_PRIORITY, transport)
+        self._options = SocketOptions(undo_log, SO_PRIORITY, transport)
         self._present = read_devices(self._netlink)
         self._trees: dict[str, HtbDevice] = {}
         self._flows: dict[FlowId, _Flow] = {}
@@ -79,23 +77,27 @@ class HtbBackend:
         if name not in self._trees:
             device = self._present[name]
             self._trees[name] = HtbDevice(
-                self._netlink, self._journal, device, self._link_bps(name), self._bundle_ns, self._takeover
+                self._netlink, self._undo_log, device, self._link_bps(name), self._bundle_ns, self._takeover
             )
         return self._trees[name]
 
-    def attach(self, flow: FlowId, sockets: Sequence[DataSocket]) -> list[Trouble]:
+    def attach(self, flow: FlowId, sockets: Sequence[DataSocket]) -> list[EnforcementError]:
         state = self._flows.get(flow)
         if state is None:
             limit = self._waiting.pop(flow, Limit(flow, UNLIMITED, UNLIMITED))
             state = self._flows[flow] = _Flow(self._free_minors.pop(), limit)
         within = tuple(one for one in sockets if one.namespace == self._namespace)
         state.sockets = within
-        troubles = [f"process {one.pid} has a network of its own" for one in sockets if one not in within]
+        errors = [
+            EnforcementError(ErrorKind.NAMESPACE, f"process {one.pid} has a network of its own")
+            for one in sockets
+            if one not in within
+        ]
         # The class is there before the first packet asks for it.
-        troubles += self._place(state) + self._hold(state)
-        return [Trouble(flow, reason) for reason in troubles]
+        errors += self._place(state) + self._control(state)
+        return about(flow, errors)
 
-    def detach(self, flow: FlowId) -> list[Trouble]:
+    def detach(self, flow: FlowId) -> list[EnforcementError]:
         self._waiting.pop(flow, None)
         state = self._flows.pop(flow, None)
         if state is None:
@@ -103,11 +105,11 @@ class HtbBackend:
         # Lifted first: what is queued leaves before the sockets' next packets take another way. The class stays, for
         # the next flow: deleting it would drop what it holds.
         state.limit = Limit(flow, UNLIMITED, UNLIMITED)
-        troubles = self._send([state]) + self._give_back(state, state.held)
+        errors = self._send([state]) + self._restore(state, state.controlled)
         self._free_minors.append(state.minor)
-        return [Trouble(flow, reason) for reason in troubles]
+        return about(flow, errors)
 
-    def apply(self, limits: Sequence[Limit]) -> list[Trouble]:
+    def apply(self, limits: Sequence[Limit]) -> list[EnforcementError]:
         states = []
         for limit in limits:
             state = self._flows.get(limit.flow)
@@ -116,103 +118,107 @@ class HtbBackend:
             else:
                 state.limit = limit
                 states.append(state)
-        return [Trouble(None, reason) for reason in self._send(states)]
+        return self._send(states)
 
-    def refresh(self) -> list[Trouble]:
+    def refresh(self) -> list[EnforcementError]:
         self._present = read_devices(self._netlink)
         for name, tree in list(self._trees.items()):
             if name not in self._present or self._present[name].ifindex != tree.device.ifindex:
                 del self._trees[name]  # a namesake is set up anew
                 tree.forget_device()
-        troubles: list[Trouble] = []
+        errors: list[EnforcementError] = []
         for flow, state in self._flows.items():
-            troubles += [Trouble(flow, reason) for reason in self._place(state) + self._hold(state)]
-        return troubles
+            errors += about(flow, self._place(state) + self._control(state))
+        return errors
 
-    def watch_losses(self) -> list[Trouble]:
-        return [Trouble(None, reason) for reason in self._held.watch_losses()]
+    def watch_losses(self) -> list[EnforcementError]:
+        return self._options.watch_losses()
 
     def read_back(self) -> dict[FlowId, Limit]:
         rates = {name: tree.rates() for name, tree in self._trees.items()}
         found = {}
         for flow, state in self._flows.items():
             there = [rates[name][state.minor] for name in state.share if state.minor in rates.get(name, {})]
-            if there and state.held:
+            if there and state.controlled:
                 found[flow] = Limit(flow, sum(rate for rate, _ in there), sum(ceiling for _, ceiling in there))
         return found
 
-    def close(self) -> list[Trouble]:
-        problems = self._journal.close()
+    def close(self) -> list[EnforcementError]:
+        problems = self._undo_log.close()
         self._netlink.close()
-        return [Trouble(None, f"{key}: {problem}") for key, problem in problems.items()]
+        return not_restored(problems)
 
-    def _place(self, state: _Flow) -> list[str]:
+    def _place(self, state: _Flow) -> list[EnforcementError]:
         """A class on every device the flow's sockets leave through, with its part of the limit."""
         if not {one.local for one in state.sockets} <= self._addresses().keys():
             self._present = read_devices(self._netlink)  # a device or an address that has come since
         name_of = self._addresses()
-        troubles, count = [], Counter[str]()
+        errors, count = list[EnforcementError](), Counter[str]()
         for one in state.sockets:
             name = name_of.get(one.local)
             try:
                 if name is None:
-                    raise CannotEnforce(f"no device has the address {one.local}")
+                    raise CannotEnforce(f"no device has the address {one.local}", ErrorKind.DEVICE)
                 self.set_up(name)
                 count[name] += 1
             except (CannotEnforce, OSError) as error:
-                troubles.append(str(error))
+                errors.append(EnforcementError.of(error))
         state.share = {name: number / count.total() for name, number in count.items()}
-        return troubles + self._send([state])
+        return errors + self._send([state])
 
-    def _hold(self, state: _Flow) -> list[str]:
+    def _control(self, state: _Flow) -> list[EnforcementError]:
         """Its priority for those of its sockets that have it not yet, and for none that left."""
         by_itself = state.limit.flow.role is Role.RING
-        fresh, troubles = self._held.hold([one for one in state.sockets if one not in state.held], by_itself)
-        state.held.update(fresh)
+        fresh, errors = self._options.record([one for one in state.sockets if one not in state.controlled], by_itself)
+        state.controlled.update(fresh)
         for one in fresh:
-            if reasons := self._held.set([one], SO_PRIORITY, (MAJOR | state.minor).to_bytes(4, "little")):
-                troubles += reasons
-                troubles += self._give_back(state, [one])
-        return troubles + self._give_back(state, state.held.difference(state.sockets))
+            if refused := self._options.set([one], SO_PRIORITY, (MAJOR | state.minor).to_bytes(4, "little")):
+                errors += refused
+                errors += self._restore(state, [one])
+        return errors + self._restore(state, state.controlled.difference(state.sockets))
 
-    def _give_back(self, state: _Flow, sockets: Iterable[DataSocket]) -> list[str]:
+    def _restore(self, state: _Flow, sockets: Iterable[DataSocket]) -> list[EnforcementError]:
         left = list(sockets)
-        state.held.difference_update(left)
-        return self._held.give_back(left)
+        state.controlled.difference_update(left)
+        return self._options.restore(left)
 
     def _addresses(self) -> dict[str, str]:
         return {address: name for name, device in self._present.items() for address in device.addresses}
 
-    def _send(self, changed: Sequence[_Flow]) -> list[str]:
+    def _send(self, changed: Sequence[_Flow]) -> list[EnforcementError]:
         """One send for all classes of these flows."""
         messages: list[Message] = []
         origin: list[tuple[HtbDevice, int]] = []
         for state in changed:
-            ceiling_bps = max(state.limit.ceiling_bps, self._floor_bps)
-            # Of a lifted guarantee nothing is left: see above.
-            rate_bps = max(state.limit.rate_bps if state.limit.rate_bps < UNLIMITED else 0.0, self._floor_bps)
+            # Of a lifted guarantee nothing is left: see above. How low a class can go is the device's (htb_device.py).
+            rate_bps = state.limit.rate_bps if state.limit.rate_bps < UNLIMITED else 0.0
             for name, share in state.share.items():
                 if (tree := self._trees.get(name)) is None:
                     continue  # it has gone, and refresh() has found no place for the flow yet
-                made = tree.set_class(state.minor, rate_bps * share, ceiling_bps * share)
+                made = tree.set_class(state.minor, rate_bps * share, state.limit.ceiling_bps * share)
                 messages += made
                 origin += [(tree, state.minor)] * len(made)
-        troubles = []
         try:
             failed = self._netlink.send(messages)
         except OSError as error:  # no memory for the answers, say: refresh() sends all again
-            return [f"netlink: {error.strerror}"]
-        suspect = {}
-        for index, error in failed.items():
-            tree, minor = origin[index]
-            if means_absent(error):
+            return [EnforcementError(kind_of(error), f"netlink: {error.strerror}")]
+        return self._refused([(*origin[index], why) for index, why in failed.items()])
+
+    def _refused(self, classes: Iterable[tuple[HtbDevice, int, OSError]]) -> list[EnforcementError]:
+        """What has gone is made anew the next time: a class by _send, a whole tree by refresh."""
+        errors: list[EnforcementError] = []
+        suspect: dict[str, HtbDevice] = {}
+        for tree, minor, why in classes:
+            if means_absent(why):
                 tree.lost_class(minor)
-            if error.errno == errno.ENOENT:
+            if why.errno == errno.ENOENT:
                 suspect[tree.device.name] = tree
-            troubles.append(f"class {minor:x} on {tree.device.name}: {error.strerror}")
+            reason = f"class {minor:x} on {tree.device.name}: {why.strerror}"
+            errors.append(EnforcementError(kind_of(why), reason))
         for name, tree in suspect.items():
             if not tree.stands():
-                del self._trees[name]  # refresh() sets it up again, or says why not
+                del self._trees[name]
                 tree.forget_tree()
-                troubles.append(f"{name}: somebody deleted or replaced our root qdisc")
-        return troubles
+                reason = f"{name}: another program deleted or replaced hostd's root qdisc"
+                errors.append(EnforcementError(ErrorKind.FOREIGN_QDISC, reason))
+        return errors

@@ -1,6 +1,6 @@
 """Our HTB tree on one device.
 
-    ace:          root. What nobody classified passes by all classes, first and unlimited, as if we were not there
+    ace:          root. Packets without a class pass by all classes, first and unlimited, as if there were no tree
     └─ ace:1      the link: its rate is what flows may borrow from each other
        ├─ ace:2   a flow: its guarantee as rate, its ceiling as ceil, and a bounded queue
        └─ ...
@@ -17,27 +17,28 @@ floor a debt of half a second. So a device's bundles are limited to what its lin
 that is 64 KB: fast devices, where small bundles would cost CPU, are left alone.
 
 Debt. Tokens are time, and a class that was raised must still wait until it has paid for its last bundle: at its old
-ceiling before it may send at all, at its old guarantee before it is served first. So neither is lower than a bundle in
-_DEBT_MS: at most a fiftieth of the link where bundles are limited.
+ceiling before it may send at all, at its old guarantee before it is served first. So neither is lower than `least_bps`,
+a bundle in _DEBT_MS: at most a fiftieth of the link where bundles are limited. A policy's limits have a floor already
+(FLOOR_BPS), but what a class can be held to without such a debt depends on the device's bundles, which no policy knows.
 """
 
 import struct
 from collections.abc import Mapping
 
-from hostd.enforce.base import CannotEnforce
+from hostd.enforce.errors import CannotEnforce, ErrorKind
 from hostd.kernel.devices import IFINFOMSG, IFLA_GSO_IPV4_MAX_SIZE, IFLA_GSO_MAX_SIZE, Device
 from hostd.kernel.htb_class import RTM_GETTCLASS, TCA_KIND, TCMSG, class_message, rates_of
 from hostd.kernel.netlink import NLM_F_CREATE, NLM_F_EXCL, Message, Netlink, attribute, attributes
 from hostd.kernel.qdisc_tree import RTM_NEWQDISC, TC_H_ROOT, Node, delete_root, read_tree
 from hostd.safety.undo import NetlinkUndo, QdiscUndo, RouteFlush
-from hostd.safety.undo_log import Journal
+from hostd.safety.undo_log import UndoLog
 from paceline.flowcore.model.units import BITS_PER_BYTE, UNLIMITED, transfer_bytes
 
 MAJOR = 0x0ACE_0000  # "ace:"; the kernel gives out 8000: and above by itself
 _LINK_MINOR = 1
 FIRST_MINOR, LAST_MINOR = 2, 0xFFFF
 
-# A link whose speed nobody knows: more than any, and still far from overflowing the kernel's arithmetic.
+# A link whose speed is not known: more than any, and still far from overflowing the kernel's arithmetic.
 UNCAPPED_BPS = 1e13
 
 # Sockets of one flow on one device for which the queue has room; NCCL opens up to 64 per peer.
@@ -61,7 +62,7 @@ class HtbDevice:
     def __init__(
         self,
         netlink: Netlink,
-        journal: Journal,
+        undo_log: UndoLog,
         device: Device,
         link_bps: float | None,
         bundle_ns: int | None,
@@ -70,35 +71,38 @@ class HtbDevice:
         self.device = device
         self.link_bps = link_bps or UNCAPPED_BPS
         self.bundle_bytes = bundle_bytes(self.link_bps, bundle_ns, device.gso_max_bytes)
+        self.least_bps = self.bundle_bytes * BITS_PER_BYTE * 1000 / _DEBT_MS  # of a class, see above
         self._netlink = netlink
-        self._journal = journal
+        self._undo_log = undo_log
         self._classes: set[int] = set()
         ifindex = device.ifindex
         found = read_tree(netlink, ifindex)
         if found.root is not None and found.root.handle == MAJOR:
-            # Ours, and in no journal: of a predecessor whose runtime directory is lost.
+            # hostd's, and in no undo log: of a predecessor whose runtime directory is lost.
             netlink.ask(delete_root(ifindex, MAJOR))
             found = read_tree(netlink, ifindex)
         if not found.is_default and not takeover:
             chosen = next(node for node in found.qdiscs if node.handle)
             raise CannotEnforce(
-                f"{device.name}: somebody set the qdisc {chosen.kind} {chosen.handle >> 16:x}:; "
-                'takeover = true replaces it while hostd runs, backend = "pacing" leaves it alone'
+                f"{device.name}: the qdisc {chosen.kind} {chosen.handle >> 16:x}: was not set by hostd; "
+                'takeover = true replaces it while hostd runs, backend = "pacing" leaves it alone',
+                ErrorKind.FOREIGN_QDISC,
             )
         if found.unrepeatable:
             raise CannotEnforce(
                 f"{device.name}: not taken over, because {found.unrepeatable} could not be put back; "
-                'backend = "pacing" leaves it alone'
+                'backend = "pacing" leaves it alone',
+                ErrorKind.FOREIGN_QDISC,
             )
         undo = QdiscUndo.of(ifindex, MAJOR, found.messages(), _DRAIN_MS)
-        journal.record({f"qdisc {device.name}": undo})
+        undo_log.record({f"qdisc {device.name}": undo})
         flags = NLM_F_CREATE | (NLM_F_EXCL if found.is_default else _NLM_F_REPLACE)
         try:
             netlink.ask(_root(ifindex)._replace(flags=flags))
             netlink.ask(self._class(_LINK_MINOR, self.link_bps, self.link_bps)._replace(flags=NLM_F_CREATE))
             self._limit_bundles()
         except OSError:
-            journal.take_back([f"qdisc {device.name}", f"gso {device.name}", f"routes {device.name}"])
+            undo_log.take_back([f"qdisc {device.name}", f"gso {device.name}", f"routes {device.name}"])
             raise
 
     def set_class(self, minor: int, rate_bps: float, ceiling_bps: float) -> list[Message]:
@@ -107,32 +111,32 @@ class HtbDevice:
         if minor in self._classes:
             return [change]
         lifted = self._class(minor, self.link_bps, self.link_bps)
-        self._journal.record({self._class_key(minor): NetlinkUndo.of(lifted)})
+        self._undo_log.record({self._class_key(minor): NetlinkUndo.of(lifted)})
         self._classes.add(minor)
         queue = Node("bfifo", 0, MAJOR | minor, 0, struct.pack("=I", 2 * self.bundle_bytes * _SOCKETS))
         return [change._replace(flags=NLM_F_CREATE), queue.message(RTM_NEWQDISC, self.device.ifindex)]
 
     def lost_class(self, minor: int) -> None:
-        """Somebody deleted it: the next set_class makes it anew."""
+        """Another program deleted it: the next set_class makes it anew."""
         self._classes.discard(minor)
-        self._journal.forget([self._class_key(minor)])
+        self._undo_log.forget([self._class_key(minor)])
 
     def stands(self) -> bool:
-        """Whether the device's root is still ours; anybody may delete or replace it."""
+        """Whether the device's root is still hostd's; another program may delete or replace it."""
         root = read_tree(self._netlink, self.device.ifindex).root
         return root is not None and root.handle == MAJOR
 
     def forget_tree(self) -> None:
         """It has gone: nothing of it is to be taken back. What the device itself was told stays on record, and so does
-        the tree that was there before us, unless somebody has made another choice."""
+        the tree that was there before, unless another program has set one since."""
         root = read_tree(self._netlink, self.device.ifindex).root
         before = [f"qdisc {self.device.name}"] if root is not None and root.handle else []
-        self._journal.forget([*before, *map(self._class_key, self._classes)])
+        self._undo_log.forget([*before, *map(self._class_key, self._classes)])
 
     def forget_device(self) -> None:
-        """It has gone, and all we had on it."""
+        """It has gone, and everything on it."""
         own = [f"{kind} {self.device.name}" for kind in ("qdisc", "gso", "routes")]
-        self._journal.forget([*own, *map(self._class_key, self._classes)])
+        self._undo_log.forget([*own, *map(self._class_key, self._classes)])
 
     def rates(self) -> Mapping[int, tuple[float, float]]:
         """(guarantee, ceiling) by minor, from the kernel; UNLIMITED where no speed is known and none was set."""
@@ -147,9 +151,8 @@ class HtbDevice:
 
     def _class(self, minor: int, rate_bps: float, ceiling_bps: float) -> Message:
         parent = MAJOR if minor == _LINK_MINOR else MAJOR | _LINK_MINOR
-        least_bps = self.bundle_bytes * BITS_PER_BYTE * 1000 / _DEBT_MS
-        ceiling_bps = min(max(ceiling_bps, least_bps), self.link_bps)
-        rate_bps = min(max(rate_bps, least_bps), ceiling_bps)
+        ceiling_bps = min(max(ceiling_bps, self.least_bps), self.link_bps)
+        rate_bps = min(max(rate_bps, self.least_bps), ceiling_bps)
         return class_message(self.device.ifindex, MAJOR | minor, parent, rate_bps, ceiling_bps, self.bundle_bytes)
 
     def _limit_bundles(self) -> None:
@@ -157,8 +160,8 @@ class HtbDevice:
         if self.bundle_bytes < device.gso_max_bytes:
             original = _gso(device.ifindex, device.gso_max_bytes, device.gso_ipv4_max_bytes)
             # The newest is taken back first: size, then routes.
-            self._journal.record({f"routes {device.name}": RouteFlush()})
-            self._journal.record({f"gso {device.name}": NetlinkUndo.of(original)})
+            self._undo_log.record({f"routes {device.name}": RouteFlush()})
+            self._undo_log.record({f"gso {device.name}": NetlinkUndo.of(original)})
             self._netlink.ask(_gso(device.ifindex, self.bundle_bytes, self.bundle_bytes))
             RouteFlush().perform()
 

@@ -1,6 +1,7 @@
-"""Whether the kernel holds a flow to what was decided: reading back what was set is how others' hands are noticed.
+"""Whether the kernel holds a flow to what was decided: reading back is how a change by another program is noticed.
 
     guarantee ≤ kernel ≤ ceiling          htb has the guarantee itself, pacing what may be borrowed as well
+
 
 Neither backend goes as low as it is asked: htb no lower than a bundle in 16 ms, a fiftieth of each device's link
 (enforce/htb_device.py), pacing no lower than the floor of each socket. Up to LEAST_PART of the NIC nothing is said.

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from hostd.enforce.base import Trouble
+from hostd.enforce.errors import EnforcementError
 from hostd.kernel.sockets import DataSocket
 from paceline.flowcore.messages.events import Limit
 from paceline.flowcore.model.patterns import FlowId
@@ -15,26 +15,26 @@ class ObserveBackend:
     def __init__(self) -> None:
         self._flows: set[FlowId] = set()
 
-    def attach(self, flow: FlowId, sockets: Sequence[DataSocket]) -> list[Trouble]:
+    def attach(self, flow: FlowId, sockets: Sequence[DataSocket]) -> list[EnforcementError]:
         self._flows.add(flow)
         return []
 
-    def detach(self, flow: FlowId) -> list[Trouble]:
+    def detach(self, flow: FlowId) -> list[EnforcementError]:
         self._flows.discard(flow)
         return []
 
-    def apply(self, limits: Sequence[Limit]) -> list[Trouble]:
+    def apply(self, limits: Sequence[Limit]) -> list[EnforcementError]:
         return []
 
-    def refresh(self) -> list[Trouble]:
+    def refresh(self) -> list[EnforcementError]:
         return []
 
-    def watch_losses(self) -> list[Trouble]:
+    def watch_losses(self) -> list[EnforcementError]:
         return []
 
     def read_back(self) -> dict[FlowId, Limit]:
         return {flow: Limit(flow, UNLIMITED, UNLIMITED) for flow in self._flows}
 
-    def close(self) -> list[Trouble]:
+    def close(self) -> list[EnforcementError]:
         self._flows.clear()
         return []

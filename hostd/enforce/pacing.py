@@ -1,10 +1,10 @@
 """pacing: TCP itself spaces out a socket's packets (SO_MAX_PACING_RATE); no qdisc, no class, nothing on the device.
 
-Sockets cannot borrow from each other as classes can, so we borrow for them, as HTB would:
+Sockets cannot borrow from each other as classes can, so what they may borrow is computed, as HTB would:
 
     rate_i = guarantee_i + an equal share of what the guarantees leave of the link, up to ceiling_i
 
-over the flows that were guaranteed something. To the others (a guarantee of FLOOR_BPS or less: idle, about to start,
+over the flows that were guaranteed something. To other flows (a guarantee of FLOOR_BPS or less: idle, about to start,
 or given nothing) all of that is open, up to their ceilings, and none of it is set aside: most of them send nothing, and
 when two of them do, TCP shares it out until the next apply. What a flow does not use is lost until then, hence events
 and not only slots should apply. A flow's rate is divided equally over its sockets, which carry data all of them
@@ -23,21 +23,22 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hostd.enforce.base import Trouble
-from hostd.enforce.socket_options import SO_MAX_PACING_RATE, HeldSockets
+from hostd.enforce.errors import EnforcementError, about, not_restored
+from hostd.enforce.socket_options import SO_MAX_PACING_RATE, SocketOptions
 from hostd.enforce.transport import AS_THE_KERNEL, Transport
-from hostd.kernel.pidfd import Gone, borrowed
+from hostd.kernel.pidfd import SocketGone, duplicated_socket
 from hostd.kernel.sockets import DataSocket
 from hostd.kernel.tcp_info import TcpCounters
 from hostd.safety.undo import SysctlUndo
-from hostd.safety.undo_log import Journal
+from hostd.safety.undo_log import UndoLog
 from paceline.flowcore.allocation.fairshare import max_min
 from paceline.flowcore.messages.events import FLOOR_BPS, Limit
 from paceline.flowcore.model.patterns import FlowId, Role
 from paceline.flowcore.model.units import BITS_PER_BYTE, UNLIMITED
 
-# Of a flow. Higher than FLOOR_BPS: lifted from 1 Mbit/s a flow had a third of its first 60 ms, from 10 Mbit/s nine
-# tenths. However many sockets it has, none of them is held below FLOOR_BPS.
+# The least that pacing holds a flow to without a debt that outlives the limit. A policy's limits have a floor already
+# (FLOOR_BPS, 1 Mbit/s), but lifted from that a paced flow had a third of its first 60 ms, from 10 Mbit/s nine tenths.
+# However many sockets it has, none of them is held below FLOOR_BPS.
 PACING_FLOOR_BPS = 1e7
 
 TSO_RTT_LOG = Path("/proc/sys/net/ipv4/tcp_tso_rtt_log")
@@ -51,7 +52,7 @@ _UNLIMITED_BYTES_PER_S = 0xFFFF_FFFF_FFFF_FFFF
 class _Flow:
     limit: Limit
     sockets: tuple[DataSocket, ...] = ()  # that are to be paced
-    payload: dict[DataSocket, float] = field(default_factory=dict)  # that we hold: which part of the wire is payload
+    payload: dict[DataSocket, float] = field(default_factory=dict)  # of those controlled: the wire's part of payload
 
 
 class PacingBackend:
@@ -59,42 +60,39 @@ class PacingBackend:
 
     def __init__(
         self,
-        journal: Journal,
+        undo_log: UndoLog,
         link_bps: float = UNLIMITED,
         *,
-        floor_bps: float = PACING_FLOOR_BPS,
         small_bundles: bool = False,
         transport: Transport = AS_THE_KERNEL,
     ) -> None:
         """`small_bundles` allows tcp_tso_rtt_log to be set; raises OSError when that fails."""
-        self._journal = journal
+        self._undo_log = undo_log
         self._link_bps = link_bps
-        self._floor_bps = floor_bps
-        self._held = HeldSockets(journal, SO_MAX_PACING_RATE, transport)
+        self._options = SocketOptions(undo_log, SO_MAX_PACING_RATE, transport)
         self._flows: dict[FlowId, _Flow] = {}
         self._waiting: dict[FlowId, Limit] = {}
         self._set: dict[DataSocket, int] = {}  # bytes per second; what is in force is not set again
         if small_bundles and (before := TSO_RTT_LOG.read_text()).strip() != "0":
-            journal.record({"sysctl tcp_tso_rtt_log": SysctlUndo(str(TSO_RTT_LOG), before)})
+            undo_log.record({"sysctl tcp_tso_rtt_log": SysctlUndo(str(TSO_RTT_LOG), before)})
             TSO_RTT_LOG.write_text("0")
 
-    def attach(self, flow: FlowId, sockets: Sequence[DataSocket]) -> list[Trouble]:
+    def attach(self, flow: FlowId, sockets: Sequence[DataSocket]) -> list[EnforcementError]:
         state = self._flows.get(flow)
         if state is None:
             limit = self._waiting.pop(flow, Limit(flow, UNLIMITED, UNLIMITED))
             state = self._flows[flow] = _Flow(limit)
         state.sockets = tuple(sockets)
-        return [Trouble(flow, reason) for reason in self._hold(state)] + self._pace()
+        return about(flow, self._control(state)) + self._pace()
 
-    def detach(self, flow: FlowId) -> list[Trouble]:
+    def detach(self, flow: FlowId) -> list[EnforcementError]:
         self._waiting.pop(flow, None)
         state = self._flows.pop(flow, None)
         if state is None:
             return []
-        troubles = self._held.give_back(self._leave(state.payload))
-        return [Trouble(flow, reason) for reason in troubles] + self._pace()
+        return about(flow, self._options.restore(self._leave(state.payload))) + self._pace()
 
-    def apply(self, limits: Sequence[Limit]) -> list[Trouble]:
+    def apply(self, limits: Sequence[Limit]) -> list[EnforcementError]:
         for limit in limits:
             if limit.flow in self._flows:
                 self._flows[limit.flow].limit = limit
@@ -102,15 +100,15 @@ class PacingBackend:
                 self._waiting[limit.flow] = limit
         return self._pace()
 
-    def refresh(self) -> list[Trouble]:
+    def refresh(self) -> list[EnforcementError]:
         """A socket does not care which device it leaves through."""
-        troubles: list[Trouble] = []
+        errors: list[EnforcementError] = []
         for flow, state in self._flows.items():
-            troubles += [Trouble(flow, reason) for reason in self._hold(state)]
-        return troubles + self._pace()
+            errors += about(flow, self._control(state))
+        return errors + self._pace()
 
-    def watch_losses(self) -> list[Trouble]:
-        return [Trouble(None, reason) for reason in self._held.watch_losses()]
+    def watch_losses(self) -> list[EnforcementError]:
+        return self._options.watch_losses()
 
     def read_back(self) -> dict[FlowId, Limit]:
         found = {}
@@ -120,34 +118,34 @@ class PacingBackend:
                 found[flow] = Limit(flow, rate_bps, rate_bps)
         return found
 
-    def close(self) -> list[Trouble]:
+    def close(self) -> list[EnforcementError]:
         self._set.clear()
-        return [Trouble(None, f"{key}: {problem}") for key, problem in self._journal.close().items()]
+        return not_restored(self._undo_log.close())
 
-    def _hold(self, state: _Flow) -> list[str]:
-        """Those of its sockets that we do not hold yet, and none that left."""
+    def _control(self, state: _Flow) -> list[EnforcementError]:
+        """Those of its sockets that are not controlled yet, and none that left."""
         by_itself = state.limit.flow.role is Role.RING
-        fresh, troubles = self._held.hold([one for one in state.sockets if one not in state.payload], by_itself)
+        fresh, errors = self._options.record([one for one in state.sockets if one not in state.payload], by_itself)
         left = [one for one in state.payload if one not in state.sockets]
         kept = {one: part for one, part in state.payload.items() if one in state.sockets}
         state.payload = kept | {one: _payload_part(one) for one in fresh}
-        return troubles + self._held.give_back(self._leave(left))
+        return errors + self._options.restore(self._leave(left))
 
-    def _pace(self) -> list[Trouble]:
+    def _pace(self) -> list[EnforcementError]:
         limits = [state.limit for state in self._flows.values()]
-        troubles = []
+        errors: list[EnforcementError] = []
         for state, rate_bps in zip(self._flows.values(), borrowing(limits, self._link_bps), strict=True):
             for one, part in state.payload.items():
                 bytes_per_s = _UNLIMITED_BYTES_PER_S
                 if rate_bps < UNLIMITED:
-                    own_bps = max(max(rate_bps, self._floor_bps) / len(state.payload), FLOOR_BPS)
+                    own_bps = max(max(rate_bps, PACING_FLOOR_BPS) / len(state.payload), FLOOR_BPS)
                     bytes_per_s = round(own_bps * part / BITS_PER_BYTE)
                 if self._set.get(one) != bytes_per_s:
-                    reasons = self._held.set([one], SO_MAX_PACING_RATE, bytes_per_s.to_bytes(8, "little"))
-                    troubles += [Trouble(state.limit.flow, reason) for reason in reasons]
-                    if not reasons:
+                    refused = self._options.set([one], SO_MAX_PACING_RATE, bytes_per_s.to_bytes(8, "little"))
+                    errors += about(state.limit.flow, refused)
+                    if not refused:
                         self._set[one] = bytes_per_s
-        return troubles
+        return errors
 
     def _leave(self, sockets: Iterable[DataSocket]) -> list[DataSocket]:
         left = list(sockets)
@@ -170,17 +168,17 @@ def borrowing(limits: Sequence[Limit], link_bps: float) -> list[float]:
 
 def _payload_part(one: DataSocket) -> float:
     try:
-        with borrowed(one.pid, one.fd, one.cookie) as theirs:
+        with duplicated_socket(one.pid, one.fd, one.cookie) as theirs:
             mss_bytes = TcpCounters.of(theirs).mss_bytes
-    except (Gone, OSError):
-        return 1.0  # it will be trouble when it is set
+    except (SocketGone, OSError):
+        return 1.0  # setting it will fail and say why
     return mss_bytes / (mss_bytes + _HEADER_BYTES[":" in one.remote])
 
 
 def _kernel_bps(one: DataSocket, payload_part: float) -> float:
     try:
-        with borrowed(one.pid, one.fd, one.cookie) as theirs:
+        with duplicated_socket(one.pid, one.fd, one.cookie) as theirs:
             bytes_per_s = int.from_bytes(theirs.getsockopt(*SO_MAX_PACING_RATE, 8), "little")
-    except (Gone, OSError):
+    except (SocketGone, OSError):
         return 0.0
     return UNLIMITED if bytes_per_s == _UNLIMITED_BYTES_PER_S else bytes_per_s * BITS_PER_BYTE / payload_part

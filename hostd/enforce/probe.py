@@ -1,12 +1,12 @@
 """What works on this host, why not, and what to change. Law: a probe changes nothing.
 
-    htb        a class tree is asked for with its options missing: a kernel without HTB does not know the word, one
-               that has it refuses the request, and without the capability nobody gets that far
-    sockets    options are set on a socket of our own, which is then borrowed as a job's would be
+    htb        a class tree is asked for with its options missing: a kernel without HTB does not know the kind, one
+               that has it refuses the request, and a process without the capability does not get that far
+    sockets    options are set on a socket of our own, which is then duplicated as a job's would be
 
 `auto` takes htb, whose classes borrow from each other, unless a device that carries this host's traffic has several
-queues and is so fast that HTB's one lock for all of them would be the bottleneck, or has a qdisc that somebody chose;
-then pacing; and observe where neither works.
+queues and is so fast that HTB's one lock for all of them would be the bottleneck, or has a qdisc that hostd did not
+set; then pacing; and observe where neither works.
 """
 
 import errno
@@ -22,7 +22,7 @@ from hostd.enforce.pacing import TSO_RTT_LOG
 from hostd.enforce.socket_options import SO_MAX_PACING_RATE, SO_PRIORITY
 from hostd.kernel.devices import Device, link_speed_bps, read_devices
 from hostd.kernel.netlink import Netlink
-from hostd.kernel.pidfd import Gone, borrowed, cookie_of
+from hostd.kernel.pidfd import SocketGone, cookie_of, duplicated_socket
 from hostd.kernel.qdisc_tree import RTM_NEWQDISC, TC_H_ROOT, Node, read_tree
 
 # Above it a NIC needs more than one queue to be filled, and HTB serialises them.
@@ -43,12 +43,12 @@ class Finding:
 def probe() -> list[Finding]:
     """In the order people should read them: backends, what they need, devices."""
     htb, mark, pace = _htb(), _socket_option("SO_PRIORITY", SO_PRIORITY, MAJOR | FIRST_MINOR), _pacing()
-    borrow = _borrowing()
+    reach = _duplicating()
     return [
-        _backend("htb", [htb, mark, borrow]),
-        _backend("pacing", [pace, borrow]),
+        _backend("htb", [htb, mark, reach]),
+        _backend("pacing", [pace, reach]),
         Finding("observe", True, "needs nothing"),
-        *(htb, mark, pace, borrow, _bundles(), _congestion_controls()),
+        *(htb, mark, pace, reach, _bundles(), _congestion_controls()),
         *_devices(),
     ]
 
@@ -114,13 +114,13 @@ def _pacing() -> Finding:
     return Finding(name, True, "can be set")
 
 
-def _borrowing() -> Finding:
+def _duplicating() -> Finding:
     name = "jobs' sockets"
     with socket.socket() as own:
         try:
-            with borrowed(os.getpid(), own.fileno(), cookie_of(own)):
+            with duplicated_socket(os.getpid(), own.fileno(), cookie_of(own)):
                 pass
-        except (Gone, OSError) as error:
+        except (SocketGone, OSError) as error:
             return Finding(name, False, str(error), "needs Linux 5.6 or newer (pidfd_getfd)")
     status = Path("/proc/self/status").read_text()
     effective = next(int(line.split()[1], 16) for line in status.splitlines() if line.startswith("CapEff:"))
@@ -128,15 +128,15 @@ def _borrowing() -> Finding:
 
 
 def _reach(capabilities: int, fdinfo_mode: int) -> Finding:
-    """Whose sockets and counters: borrowed with one right, found with another or since Linux 5.14 (sockets.py)."""
+    """Of which users: sockets are duplicated with one right, found with another or since Linux 5.14 (sockets.py)."""
     name = "jobs' sockets"
     if not capabilities & _CAP_SYS_PTRACE:
         advice = "grant CAP_SYS_PTRACE for other users' jobs"
-        return Finding(name, True, "can be borrowed from our own user only", advice)
+        return Finding(name, True, "can be duplicated from our own user only", advice)
     if not capabilities & _CAP_DAC_READ_SEARCH and not fdinfo_mode & stat.S_IROTH:
         advice = "needs Linux 5.14 or newer for other users' jobs, or grant CAP_DAC_READ_SEARCH"
         return Finding(name, True, "can be found in processes of our own user only", advice)
-    return Finding(name, True, "can be found and borrowed, whoever the user is")
+    return Finding(name, True, "can be found and duplicated, of every user")
 
 
 def _bundles() -> Finding:
@@ -170,5 +170,5 @@ def _devices() -> list[Finding]:
                 found.append(Finding(f"device {name}", True, f"root qdisc {root}"))
             else:
                 advice = "takeover = true replaces it and puts it back at the end; pacing leaves it alone"
-                found.append(Finding(f"device {name}", False, f"somebody set the qdisc {root}", advice))
+                found.append(Finding(f"device {name}", False, f"the qdisc {root} was not set by hostd", advice))
     return found

@@ -1,152 +1,154 @@
-"""Options of jobs' sockets that we change. Law: the original is in the journal before the first change.
+"""Options of jobs' sockets that hostd changes. Law: the original is in the undo log before the first change.
 
 A socket is reached through a descriptor of a process, and may have several: copies, and those that forked processes
 inherited. When one descriptor is closed and another remains, the original is recorded for the other before it is
-forgotten for the first: hold what came before giving back what left.
+forgotten for the first: `record` what came before `restore` of what left.
 """
 
 import socket
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from hostd.enforce.control_connections import Companions
+from hostd.enforce.control_connections import ControlConnections
+from hostd.enforce.errors import EnforcementError, ErrorKind, not_restored
 from hostd.enforce.transport import TCP_RTO_MIN_US, Option, Transport, shortens
-from hostd.kernel.pidfd import Gone, borrowed
+from hostd.kernel.pidfd import SocketGone, duplicated_socket
 from hostd.kernel.sockets import DataSocket
 from hostd.kernel.tcp_info import TcpCounters
 from hostd.safety.undo import SocketUndo, socket_undo
-from hostd.safety.undo_log import Journal
+from hostd.safety.undo_log import UndoLog
 from paceline.flowcore.detect.losses import Losses
 
+SO_PRIORITY: Option = (socket.SOL_SOCKET, 12)
+SO_MAX_PACING_RATE: Option = (socket.SOL_SOCKET, 47)
 
-class HeldSockets:
-    """Sets these options on sockets of jobs. What could not be done is returned as lines, never raised."""
 
-    def __init__(self, journal: Journal, option: Option, transport: Transport) -> None:
-        """`option` will be set as we go; the transport's are kept here."""
-        self._journal = journal
+class SocketOptions:
+    """Sets these options on sockets of jobs. What could not be done is returned, never raised."""
+
+    def __init__(self, undo_log: UndoLog, option: Option, transport: Transport) -> None:
+        """`option` is the one that `set` will be called with; the transport's are set here."""
+        self._undo_log = undo_log
         self._always = transport.always()
         self._where_lossy = {by_itself: transport.where_lossy(by_itself) for by_itself in (False, True)}
         self._options = (option, *self._always)
-        self._held: dict[int, dict[str, SocketUndo]] = {}  # what is in the journal, by cookie and key
+        self._recorded: dict[int, dict[str, SocketUndo]] = {}  # what is in the undo log, by cookie and key
         self._losses: dict[int, Losses] = {}  # by cookie
         self._by_itself: dict[int, bool] = {}
-        self._companions: dict[int, Companions] = {}  # of those that lose packets
+        self._control_connections: dict[int, ControlConnections] = {}  # beside sockets that lose packets
 
-    def hold(self, sockets: Iterable[DataSocket], by_itself: bool) -> tuple[list[DataSocket], list[str]]:
+    def record(self, sockets: Iterable[DataSocket], by_itself: bool) -> tuple[list[DataSocket], list[EnforcementError]]:
         """Puts the options on record as they are now; returns the sockets that may be changed from now on."""
         noted: dict[DataSocket, dict[str, SocketUndo]] = {}
 
-        def note(one: DataSocket, theirs: socket.socket) -> None:
-            if (before := self._held.get(one.cookie)) is not None:  # what it is now we made it
+        def note(one: DataSocket, theirs: socket.SocketType) -> None:
+            if (before := self._recorded.get(one.cookie)) is not None:  # what it is now hostd made it
                 undos = [replace(undo, pid=one.pid, fd=one.fd) for undo in before.values()]
             else:
                 undos = [socket_undo(one.pid, one.fd, one.cookie, theirs, *option) for option in self._options]
             noted[one] = {_key(undo): undo for undo in undos}
 
-        troubles = _each(sockets, note)
+        errors = _each(sockets, note)
         fresh = {key: undo for undos in noted.values() for key, undo in undos.items()}
-        over = [key for one in noted for key in self._held.get(one.cookie, ()) if key not in fresh]
+        over = [key for one in noted for key in self._recorded.get(one.cookie, ()) if key not in fresh]
         try:
-            self._journal.record(fresh)
-            self._journal.forget(over)
+            self._undo_log.record(fresh)
+            self._undo_log.forget(over)
         except OSError as error:
-            return [], [*troubles, f"cannot write the journal: {error}"]
-        self._held |= {one.cookie: undos for one, undos in noted.items()}
+            return [], [*errors, EnforcementError(ErrorKind.LEASE, f"cannot write the undo log: {error}")]
+        self._recorded |= {one.cookie: undos for one, undos in noted.items()}
         self._by_itself |= {one.cookie: by_itself for one in noted}
-        held = list(noted)
+        recorded = list(noted)
         for option, value in self._always.items():
-            troubles += self.set(held, option, value)
-        return held, troubles
+            errors += self.set(recorded, option, value)
+        return recorded, errors
 
-    def set(self, sockets: Iterable[DataSocket], option: Option, value: bytes) -> list[str]:
-        """Of sockets that are held."""
+    def set(self, sockets: Iterable[DataSocket], option: Option, value: bytes) -> list[EnforcementError]:
+        """Of sockets that are on record."""
         return _each(sockets, lambda _, theirs: theirs.setsockopt(*option, value))
 
-    def watch_losses(self) -> list[str]:
-        """Who loses packets notices soon; who does not any more is as he was."""
-        troubles = []
-        for cookie in self._held:
+    def watch_losses(self) -> list[EnforcementError]:
+        """A socket that loses packets gets a short wait; one that no longer does is as it was."""
+        errors = []
+        for cookie in self._recorded:
             try:
-                troubles += self._judge(cookie)
-            except Gone:
+                errors += self._judge(cookie)
+            except SocketGone:
                 continue
             except OSError as error:
-                troubles.append(str(error))
-        return troubles
+                errors.append(EnforcementError.of(error))
+        return errors
 
-    def give_back(self, sockets: Iterable[DataSocket]) -> list[str]:
-        """They are as they were; closed ones are forgotten, and those held through another descriptor stay held."""
+    def restore(self, sockets: Iterable[DataSocket]) -> list[EnforcementError]:
+        """They are as they were; closed ones are forgotten, and those on record through another descriptor stay so."""
         leaving = [one for one in sockets if self._reaches(one)]
         for one in leaving:
             self._losses.pop(one.cookie, None)
             self._by_itself.pop(one.cookie, None)
-        problems = self._leave_companions(one.cookie for one in leaving)
-        keys = [key for one in leaving for key in self._held.pop(one.cookie, ())]
-        return [f"{key}: {problem}" for key, problem in (problems | self._journal.take_back(keys)).items()]
+        problems = self._restore_control_connections(one.cookie for one in leaving)
+        keys = [key for one in leaving for key in self._recorded.pop(one.cookie, ())]
+        return not_restored(problems | self._undo_log.take_back(keys))
 
-    def _judge(self, cookie: int) -> list[str]:
+    def _judge(self, cookie: int) -> list[EnforcementError]:
         """Most sockets never lose much: on record only while it is changed."""
-        undos, wanted = self._held[cookie], self._where_lossy[self._by_itself[cookie]]
+        undos, wanted = self._recorded[cookie], self._where_lossy[self._by_itself[cookie]]
         if not wanted:
             return []
         keys = {(undo.level, undo.option): key for key, undo in undos.items()}
         changed = {option: key for option, key in keys.items() if option in wanted}
         reach = next(iter(undos.values()))
-        with borrowed(reach.pid, reach.fd, cookie) as theirs:
+        with duplicated_socket(reach.pid, reach.fd, cookie) as theirs:
             counters = TcpCounters.of(theirs)
             losses = self._losses.setdefault(cookie, Losses())
             lossy = losses.look(counters.acked_bytes, counters.retransmitted_bytes)
             for option, value in wanted.items() if lossy else ():
-                # Short already as another's companion, it may cease to be that.
+                # Beside another lossy socket its wait is short already, and long again once that one is restored.
+
                 if option not in changed and (option != TCP_RTO_MIN_US or shortens(theirs, value)):
                     undo = socket_undo(reach.pid, reach.fd, cookie, theirs, *option)
-                    self._journal.record({_key(undo): undo})
+                    self._undo_log.record({_key(undo): undo})
                     undos[_key(undo)] = undo
                     theirs.setsockopt(*option, value)
         if lossy:
-            self._help_companions(cookie, reach.pid, wanted)
-        if lossy or not (changed or cookie in self._companions):
+            self._shorten_control_connections(cookie, reach.pid, wanted)
+        if lossy or not (changed or cookie in self._control_connections):
             return []
-        problems = self._journal.take_back(changed.values())
+        problems = self._undo_log.take_back(changed.values())
         for key in {*changed.values()} - problems.keys():
             del undos[key]
-        problems |= self._leave_companions([cookie])
-        return [f"{key}: {problem}" for key, problem in problems.items()]
+        return not_restored(problems | self._restore_control_connections([cookie]))
 
-    def _help_companions(self, cookie: int, pid: int, wanted: dict[Option, bytes]) -> None:
+    def _shorten_control_connections(self, cookie: int, pid: int, wanted: dict[Option, bytes]) -> None:
         if (wait := wanted.get(TCP_RTO_MIN_US)) is None:
             return
-        if cookie not in self._companions:
-            self._companions[cookie] = Companions(self._journal, pid, cookie, wait)
-        self._companions[cookie].help()
+        if cookie not in self._control_connections:
+            self._control_connections[cookie] = ControlConnections(self._undo_log, pid, cookie, wait)
+        self._control_connections[cookie].shorten()
 
-    def _leave_companions(self, cookies: Iterable[int]) -> dict[str, str]:
-        problems = {}
+    def _restore_control_connections(self, cookies: Iterable[int]) -> dict[str, str]:
+        problems: dict[str, str] = {}
         for cookie in cookies:
-            if (companions := self._companions.pop(cookie, None)) is not None:
-                problems |= companions.leave()
+            if (connections := self._control_connections.pop(cookie, None)) is not None:
+                problems |= connections.restore()
         return problems
 
     def _reaches(self, one: DataSocket) -> bool:
-        """Whether it is this descriptor through which we hold the socket."""
-        return any((undo.pid, undo.fd) == (one.pid, one.fd) for undo in self._held.get(one.cookie, {}).values())
+        """Whether it is this descriptor through which the socket is on record."""
+        return any((undo.pid, undo.fd) == (one.pid, one.fd) for undo in self._recorded.get(one.cookie, {}).values())
 
 
-def _each(sockets: Iterable[DataSocket], use: Callable[[DataSocket, socket.socket], object]) -> list[str]:
-    troubles = []
+def _each(
+    sockets: Iterable[DataSocket], use: Callable[[DataSocket, socket.SocketType], object]
+) -> list[EnforcementError]:
+    errors = []
     for one in sockets:
         try:
-            with borrowed(one.pid, one.fd, one.cookie) as theirs:
+            with duplicated_socket(one.pid, one.fd, one.cookie) as theirs:
                 use(one, theirs)
-        except (Gone, OSError) as error:
-            troubles.append(str(error))
-    return troubles
+        except (SocketGone, OSError) as error:
+            errors.append(EnforcementError.of(error))
+    return errors
 
 
 def _key(undo: SocketUndo) -> str:
     return f"socket {undo.cookie} of {undo.pid}/{undo.fd} option {undo.level}/{undo.option}"
-
-
-SO_PRIORITY: Option = (socket.SOL_SOCKET, 12)
-SO_MAX_PACING_RATE: Option = (socket.SOL_SOCKET, 47)

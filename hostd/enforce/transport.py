@@ -1,15 +1,16 @@
-"""What a socket we control gets besides its rate: how it answers congestion, and how soon it notices a loss.
+"""What a controlled socket gets besides its rate: how it answers congestion, and how soon it notices a loss.
 
-Linux waits at least 200 ms before it sends again what nobody acknowledged. Between hosts of one cluster that is a
+Linux waits at least 200 ms before it sends again what was not acknowledged. Between hosts of one cluster that is a
 thousand round trips, and as long as a burst: one lost last packet, and all workers wait for it. A tail loss probe
 of a single packet waits as long. Since Linux 6.15 a socket can be given another least time; older kernels keep theirs.
 
 And cubic takes every loss for a full queue and slows down. bbr does not, but where several flows of a job meet, as
 before a parameter server, its probing fills the queue and loses more than it gains: bbr is for flows by themselves.
 
-Only where packets are lost (flowcore.detect.losses): a packet also goes unacknowledged while it waits in our own queue
-for its turn, and TCP begins each pause of that length with a small window. And only where it is shorter than what the
-socket has: somebody may have chosen that (`net.ipv4.tcp_rto_min_us`).
+Only where packets are lost (flowcore.detect.losses): a packet also goes unacknowledged while it waits in hostd's own
+queue for its turn, and TCP begins each pause of that length with a small window. And only where it is shorter than what
+the socket has: an operator may have chosen that (`net.ipv4.tcp_rto_min_us`).
+
 """
 
 import socket

@@ -1,11 +1,11 @@
 """Which link of its path leaves a flow the least, told from what the host was told.
 
 A grant has one number of each kind for the whole path: the room, min_l (u_l - b_l), and the price, Σ_l b_l/u_l, both
-without the flow's own plan. But nobody except this host sends into its NIC, so b of that link are its other flows'
-plans, and what is left of the price is the other links':
+without the flow's own plan. But only this host sends into its NIC, so b of that link are its other flows' plans, and
+what is left of the price is the other links':
 
     the NIC                 if its room is the path's
-    another link l          if it can have that room at no more than the others' price: 0 ≤ 1 - room/u_l ≤ Σ others
+    another link l          if it can have that room at no more than those links' price: 0 ≤ 1 - room/u_l ≤ Σ
 
 Where several can, the host does not know which of them it is, and says so. A host that decides alone knows its NIC
 and nothing beyond.
@@ -25,8 +25,8 @@ class Bottleneck(NamedTuple):
 
     links: tuple[str, ...]
     why: str
-    room_bps: float | None = None  # what others leave of it in this slot
-    price: float | None = None  # b/u: the part of it that others have been promised
+    room_bps: float | None = None  # what other flows leave of it in this slot
+    price: float | None = None  # b/u: the part of it that other flows have been promised
 
 
 def bottleneck(agent: HostAgent, flow: FlowState, capacity_bps: Mapping[str, float], slot: int) -> Bottleneck:
@@ -34,7 +34,7 @@ def bottleneck(agent: HostAgent, flow: FlowState, capacity_bps: Mapping[str, flo
     if not flow.live:
         return Bottleneck((), "it has nothing to send")
     if flow.grant is None:
-        return Bottleneck((), "nobody has answered for it in this iteration yet")
+        return Bottleneck((), "no answer for it in this iteration yet")
     offset = slot - flow.grant_slot
     if not 0 <= offset < len(flow.grant.load):
         return Bottleneck((), "the last answer says nothing about this slot")
@@ -59,11 +59,10 @@ def bottleneck(agent: HostAgent, flow: FlowState, capacity_bps: Mapping[str, flo
 
 def _planned_bps(agent: HostAgent, flow: FlowState, slot: int) -> float:
     """What the host's other flows have been promised in this slot."""
-    others = [other for other in agent.live_flows() if other is not flow and other.claimed]
-    return sum(
-        other.plan_bps[slot - other.plan_slot] for other in others if 0 <= slot - other.plan_slot < len(other.plan_bps)
-    )
+    return sum(other.planned_bps(slot) for other in agent.live_flows() if other is not flow and other.claimed)
 
 
 def _shared(price: float) -> str:
-    return "no other link leaves it less" if price > CLOSE else "others want nothing of its path: it is the narrowest"
+    return (
+        "no other link leaves it less" if price > CLOSE else "other flows want nothing of its path: it is the narrowest"
+    )

@@ -70,7 +70,7 @@ class ControlSocket:
 
 
 def ask(path: Path, command: str, **arguments: Any) -> dict[str, Any]:
-    """One request of a client; raises OSError when nobody answers."""
+    """One request of a client; raises OSError when no daemon answers."""
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(5.0)
         client.connect(str(path))

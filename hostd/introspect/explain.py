@@ -1,49 +1,46 @@
 """Why a flow has the rate it has now: prices, bottleneck, dependency, floor."""
 
 import math
-from typing import TYPE_CHECKING
 
 from hostd.introspect.bottleneck import bottleneck
+from hostd.introspect.host_view import HostView
 from hostd.introspect.status import finite
 from hostd.monitor.flow_view import flows_of
 from paceline.flowcore.host.flow_state import FlowState
 from paceline.flowcore.host.policy import JobState
 from paceline.flowcore.messages.events import FLOOR_BPS
 
-if TYPE_CHECKING:
-    from hostd.daemon import HostDaemon
 
-
-def explain(daemon: "HostDaemon", text: str) -> dict[str, object]:
+def explain(view: HostView, text: str) -> dict[str, object]:
     """Why this flow has this rate now."""
-    found = [flow for flow in daemon.agent.flows.values() if str(flow.id) == text]
+    agent = view.agent
+    found = [flow for flow in agent.flows.values() if str(flow.id) == text]
     if not found:
-        return {"error": _why_unknown(daemon, text)}
+        return {"error": _why_unknown(view, text)}
     flow = found[0]
-    now_ns = daemon.clock.now_ns()
-    job = daemon.agent.jobs[flow.id.job]
+    job = agent.jobs[flow.id.job]
     progress = job.progress
-    bid = daemon.agent.policy.bid(JobState(progress, job.remaining_share, flow.ready_ns))
+    bid = agent.policy.bid(JobState(progress, job.remaining_share, flow.ready_ns))
     grant = flow.grant
     return {
         "flow": text,
         "path": list(flow.path),
         "live": flow.live,
-        "because": _because(daemon, flow),
+        "because": _because(view, flow),
         "rate_bps": finite(flow.limit.rate_bps),
         "ceiling_bps": finite(flow.limit.ceiling_bps),
         "at_floor": flow.limit.rate_bps <= FLOOR_BPS,
-        "decided_by": "this host alone" if daemon.agent.isolated else daemon.config.switch_name,
+        "decided_by": "this host alone" if agent.isolated else view.switch.name,
         "job": {
             "slowdown": progress.slowdown,
             "compute_ms": progress.compute_ns / 1e6,
             "exchange_alone_ms": progress.alone_comm_ns / 1e6,
         },
         "bid": {"urgency": bid.urgency, "compute_ms": bid.compute_ns / 1e6, "remaining_ms": bid.remaining_ns / 1e6},
-        "bandwidth_estimate_bps": finite(flow.bandwidth.value(daemon.slots.index(now_ns))),
-        "bottleneck": _bottleneck(daemon, flow, now_ns),
+        "bandwidth_estimate_bps": finite(flow.bandwidth.value(view.slot)),
+        "bottleneck": _bottleneck(view, flow),
         "dependency": _dependency(flow),
-        "slots": _slots(daemon, flow),
+        "slots": _slots(flow),
         "granted": None
         if grant is None
         else {
@@ -54,34 +51,35 @@ def explain(daemon: "HostDaemon", text: str) -> dict[str, object]:
     }
 
 
-def _why_unknown(daemon: "HostDaemon", text: str) -> str:
-    watched = {str(one.flow): job for job in daemon.monitor.jobs.values() for one in flows_of(job)}
+def _why_unknown(view: HostView, text: str) -> str:
+    watched = {str(one.flow): job for job in view.jobs.values() for one in flows_of(job)}
     if text not in watched:
         return f"no flow {text!r}; there are: {', '.join(watched) or 'none'}"
-    if daemon.config.mode == "observe":
+    if view.mode == "observe":
         return f"{text} is only watched: nothing is decided in mode observe"
-    if not watched[text].watch.sizes:
+    if not watched[text].iterations.sizes:
         return f"{text} is only watched: no iteration of its job was seen whole yet"
     return f"{text} is only watched: its job is not among those to be paced (jobs, in the configuration)"
 
 
-def _because(daemon: "HostDaemon", flow: FlowState) -> str:
+def _because(view: HostView, flow: FlowState) -> str:
     if not flow.live:
         return "it has nothing to send: nothing is guaranteed, and its next bytes may start at once"
     if flow.grant is None:
         return "it has just begun, and the switch has not answered yet: it may borrow what is free"
     if flow.grant.share_bps <= FLOOR_BPS:
         return "other jobs on its path are worth more now; it may borrow what they leave, up to its ceiling"
-    if flow.grant.share_bps >= 0.99 * daemon.agent.nic_bps:
+    if flow.grant.share_bps >= 0.99 * view.agent.nic_bps:
         return "its job has the path to itself now"
     return "its job shares the path, or another link of its job is the bottleneck"
 
 
-def _bottleneck(daemon: "HostDaemon", flow: FlowState, now_ns: int) -> dict[str, object]:
+def _bottleneck(view: HostView, flow: FlowState) -> dict[str, object]:
     """`link` is None where it is not known which; `links` are those it can be."""
-    capacity_bps = {name: link.capacity_bps for name, link in daemon.config.topology.links.items()}
-    found = bottleneck(daemon.agent, flow, capacity_bps, daemon.slots.index(now_ns))
-    silent = f"; silent, so that their links are missing: {', '.join(daemon.silent)}" if daemon.silent else ""
+    capacity_bps = {name: link.capacity_bps for name, link in view.topology.links.items()}
+    found = bottleneck(view.agent, flow, capacity_bps, view.slot)
+    lost = view.switch.silent
+    silent = f"; silent, so that their links are missing: {', '.join(lost)}" if lost else ""
     return {
         "link": found.links[0] if len(found.links) == 1 else None,
         "links": list(found.links),
@@ -103,7 +101,7 @@ def _dependency(flow: FlowState) -> dict[str, object]:
     }
 
 
-def _slots(daemon: "HostDaemon", flow: FlowState) -> list[dict[str, object]]:
+def _slots(flow: FlowState) -> list[dict[str, object]]:
     """Price and room of each coming slot, as the last grant had them, and what was planned in it."""
     if flow.grant is None:
         return []

@@ -1,6 +1,8 @@
-"""What the descriptors of a process name, for whoever may ptrace it: the names in /proc/PID/fd are for its user alone.
+"""What the descriptors of a process name, read with the right to ptrace it.
 
-/proc/PID/fdinfo has the same numbers, and since Linux 5.14 the inodes.
+The names in /proc/PID/fd are for the process's user alone; /proc/PID/fdinfo has the same numbers, and since Linux 5.14
+the inodes.
+
 """
 
 import errno

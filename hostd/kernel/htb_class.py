@@ -29,7 +29,8 @@ _AF_UNSPEC = 0
 _TIMER_NS = 100_000
 
 # Classes that borrow from the same parent take turns, each as long as its guarantee needs this long for. A class that
-# was raised borrows until its debt is paid: without weights it would share the link evenly with those who wait.
+# was raised borrows until its debt is paid: without weights it would share the link evenly with classes that wait.
+
 _TURN_S = 0.008
 
 

@@ -90,7 +90,7 @@ class Netlink:
         self._sequence += 1
         length = HEADER.size + len(body)
         self._socket.send(HEADER.pack(length, kind, NLM_F_REQUEST | NLM_F_DUMP, self._sequence, 0) + body)
-        answers = []
+        answers: list[bytes] = []
         while True:
             for answer, sequence, payload in self._receive():
                 if sequence != self._sequence:
@@ -98,7 +98,7 @@ class Netlink:
                 if answer == NLMSG_DONE:
                     return answers
                 if answer == NLMSG_ERROR:
-                    raise _failure(payload)
+                    raise _failure(payload) or OSError(errno.EPROTO, os.strerror(errno.EPROTO))
                 answers.append(payload)
 
     def _send_batch(self, batch: Sequence[Message]) -> dict[int, OSError]:

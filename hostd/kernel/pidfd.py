@@ -1,8 +1,8 @@
-"""A job's socket, borrowed for one system call or two. Law: a copy that stays open holds back the job's FIN.
+"""A job's socket, duplicated for one system call or two. Law: a duplicate that stays open holds back the job's FIN.
 
-pidfd_getfd copies a descriptor out of another process. Between looking and borrowing the job may have closed the
-socket and the number may name something else, so every borrowing checks the cookie, which the kernel gives to one
-socket only, ever. What has gone is a fact of life here, not an error: `Gone`.
+pidfd_getfd duplicates a descriptor of another process. Between looking and duplicating the job may have closed the
+socket and the number may name something else, so every duplicate's cookie is checked, which the kernel gives to one
+socket only, ever. A socket that has gone is a fact of life here, not an error: `SocketGone`.
 
 Needs the right to ptrace the process: the same user, or CAP_SYS_PTRACE.
 """
@@ -20,59 +20,59 @@ _TCP = (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-class Gone(Exception):
-    """The process ended, or closed this socket."""
+class SocketGone(Exception):
+    """The process ended, or closed this descriptor."""
 
 
 @contextmanager
-def borrowed(pid: int, fd: int, cookie: int | None = None) -> Iterator[socket.SocketType]:
-    """The socket behind `fd` of process `pid`; raises Gone, or OSError when it cannot be borrowed."""
-    taken = take(pid, fd, cookie)
+def duplicated_socket(pid: int, fd: int, cookie: int | None = None) -> Iterator[socket.SocketType]:
+    """A duplicate of the socket behind `fd` of process `pid`, closed at the end; raises as duplicate_socket does."""
+    duplicate = duplicate_socket(pid, fd, cookie)
     try:
-        yield taken
+        yield duplicate
     finally:
-        taken.close()
+        duplicate.close()
 
 
-def take(pid: int, fd: int, cookie: int | None = None) -> socket.SocketType:
-    """The same for whoever is in a hurry, and closes it.
+def duplicate_socket(pid: int, fd: int, cookie: int | None = None) -> socket.SocketType:
+    """The same for a caller in a hurry, which closes it; raises SocketGone, or OSError if it cannot be duplicated.
 
-    With a cookie we know it already, and its options can be used. Without one the kernel is asked what it is (three
-    more system calls), and its addresses can be read too. Sockets are read so often that it matters that SocketType
-    is made in a third of the time that Python's own class on top of it takes.
+    With a cookie the socket is known already, and its options can be used. Without one the kernel is asked what it is
+    (three more system calls), and its addresses can be read too. Sockets are read so often that it matters that
+    SocketType is made in a third of the time that Python's own class on top of it takes.
     """
-    copy = copy_of(pid, fd)
+    descriptor = duplicate_descriptor(pid, fd)
     try:
-        taken = socket.SocketType(fileno=copy) if cookie is None else socket.SocketType(*_TCP, copy)
+        duplicate = socket.SocketType(fileno=descriptor) if cookie is None else socket.SocketType(*_TCP, descriptor)
     except OSError:  # not even a socket
-        os.close(copy)
-        raise Gone(f"descriptor {fd} of process {pid} is no socket") from None
+        os.close(descriptor)
+        raise SocketGone(f"descriptor {fd} of process {pid} is no socket") from None
     try:
-        if cookie is not None and cookie_of(taken) != cookie:
-            raise Gone(f"descriptor {fd} of process {pid} is another socket now")
+        if cookie is not None and cookie_of(duplicate) != cookie:
+            raise SocketGone(f"descriptor {fd} of process {pid} is another socket now")
     except BaseException:
-        taken.close()
+        duplicate.close()
         raise
-    return taken
+    return duplicate
 
 
-def copy_of(pid: int, fd: int) -> int:
-    """A descriptor of our own for whatever is behind `fd` of process `pid`."""
+def duplicate_descriptor(pid: int, fd: int) -> int:
+    """A descriptor of our own for whatever is behind `fd` of process `pid`; raises SocketGone or OSError."""
     try:
         process = os.pidfd_open(pid)
     except ProcessLookupError:
-        raise Gone(f"process {pid} has ended") from None
+        raise SocketGone(f"process {pid} has ended") from None
     try:
-        copy = int(_libc.syscall(PIDFD_GETFD, process, fd, 0))
+        descriptor = int(_libc.syscall(PIDFD_GETFD, process, fd, 0))
     finally:
         os.close(process)
-    if copy < 0:
+    if descriptor < 0:
         if (number := ctypes.get_errno()) not in (errno.EBADF, errno.ESRCH):
             raise OSError(number, os.strerror(number))  # it may well be there: no right to it, or no room for it
-        raise Gone(f"process {pid} has closed descriptor {fd}")
-    return copy
+        raise SocketGone(f"process {pid} has closed descriptor {fd}")
+    return descriptor
 
 
-def cookie_of(borrowed_socket: socket.SocketType) -> int:
+def cookie_of(duplicate: socket.SocketType) -> int:
     """The kernel's name for a socket, never used again until the next boot."""
-    return int.from_bytes(borrowed_socket.getsockopt(socket.SOL_SOCKET, SO_COOKIE, 8), "little")
+    return int.from_bytes(duplicate.getsockopt(socket.SOL_SOCKET, SO_COOKIE, 8), "little")

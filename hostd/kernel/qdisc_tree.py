@@ -1,12 +1,13 @@
 """The queueing of a device as it was found, and the messages that bring it back.
 
     default     every qdisc has handle 0: the kernel put it there, and puts it there again when ours is deleted
-    foreign     somebody chose it: refused without takeover; with it, qdiscs, classes and filters are recorded
+    foreign     an operator or another program set it: refused without takeover; with it, qdiscs, classes and filters
+                are recorded
 
 A dump's answer is nearly the request that makes the same again: interface, handle, parent, kind and options are all
 there. So a tree is restored by sending its own dump back, parents first; counters start at 0, and packets queued at
 that moment are lost. Where a dump says more than can be sent back (hash tables, chains, blocks, size tables) the tree
-is `unrepeatable`, and nobody's to take over.
+is `unrepeatable`, and is not taken over.
 """
 
 import struct
@@ -149,7 +150,8 @@ def _repeatable(kind: str, options: bytes) -> bytes:
 
 
 def _parents_first(made: Sequence[tuple[int, Node]]) -> list[tuple[int, Node]]:
-    waiting, ordered = list(made), []
+    waiting, ordered = list(made), list[tuple[int, Node]]()
+
     missing = {node.handle for _, node in made}
     while waiting:
         # A parent that is in no dump is a class of its qdisc's own making: there as soon as the qdisc is.

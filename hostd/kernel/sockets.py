@@ -1,22 +1,22 @@
 """Which TCP sockets of a process carry a job's data, and to which host.
 
-    /proc/PID/fd  ──▶ descriptors whose inode is new ──▶ borrowed once: protocol, addresses, cookie
+    /proc/PID/fd  ──▶ descriptors whose inode is new ──▶ duplicated once: protocol, addresses, cookie
                                                      ──▶ remote address ──▶ host ──▶ flow (job, this host, that host)
 
-Borrowing asks the socket itself, so it does not matter in which network namespace the process lives, and nobody
-else's sockets are read (a host's /proc/net/tcp may have thousands of lines).
+The duplicate (pidfd.py) is the socket itself, so it does not matter in which network namespace the process lives, and
+no other process's sockets are read (a host's /proc/net/tcp may have thousands of lines).
 
-Where the names in /proc/PID/fd are refused, fdinfo.py has the same numbers and inodes. What is no socket is never
-borrowed: closing a copy of a file in the network can wait for the file's server.
+Where the names in /proc/PID/fd are refused, fdinfo.py has the same numbers and inodes. Sockets alone are duplicated:
+closing a duplicate of a file in the network can wait for the file's server.
 
 Looking costs a stat while nothing changes: since Linux 6.2 the size of /proc/PID/fd is the number of open
 descriptors. A socket replaced by another between two looks leaves the number as it was, so every RESCAN_LOOKS-th
-look reads all names anyway, and so does one after a borrowing failed, or with a kernel that says 0. Look about once a
-second.
+look reads all names anyway, and so does a look after a duplication failed, or with a kernel that says 0. Look about
+once a second.
 
-A job also has control connections (rendezvous, heartbeats), and NCCL has one connection for each direction. One that
-has sent less than LEAST_DATA_BYTES is asked again at every look until it has. If it has received as much instead,
-there is nothing to limit at this end, but it tells who feeds the job.
+A job also has control connections (rendezvous, heartbeats), and NCCL has one connection for each direction. A socket
+that has sent less than LEAST_DATA_BYTES is asked again at every look until it has. If it has received as much instead,
+there is nothing to limit at this end, but its remote host is one that feeds the job.
 """
 
 import os
@@ -29,7 +29,7 @@ from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 
 from hostd.kernel.fdinfo import described, descriptors
-from hostd.kernel.pidfd import Gone, borrowed, cookie_of
+from hostd.kernel.pidfd import SocketGone, cookie_of, duplicated_socket
 
 RESCAN_LOOKS = 8
 LEAST_DATA_BYTES = 256 * 1024
@@ -64,7 +64,7 @@ class ProcessSockets:
         self._least_bytes = least_bytes
         self._descriptors = -1
         self._looks = 0
-        self._settled: dict[_Name, DataSocket | None] = {}  # None: nothing for us
+        self._settled: dict[_Name, DataSocket | None] = {}  # None: carries no data of the job
         self._pending: dict[_Name, DataSocket | None] = {}  # have sent too little; None: and received too little
 
     def look(self, anew: bool = False) -> bool:
@@ -93,7 +93,7 @@ class ProcessSockets:
         return self.sockets != before
 
     def _sort(self, names: list[_Name]) -> None:
-        """Asks these, and nobody else is pending."""
+        """Asks these; no other socket is pending afterwards."""
         self._pending = {}
         namespace = os.stat(f"/proc/{self.pid}/ns/net").st_ino  # noqa: PTH116
         for name in names:
@@ -103,7 +103,7 @@ class ProcessSockets:
     def _ask(self, fd: int, namespace: int) -> tuple[bool, DataSocket | None]:
         """Whether the answer stands, and the socket if it carries data."""
         try:
-            with borrowed(self.pid, fd) as theirs:
+            with duplicated_socket(self.pid, fd) as theirs:
                 if theirs.proto != socket.IPPROTO_TCP:
                     return True, None
                 info = theirs.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
@@ -115,7 +115,7 @@ class ProcessSockets:
                 local, (remote, port, *_) = theirs.getsockname()[0], theirs.getpeername()
                 one = DataSocket(self.pid, fd, cookie_of(theirs), _plain(local), _plain(remote), port, namespace)
                 return acked_bytes >= self._least_bytes, one
-        except (Gone, OSError) as error:
+        except (SocketGone, OSError) as error:
             if isinstance(error, PermissionError):
                 raise
             return False, None  # closed or not connected at this moment
@@ -128,7 +128,8 @@ def _present(found: Mapping[_Name, DataSocket | None]) -> tuple[DataSocket, ...]
 def by_host(
     sockets: Iterable[DataSocket], host_of: Mapping[str, str], this_host: str
 ) -> dict[str, tuple[DataSocket, ...]]:
-    """The sockets by the host they lead to; those within this host or to hosts unknown are nobody's flow."""
+    """The sockets by the host they lead to; those within this host or to unknown hosts are of no flow."""
+
     found: dict[str, list[DataSocket]] = {}
     for one in sockets:
         target = host_of.get(one.remote)

@@ -6,9 +6,10 @@ Of the kernel's counters this is the only one that cannot run ahead of the netwo
 lies in our own queues or was lost, and counts a retransmission twice; `bytes_sent − bytes_retrans` mends the second
 only. The price is one round trip of delay. (SYN and FIN count as a byte each: noise.)
 
-A flow's sum starts when a socket is first seen and survives its end: what a job sent before we looked is not ours to
-report, and a connection that is closed takes nothing away. What it sent after the last look, at most a slot's worth,
-is lost to the books. One that cannot be reached through its descriptor any more may soon be through another.
+A flow's sum starts when a socket is first seen and survives its end: what a job sent before hostd looked is not
+reported, and a connection that is closed takes nothing away. What it sent after the last look, at most a slot's worth,
+is not counted. A socket that cannot be reached through its descriptor any more may soon be through another.
+
 """
 
 import socket
@@ -16,30 +17,30 @@ import struct
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from hostd.kernel.pidfd import Gone, take
+from hostd.kernel.pidfd import SocketGone, duplicate_socket
 from hostd.kernel.sockets import DataSocket
 
-# Of struct tcp_info, at offsets that have not moved since 4.19: state at 0, snd_mss 16, rtt 68, bytes_acked 120,
-# bytes_received 128, notsent_bytes 144, bytes_retrans 208. An older kernel returns fewer bytes.
-_INFO = struct.Struct("=B15xI48xI48xQQ8xI60xQ")
-TCP_ESTABLISHED, TCP_CLOSE_WAIT = 1, 8
+# Of struct tcp_info, at offsets that have not moved since 4.19: snd_mss at 16, bytes_acked 120, bytes_received 128,
+# notsent_bytes 144, bytes_retrans 208. An older kernel returns fewer bytes.
+_INFO = struct.Struct("=16xI100xQQ8xI60xQ")
+
+
+# Ethernet, IP and TCP headers: 1514 bytes on the wire for 1448 of data (MTU 1500, timestamps).
+WIRE_PER_PAYLOAD = 1514 / 1448
 
 
 class TcpCounters(NamedTuple):
-    sending: bool  # the connection is open in our direction
     acked_bytes: int
     received_bytes: int
     waiting_bytes: int  # written by the job, not yet handed to the network
     retransmitted_bytes: int
-    rtt_us: int
     mss_bytes: int
 
     @classmethod
     def of(cls, theirs: socket.SocketType) -> "TcpCounters":
         info = theirs.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO.size).ljust(_INFO.size, b"\0")
-        state, mss, rtt_us, acked, received, waiting, retransmitted = _INFO.unpack(info)
-        sending = state in (TCP_ESTABLISHED, TCP_CLOSE_WAIT)
-        return cls(sending, acked, received, waiting, retransmitted, rtt_us, mss)
+        mss, acked, received, waiting, retransmitted = _INFO.unpack(info)
+        return cls(acked, received, waiting, retransmitted, mss)
 
 
 class FlowMeter:
@@ -49,7 +50,6 @@ class FlowMeter:
         self.sent_bytes = 0
         self.received_bytes = 0
         self.waiting_bytes = 0  # at the last reading
-        self.rtt_us = 0  # the largest at the last reading
         self.lost = 0  # readings of sockets that had gone
         self._before: dict[int, TcpCounters] = {}  # at the last reading, by cookie
 
@@ -60,15 +60,15 @@ class FlowMeter:
     def read(self, sockets: Iterable[DataSocket]) -> int:
         """Looks at the flow's sockets as they are now; returns the sum. What has gone is counted, not raised."""
         found: dict[int, TcpCounters] = {}
-        self.waiting_bytes = self.rtt_us = 0
+        self.waiting_bytes = 0
         for one in sockets:
             try:
-                theirs = take(one.pid, one.fd, one.cookie)
+                theirs = duplicate_socket(one.pid, one.fd, one.cookie)
                 try:
                     counters = TcpCounters.of(theirs)
                 finally:
                     theirs.close()
-            except (Gone, OSError):
+            except (SocketGone, OSError):
                 self.lost += 1
                 if one.cookie in self._before:
                     found[one.cookie] = self._before[one.cookie]
@@ -78,6 +78,5 @@ class FlowMeter:
             self.sent_bytes += counters.acked_bytes - before.acked_bytes
             self.received_bytes += counters.received_bytes - before.received_bytes
             self.waiting_bytes += counters.waiting_bytes
-            self.rtt_us = max(self.rtt_us, counters.rtt_us)
         self._before = found
         return self.sent_bytes

@@ -1,6 +1,6 @@
-"""Every job and flow that the monitor sees, whoever decides about it: in observe mode, too, and of jobs not listed.
+"""Every job and flow that the monitor sees, paced or only watched: in observe mode, too, and of jobs not listed.
 
-Before an iteration was seen whole nobody knows what belongs to it: then a flow is a host to which the job has data
+Before an iteration was seen whole it is not known what belongs to it: then a flow is a host to which the job has data
 connections, and has no size yet. After that it is one of those that carry the job's data.
 """
 
@@ -8,13 +8,14 @@ from collections.abc import Iterator, Mapping
 from statistics import median
 from typing import NamedTuple
 
-from hostd.monitor.job_tracker import WatchedJob
+from hostd.monitor.job_flows import flow_id
+from hostd.monitor.job_tracker import JobTracker
 from paceline.flowcore.model.patterns import FlowId
 
 PHASES = ("learning", "computing", "sending")
 
 
-class WatchedFlow(NamedTuple):
+class FlowView(NamedTuple):
     flow: FlowId
     sockets: int
     size_bytes: float | None  # of an iteration, on the wire; None while it is learned
@@ -23,29 +24,28 @@ class WatchedFlow(NamedTuple):
     live: bool
 
 
-def flows_of(job: WatchedJob) -> Iterator[WatchedFlow]:
-    watch, facts = job.watch, job.facts
-    for ends in sorted(watch.sizes or job.sockets):
-        role, target = ends
-        live = ends in watch.live
-        yield WatchedFlow(
-            FlowId(watch.job, watch.host, target, role),
-            len(job.sockets.get(ends, ())),
-            watch.sizes.get(ends),
-            watch.sent_bytes(ends, facts) if live and facts is not None else 0.0,
+def flows_of(job: JobTracker) -> Iterator[FlowView]:
+    iterations, facts, sockets = job.iterations, job.facts, job.sockets.sending
+    for ends in sorted(iterations.sizes or sockets):
+        live = ends in iterations.live
+        yield FlowView(
+            flow_id(iterations.job, iterations.host, ends),
+            len(sockets.get(ends, ())),
+            iterations.sizes.get(ends),
+            iterations.sent_bytes(ends, facts) if live and facts is not None else 0.0,
             facts.sent_bytes.get(ends, 0.0) if facts is not None else 0.0,
             live,
         )
 
 
-def phase_of(job: WatchedJob) -> str:
-    if not job.watch.sizes:
+def phase_of(job: JobTracker) -> str:
+    if not job.iterations.sizes:
         return "learning"
-    return "sending" if job.watch.live else "computing"
+    return "sending" if job.iterations.live else "computing"
 
 
-def iteration_ns_of(job: WatchedJob) -> float | None:
-    """As its processes mark them, or by the rhythm of its bursts; None while that is not learned."""
+def iteration_ns_of(job: JobTracker) -> float | None:
+    """By its processes' iteration counters, or by the rhythm of its bursts; None while that is not learned."""
     if job.rhythm is not None:
         return job.rhythm.period_ns
     learned = [process.view.learned for process in job.processes.values() if process.view is not None]
@@ -53,7 +53,7 @@ def iteration_ns_of(job: WatchedJob) -> float | None:
     return median(times_ns) if times_ns else None
 
 
-def moving(jobs: Mapping[str, WatchedJob]) -> Iterator[tuple[FlowId, int, float]]:
+def moving(jobs: Mapping[str, JobTracker]) -> Iterator[tuple[FlowId, int, float]]:
     """The flows that are not at rest, when each was last measured, and what it had sent by then."""
     for job in jobs.values():
         if job.facts is not None and not job.facts.resting:

@@ -9,80 +9,60 @@
     sizes have changed, twice alike           JobJoined again
     its processes have gone                   JobLeft
 
-Under NCCL the iteration's mark runs ahead of the network: the GPU sends while Python goes on. There a flow that has
-bytes left at the mark stays live until they are sent, and the next iteration's are counted from where it should have
-ended. The next announcement ends it in any case.
+Under NCCL the iteration counter runs ahead of the network: the GPU sends while Python goes on. There a flow that has
+bytes left when the counter moves stays live until they are sent, and the next iteration's are counted from where it
+should have ended. The next announcement ends it in any case.
 
-Under a parameter server the mark comes with the next iteration's first bytes, and some of those may have been sent
-before we look. The iteration ended where its flows last rested.
+Under a parameter server the counter moves with the next iteration's first bytes, and some of those may have been sent
+before hostd looks. The iteration ended where its flows last rested.
 
-Nothing is asked of the job's owner. To whom it sends is in its sockets; how much, in what they sent from the end of
-one iteration to the end of the next; who feeds whom, in what they received: a ring's flow out of a host forwards
-what comes in, a server's flows give back what was pushed to it. Of a ring's later members a host knows nothing, and
-says nothing.
+How much a flow sends in an iteration is what its sockets sent from the end of one to the end of the next, learned by
+the rule of nccl_shim.segment.learning.SizeLearner.
 
 Pure: facts in, events out. Volumes are bytes on the wire.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from statistics import median
-from typing import NamedTuple
 
+from hostd.monitor.job_facts import LEAST_PART, Ends, JobFacts
+from hostd.monitor.job_flows import flow_id, job_joined
+from nccl_shim.segment.learning import SizeLearner
 from paceline.flowcore.detect.bursts import NEARLY
-from paceline.flowcore.messages.events import FlowDone, FlowReady, HostEvent, IterationEnded, JobJoined, JobLeft
-from paceline.flowcore.model.patterns import FlowId, FlowSpec, Role
-from paceline.flowcore.model.units import UNLIMITED
+from paceline.flowcore.messages.events import FlowDone, FlowReady, HostEvent, IterationEnded, JobLeft
+from paceline.flowcore.model.patterns import FlowId
 
-# Marks and counters are read a few milliseconds apart, so that the last packets of an iteration may be booked
-# into the next: sizes this close are the same size.
+# Iteration counter and sockets are read a few milliseconds apart, so that the last packets of an iteration may be
+# counted in the next: sizes this close are the same size.
 SAME = 0.005
 
-# A flow is through when it has sent all: what is left when it gives up its turn may wait for as long as others' bursts
-# take. But a size that was learned too large must not keep a flow live that has nothing to send: nearly all is enough
-# (paceline/flowcore/detect/bursts.py) of one that rests, and where no mark will tell.
+# A flow is through when it has sent all: what is left when it gives up its turn may wait for as long as other jobs'
+# bursts take. But a size that was learned too large must not keep a flow live that has nothing to send: nearly all is
+# enough (paceline/flowcore/detect/bursts.py) of one that rests, and where no iteration counter will tell.
 ALL = 0.999
 
-AGREEING = 2  # iterations alike before another size is believed than the first
-MOST_SAMPLES = 5  # of iterations that never agree, the median counts
-
-# A connection that carries less than this part of the job's traffic is control.
-LEAST_PART = 0.01
-
-# (role, target) and (role, source): a host may be worker and server of the same job.
-Ends = tuple[Role, str]
+Sizes = Mapping[Ends, float]
 
 
-class JobFacts(NamedTuple):
-    """What is known of a job now, over all its processes on this host."""
+class IterationTracker:
+    def __init__(self, job: str, host: str) -> None:
+        self.job, self.host = job, host
+        self.live: set[Ends] = set()
+        self.ending = False  # the iteration counter has moved, and not all is sent
+        self.before_first = True  # no end of an iteration was seen yet
+        self.learner = _size_learner()
+        self._iteration = -1
+        self._began_with: frozenset[Ends | int] = frozenset()  # connections and targets when this iteration began
+        self._base: dict[Ends, float] = {}  # sent when this iteration began
+        self._late_base: dict[Ends, float] = {}  # the same for flows that outlast its counter
+        self._rested: dict[Ends, float] = {}  # sent when it last rested
+        self._received_bytes: Mapping[Ends, float] = {}
+        self._announced = False  # this iteration's bytes were announced while hostd watched
 
-    iteration: int  # how many have ended
-    announced: bool  # bytes of the current one have been handed over for sending, and more than a few
-    marks_early: bool  # the end of an iteration is marked before all of it is sent
-    members: int  # ranks in all
-    sent_bytes: Mapping[Ends, float]  # since the job was first seen, by role and target
-    received_bytes: Mapping[Ends, float]  # by role and source, from whom it is fed
-    resting: bool = False  # nothing has been sent for a while
-    connections: frozenset[int] = frozenset()  # that carry its data, by cookie
-    idle: frozenset[Ends] = frozenset()  # whose sockets hold nothing that the network has not taken
-
-
-@dataclass(slots=True)
-class JobWatch:
-    job: str
-    host: str
-    sizes: dict[Ends, float] = field(default_factory=dict)  # of one iteration; empty: not joined
-    live: set[Ends] = field(default_factory=set)
-    ending: bool = False  # marked as ended, and not all is sent
-    _iteration: int = -1
-    before_first: bool = True  # no end of an iteration was seen yet
-    _began_with: frozenset[Ends | int] = frozenset()  # what connections it had when this iteration began, and to whom
-    _base: dict[Ends, float] = field(default_factory=dict)  # sent when this iteration began
-    _late_base: dict[Ends, float] = field(default_factory=dict)  # the same for flows that outlast its mark
-    _rested: dict[Ends, float] = field(default_factory=dict)  # sent when it last rested
-    _samples: list[dict[Ends, float]] = field(default_factory=list)
-    _sources: dict[Ends, float] = field(default_factory=dict)  # received in all
-    _fed: bool = False  # this iteration's bytes were announced while we watched
+    @property
+    def sizes(self) -> Sizes:
+        """Of one iteration; empty: not joined."""
+        return self.learner.size or {}
 
     def observe(self, facts: JobFacts) -> list[HostEvent]:
         events: list[HostEvent] = []
@@ -91,27 +71,27 @@ class JobWatch:
         if self.before_first and facts.iteration == self._iteration and not facts.announced:
             # What was sent so far prepared the first.
             self._base, self._began_with = dict(facts.sent_bytes), facts.connections | facts.sent_bytes.keys()
-        self._sources = dict(facts.received_bytes)
+        self._received_bytes = facts.received_bytes
         if facts.resting:
             self._rested = dict(facts.sent_bytes)
         events += self._finish(facts)
         if facts.iteration != self._iteration:
-            events += self._marked(facts)
-        if facts.announced and self.sizes and not self._fed:
-            events += self._end_for_sure()
-            self._fed = True
+            events += self._counted(facts)
+        if facts.announced and self.sizes and not self._announced:
+            events += self._end_iteration()
+            self._announced = True
             self.live = set(self.sizes)
             events += (FlowReady(self._flow(ends), facts.iteration) for ends in sorted(self.live))
             events += self._finish(facts)
         return events
 
     def introduce(self, facts: JobFacts) -> list[HostEvent]:
-        """The job as it is now, for whoever did not listen: it joins, and what it sends is ready."""
+        """The job as it is now, for a listener that missed its events: it joins, and what it sends is ready."""
         ready = (FlowReady(self._flow(ends), facts.iteration) for ends in sorted(self.live))
         return [self._joined(facts), *ready] if self.sizes else []
 
     def left(self) -> list[HostEvent]:
-        joined, self.sizes, self.live = bool(self.sizes), {}, set()
+        joined, self.learner, self.live = bool(self.sizes), _size_learner(), set()
         return [JobLeft(self.job)] if joined else []
 
     def sent_bytes(self, ends: Ends, facts: JobFacts) -> float:
@@ -136,12 +116,13 @@ class JobWatch:
 
     def _finish(self, facts: JobFacts) -> list[HostEvent]:
         """The flows that are through by now, and with the last of them perhaps the iteration."""
-        enough = NEARLY if facts.resting or facts.marks_early else ALL
+        enough = NEARLY if facts.resting or facts.counts_early else ALL
         through = [ends for ends, sent in self.sent(facts) if sent >= enough * self.sizes[ends]]
         events: list[HostEvent] = [self._done(ends) for ends in through]
-        return events + (self._end_for_sure() if self.ending and not self.live else [])
+        return events + (self._end_iteration() if self.ending and not self.live else [])
 
-    def _end_for_sure(self) -> list[HostEvent]:
+    def _end_iteration(self) -> list[HostEvent]:
+        """If it has not ended yet; what its flows have left does not count any more."""
         events: list[HostEvent] = []
         if self.ending:
             self.ending = False
@@ -149,8 +130,9 @@ class JobWatch:
             events.append(IterationEnded(self.job))
         return events
 
-    def _marked(self, facts: JobFacts) -> list[HostEvent]:
-        events = self._end_for_sure()
+    def _counted(self, facts: JobFacts) -> list[HostEvent]:
+        """The iteration counter has moved."""
+        events = self._end_iteration()
         self.ending = bool(self.sizes)
         ended = {ends: self._ended_at(ends, sent, facts) for ends, sent in facts.sent_bytes.items()}
         passed = facts.iteration - self._iteration
@@ -158,90 +140,67 @@ class JobWatch:
         # A poll that missed some knows only their sum, and of what connections sent before they were found, nothing.
         if passed == 1 and self._was_whole(facts):
             learned = self._learn(facts, ended)
-        late = set(self.live) if facts.marks_early and not learned else set()
+        late = set(self.live) if facts.counts_early and not learned else set()
         self._late_base = {ends: self._base.get(ends, 0.0) for ends in late}
         self._base = {
             ends: self._late_base[ends] + self.sizes[ends] if ends in late else sent for ends, sent in ended.items()
         }
-        self._iteration, self._fed = facts.iteration, False
+        self._iteration, self._announced = facts.iteration, False
         self._began_with, self.before_first = frozenset(facts.sent_bytes), False
         if not late:
-            events += self._end_for_sure()
+            events += self._end_iteration()
         return events + learned
 
     def _was_whole(self, facts: JobFacts) -> bool:
-        """Whether we saw all that the iteration sent. The first one's connections may be found in the middle of it. And
-        where marks come early it lacks what is sent after its mark; later ones have as much of the one before."""
+        """Whether all that the iteration sent was seen. The first one's connections may be found in the middle of it.
+        And where the counter moves early it lacks what is sent afterwards; later ones have as much of the one before.
+        """
         if self.before_first:
-            return not facts.marks_early and self._began_with >= facts.connections | facts.sent_bytes.keys()
+            return not facts.counts_early and self._began_with >= facts.connections | facts.sent_bytes.keys()
         return self._began_with == facts.sent_bytes.keys()
 
     def _ended_at(self, ends: Ends, sent: float, facts: JobFacts) -> float:
-        """What the flow had sent at the end of the iteration that is marked as ended."""
+        """What the flow had sent at the end of the iteration that is counted now."""
         rested = self._rested.get(ends, 0.0)
         return rested if facts.announced and ends not in self.live and rested > self._base.get(ends, 0.0) else sent
 
     def _learn(self, facts: JobFacts, ended: Mapping[Ends, float]) -> list[HostEvent]:
         sample = {ends: sent - self._base.get(ends, 0.0) for ends, sent in ended.items()}
         total = sum(sample.values())
-        sample = {ends: size for ends, size in sample.items() if size > LEAST_PART * total}
-        if not sample or _alike(sample, self.sizes):
-            self._samples.clear()
-            return []
-        self._samples = [*self._samples, sample][-MOST_SAMPLES:]
-        recent = self._samples[-AGREEING:]
-        if not self.sizes or (len(recent) == AGREEING and _alike(*recent)):
-            return self._join(sample, facts)
-        if len(self._samples) == MOST_SAMPLES:
-            ends = set().union(*self._samples)
-            return self._join({e: median(s.get(e, 0.0) for s in self._samples) for e in ends}, facts)
-        return []
+        sample = {ends: size for ends, size in sample.items() if size > max(0.0, LEAST_PART * total)}
 
-    def _join(self, sizes: Mapping[Ends, float], facts: JobFacts) -> list[HostEvent]:
-        self._samples.clear()
-        self.sizes = {ends: size for ends, size in sizes.items() if size > 0}
-        return [self._joined(facts)]
+        anew = bool(sample) and self.learner.observe(sample)
+        if anew or not sample:
+            self.learner.forget_samples()  # a job whose sizes never agree joins again after five iterations only
+        events: list[HostEvent] = [self._joined(facts)] if anew else []
+        if anew and not self.sizes:
+            self.learner = _size_learner()  # no flow is in most samples: the next sample is a first one
+        return events
 
-    def _joined(self, facts: JobFacts) -> JobJoined:
-        received = {ends: size for ends, size in self._sources.items() if size > 0}
-        specs = tuple(self._spec(ends, received, facts.members) for ends in sorted(self.sizes))
-        feeds = tuple((spec.flow, self._followers(spec.flow, received, facts.members)) for spec in specs)
-        return JobJoined(self.job, specs, feeds)
-
-    # ---- Flows ----
-
-    def _flow(self, ends: Ends) -> FlowId:
-        role, target = ends
-        return FlowId(self.job, self.host, target, role)
+    def _joined(self, facts: JobFacts) -> HostEvent:
+        return job_joined(self.job, self.host, self.sizes, self._received_bytes, facts.members)
 
     def _done(self, ends: Ends) -> FlowDone:
         self.live.discard(ends)
         return FlowDone(self._flow(ends))
 
-    def _spec(self, ends: Ends, received: Iterable[Ends], members: int) -> FlowSpec:
-        size_bytes, flow = self.sizes[ends], self._flow(ends)
-        match flow.role:
-            case Role.RING:
-                upstream = self._arriving(Role.RING, Role.RING, received)
-                return FlowSpec(flow, size_bytes, upstream, size_bytes / (2 * max(1, members - 1)))
-            case Role.PULL:
-                return FlowSpec(flow, size_bytes, self._arriving(Role.PUSH, Role.PULL, received), 0.0)
-            case _:
-                return FlowSpec(flow, size_bytes, (), UNLIMITED)
-
-    def _arriving(self, sent_as: Role, received_as: Role, received: Iterable[Ends]) -> tuple[FlowId, ...]:
-        return tuple(FlowId(self.job, host, self.host, sent_as) for role, host in received if role == received_as)
-
-    def _followers(self, flow: FlowId, received: Mapping[Ends, float], members: int) -> tuple[FlowId, ...]:
-        if flow.role == Role.PUSH:
-            return (FlowId(self.job, flow.target, self.host, Role.PULL),)
-        if flow.role == Role.RING and members == 2 and (Role.RING, flow.target) in received:
-            return (FlowId(self.job, flow.target, self.host, Role.RING),)
-        return ()
+    def _flow(self, ends: Ends) -> FlowId:
+        return flow_id(self.job, self.host, ends)
 
 
-def _alike(one: Mapping[Ends, float], other: Mapping[Ends, float]) -> bool:
+def _size_learner() -> SizeLearner[Sizes]:
+    return SizeLearner(_alike, _typical)
+
+
+def _alike(one: Sizes, other: Sizes) -> bool:
     """The same flows, each of nearly the same size."""
     return one.keys() == other.keys() and all(
         abs(size - other[ends]) <= SAME * max(size, other[ends]) for ends, size in one.items()
     )
+
+
+def _typical(samples: Sequence[Sizes]) -> Sizes:
+    """Each flow's median; one that most of them lack is none."""
+    ends = set().union(*samples)
+    sizes = {one: median(sample.get(one, 0.0) for sample in samples) for one in ends}
+    return {one: size for one, size in sizes.items() if size > 0}

@@ -1,6 +1,6 @@
 """Jobs that come and go, in the log: a line each, with job and flow.
 
-A job whose sizes change joins again and again: it is logged once in a while, like all that others can cause.
+A job whose sizes change joins again and again: it is logged once in a while, like all that a job can cause.
 """
 
 import logging

@@ -1,7 +1,7 @@
-"""Jobs without the shim: whose processes they are, as the operator said.
+"""Jobs without the shim: which processes they have, as the operator said.
 
 Nothing is guessed. A process belongs to a job of the list when its command line or its control group fits the pattern
-there (as in a shell: * and ?), or when it is the process named; whoever has the shim is seen through it instead.
+there (as in a shell: * and ?), or when it is the process named; a process with the shim is seen through it instead.
 Reading /proc of every process takes its time, so it is done every few seconds, and only where there is a list.
 """
 
@@ -16,8 +16,8 @@ _PROC = Path("/proc")
 
 
 @dataclass(frozen=True, slots=True)
-class PlainJob:
-    """An entry of the list; exactly one of the three says who belongs to it."""
+class JobWithoutShim:
+    """An entry of the list; exactly one of the three says which processes belong to it."""
 
     job: str
     command: str | None = None  # pattern of the whole command line
@@ -35,9 +35,9 @@ class PlainJob:
         return pid == self.pid
 
 
-def processes_of(jobs: Iterable[PlainJob], besides: Iterable[int] = ()) -> dict[str, set[int]]:
-    """The processes of each job that has any; `besides`, what they started (a data loader's processes, which have
-    their sockets as well) and we are never among them."""
+def processes_of(jobs: Iterable[JobWithoutShim], besides: Iterable[int] = ()) -> dict[str, set[int]]:
+    """The processes of each job that has any; never among them are hostd, `besides`, and what those started (a data
+    loader's processes, which have their sockets as well)."""
     seen = {*besides}
     found: dict[str, set[int]] = {}
     for pid in {int(name) for name in os.listdir(_PROC) if name.isdecimal()} - {os.getpid()}:  # noqa: PTH208
@@ -53,7 +53,7 @@ def processes_of(jobs: Iterable[PlainJob], besides: Iterable[int] = ()) -> dict[
 
 
 def _stems_from(ancestors: Container[int], pid: int) -> bool:
-    """Whether the process is one of these or was started by them, as far as we may see."""
+    """Whether the process is one of these or was started by them, as far as hostd may see."""
     with suppress(OSError):
         while pid > 0:
             if pid in ancestors:

@@ -1,4 +1,4 @@
-"""What the jobs of this host do: counters in shared memory and in the kernel, turned into events (job_watch.py).
+"""What the jobs of this host do: counters in shared memory and in the kernel, turned into events.
 
 Looking must cost next to nothing, and waking up to look costs more than looking. So every job has a time
 at which it is looked at next, on a grid that makes their times coincide:
@@ -8,18 +8,19 @@ at which it is looked at next, on a grid that makes their times coincide:
                  before, then
     sending      after half the time it needs for the rest at its speed, and at the line's speed when it was given
                  another rate: hardly ever in the middle of a burst, often at its end, where hand-over depends on
-                 it; all sending jobs together every MARKS_NS
+                 it; all sending jobs together every COUNTERS_NS
     receiving    (it has sent everything, and its iteration has not ended) after RECEIVING_NS, later less often
-    whatever     PATIENT_NS from now while nobody decides by what is seen (observe mode)
+    slow poll    SLOW_POLL_NS from now in any state while no decision depends on it (observe mode)
 
-A look is one word per process: has it had an event since? If so, its counters are read and what its sockets have
+A look reads one value per process: has it had an event since? If so, its counters are read and what its sockets have
 sent. Those are read for decisions, too, but not again within FRESH_NS: an answer mostly comes sooner than that after
-the report, and what decides does not look closer (policy.paceline.FINEST_NS); nor those of a job that
-is held, until it can have sent something to speak of. Once a second: new and dead processes, new and closed sockets;
-sooner where a file has come, and those of a job that has not joined yet.
+the report, and the policy does not look closer (policy.paceline.FINEST_NS); nor those of a job that is held, until it
+can have sent something to speak of. Once a second: new and dead processes, new and closed sockets; sooner where a file
+has come, and those of a job that has not joined yet.
 
-A job without the shim (plain_jobs.py) says nothing, so a look at it is its sockets: where its bursts begin and end is
-told from what they moved (paceline/flowcore/detect/bursts.py), and as long as those have no rhythm nobody hears of it.
+A job without the shim (jobs_without_shim.py) has no counters, so a look at it is its sockets: where its bursts begin
+and end is told from what they moved (paceline/flowcore/detect/bursts.py), and before those have a rhythm it has no
+events.
 """
 
 import math
@@ -28,10 +29,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from hostd.kernel.sockets import DataSocket
-from hostd.monitor.iteration_tracker import JobWatch
-from hostd.monitor.job_tracker import WatchedJob
-from hostd.monitor.jobs_without_shim import PlainJob, is_there, processes_of
-from hostd.monitor.segment_access import LentCounters
+from hostd.monitor.job_tracker import JobTracker
+from hostd.monitor.jobs_without_shim import JobWithoutShim, is_there, processes_of
+from hostd.monitor.segment_access import SegmentAccess
 from nccl_shim.segment.liveness import start_ticks
 from nccl_shim.segment.python_writer import make_directory
 from nccl_shim.segment.reader import ProcessView, Reader
@@ -39,12 +39,12 @@ from paceline.flowcore.messages.events import HostEvent, Progress
 from paceline.flowcore.model.patterns import FlowId
 
 FRESH_NS = 10_000_000
-PATIENT_NS = 50_000_000  # a shorter iteration is counted together with the next
+SLOW_POLL_NS = 50_000_000  # a shorter iteration is counted together with the next
 HOUSEKEEPING_NS = 1_000_000_000
 IDLE_NS = 100_000_000  # without jobs: so late may a first one be noticed
 SEARCH_NS = 5_000_000_000  # for processes of jobs without the shim
 LEARNING_LOOK_NS = 100_000_000  # a job that has not joined yet may be opening its connections,
-STIRRED_NS = 2_000_000_000  # ... if it has done anything lately
+RECENTLY_CHANGED_NS = 2_000_000_000  # ... if it has done anything lately
 
 
 class Monitor:
@@ -57,15 +57,15 @@ class Monitor:
         nic_bps: float,
         directory: Path | None,
         on_sockets: Callable[[FlowId, tuple[DataSocket, ...]], None],
-        without_shim: Sequence[PlainJob] = (),
+        without_shim: Sequence[JobWithoutShim] = (),
     ) -> None:
-        self.jobs: dict[str, WatchedJob] = {}
+        self.jobs: dict[str, JobTracker] = {}
         self.without_shim = without_shim
-        self.patient = False  # nobody decides by what we see
+        self.slow_poll = False  # no decision depends on what is seen
         self.invisible: dict[str, str] = {}  # why a process is not seen, by file or pid
         self._host, self._host_of, self._nic_bps = host, host_of, nic_bps
-        self._reader = Reader(directory, LentCounters().open)
-        with suppress(OSError):  # whose directory it is may remove the files of the dead, whoever they were
+        self._reader = Reader(directory, SegmentAccess().open)
+        with suppress(OSError):  # its owner may remove the files of dead processes of every user
             make_directory(self._reader.directory)
         self._on_sockets = on_sockets
         self._owners: dict[str, int] = {}  # the uid that a job's name belongs to
@@ -89,12 +89,12 @@ class Monitor:
             if job.rhythm is not None or not job.is_quiet(now_ns) or self._look_is_due(job, now_ns)
         }
         # How far a burst is the sockets say; what else its counters can say is that it is over.
-        sending = {name for name, job in due.items() if job.watch.live and not job.watch.ending}
+        sending = {name for name, job in due.items() if job.iterations.live and not job.iterations.ending}
         for view in self._reader.poll_changed(due, iterations_only=sending):
             job = due[view.snapshot.job]
             if view.host_pid in job.processes:
                 job.processes[view.host_pid].view = view
-                job.stirred_ns = now_ns
+                job.changed_ns = now_ns
                 to_read[view.snapshot.job] = job
         events = [event for job in to_read.values() for event in self._read(job, now_ns)]
         for job in due.values():
@@ -107,15 +107,15 @@ class Monitor:
         moved: list[tuple[FlowId, float]] = []
         idle: list[FlowId] = []
         for name, job in self.jobs.items():
-            if not job.watch.live or job.facts is None or name not in jobs:
+            if not job.iterations.live or job.facts is None or name not in jobs:
                 continue
-            if now_ns - job.measured_ns >= FRESH_NS and not job.stands(now_ns):
+            if now_ns - job.measured_ns >= FRESH_NS and not job.is_held(now_ns):
                 job.measure(now_ns)
                 self._schedule(job, now_ns)
             if job.told_ns < job.measured_ns:
                 job.told_ns = job.measured_ns
-                moved += job.watch.progress(job.facts)
-                idle += job.watch.idle(job.facts)
+                moved += job.iterations.progress(job.facts)
+                idle += job.iterations.idle(job.facts)
         return Progress(tuple(moved), tuple(idle))
 
     def limited(self, ceilings_bps: Mapping[FlowId, float], now_ns: int) -> None:
@@ -124,37 +124,37 @@ class Monitor:
             if (job := self.jobs.get(flow.job)) is not None:
                 job.limited(flow, ceiling_bps, now_ns)
         for name in {flow.job for flow in ceilings_bps}:
-            if (job := self.jobs.get(name)) is not None and job.watch.live:
+            if (job := self.jobs.get(name)) is not None and job.iterations.live:
                 self._schedule(job, now_ns, let_go=True)
 
     def sockets_of(self, flow: FlowId) -> tuple[DataSocket, ...]:
         job = self.jobs.get(flow.job)
-        return job.sockets.get((flow.role, flow.target), ()) if job else ()
+        return job.sockets.sending.get((flow.role, flow.target), ()) if job else ()
 
     def introduce(self, name: str) -> list[HostEvent]:
-        """What somebody must hear who has missed the job's events so far."""
+        """The job's events, for a listener that has missed them so far."""
         job = self.jobs[name]
-        return job.watch.introduce(job.facts) if job.facts is not None else []
+        return job.iterations.introduce(job.facts) if job.facts is not None else []
 
     def close(self) -> None:
         self._reader.close()
 
-    def _read(self, job: WatchedJob, now_ns: int) -> list[HostEvent]:
-        if self._look_is_due(job, now_ns) or (not job.watch.sizes and job.has_marked()):
+    def _read(self, job: JobTracker, now_ns: int) -> list[HostEvent]:
+        if self._look_is_due(job, now_ns) or (not job.iterations.sizes and job.has_ended_iteration()):
             self._look(job, now_ns)
         return job.read(now_ns)
 
-    def _look_is_due(self, job: WatchedJob, now_ns: int) -> bool:
-        lately = now_ns - job.stirred_ns < STIRRED_NS
-        return not job.watch.sizes and lately and now_ns - job.looked_ns >= LEARNING_LOOK_NS
+    def _look_is_due(self, job: JobTracker, now_ns: int) -> bool:
+        lately = now_ns - job.changed_ns < RECENTLY_CHANGED_NS
+        return not job.iterations.sizes and lately and now_ns - job.looked_ns >= LEARNING_LOOK_NS
 
-    def _schedule(self, job: WatchedJob, now_ns: int, let_go: bool = False) -> None:
-        if self.patient:
-            job.due_ns = now_ns + PATIENT_NS
+    def _schedule(self, job: JobTracker, now_ns: int, let_go: bool = False) -> None:
+        if self.slow_poll:
+            job.due_ns = now_ns + SLOW_POLL_NS
         else:
             job.schedule(now_ns, self._nic_bps, let_go)
 
-    def _look(self, job: WatchedJob, now_ns: int) -> None:
+    def _look(self, job: JobTracker, now_ns: int) -> None:
         """Which sockets the job has now."""
         for flow in job.look(now_ns, self._host_of, self._host):
             self._on_sockets(flow, self.sockets_of(flow))
@@ -169,9 +169,11 @@ class Monitor:
         present = self._seen_through_sockets(now_ns, with_shim) | with_shim
         events: list[HostEvent] = []
         for name in [name for name in self.jobs if name not in present]:
-            events += self.jobs.pop(name).watch.left()
+            events += self.jobs.pop(name).iterations.left()
         for name, processes in present.items():
-            job = self.jobs.setdefault(name, WatchedJob(JobWatch(name, self._host), stirred_ns=now_ns))
+            if name not in self.jobs:
+                self.jobs[name] = JobTracker(name, self._host, now_ns)
+            job = self.jobs[name]
             job.consists_of(processes)
             self._look(job, now_ns)
             events += self._read(job, now_ns)
@@ -179,8 +181,8 @@ class Monitor:
         return events
 
     def _seen_through_shim(self) -> dict[str, dict[int, ProcessView | None]]:
-        """Anybody may put a file there, with any job's name: the job is of the user who had it first, and of no other
-        as long as a process of his lives."""
+        """Every user may put a file there, with any job's name: the job belongs to the user that had it first, and to
+        no other as long as a process of that user lives."""
         views = self._reader.poll()
         if not all(view.alive for view in views):
             self._reader.reap()
@@ -200,7 +202,7 @@ class Monitor:
         return found
 
     def _owner(self, job: str, processes: Mapping[int, ProcessView]) -> int:
-        """Who had it before; else who runs the process that started first."""
+        """The user that had it before; else that of the process that started first."""
         before = self._owners.get(job)
         if before is not None and any(view.uid == before for view in processes.values()):
             return before

@@ -1,12 +1,13 @@
-"""Counters of another user's job, lent by the process that writes them.
+"""Access to the segment file of another user's job, through the process that writes it.
 
-Their file is for the job's user alone, and the service has no right to read every user's files. But the writer holds
-it open as long as it lives, and whoever may ptrace may copy the descriptor:
+The file is for the job's user alone, and the service has no right to read every user's files. But the writer holds
+it open as long as it lives, and a process that may ptrace may duplicate the descriptor:
 
     PID-START-N.pls ──▶ that process ──▶ in its /proc/PID/fdinfo the file's inode ──▶ pidfd_getfd
 
-The copy is read like a file of our own, and like one it is believed only after its checks (segment_file.py).
-A file whose writer does not lend it is not looked for again: anybody can put one there, and looking has its price.
+The duplicate is read like a file of our own, and like one it is believed only after its checks (segment_file.py).
+A file that no process with its name holds open is not looked for again: every user can put one there, and looking has
+its price.
 """
 
 import os
@@ -16,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 
 from hostd.kernel.fdinfo import descriptors
-from hostd.kernel.pidfd import Gone, copy_of
+from hostd.kernel.pidfd import SocketGone, duplicate_descriptor
 from nccl_shim.segment.liveness import host_pid
 from nccl_shim.segment.segment_file import open_own
 
@@ -25,28 +26,28 @@ _NAME = re.compile(r"(\d{1,10})-(\d{1,20})-\d+\.pls")
 _MOST_REFUSED = 1024
 
 
-class LentCounters:
+class SegmentAccess:
     def __init__(self) -> None:
         self._refused: set[tuple[int, int]] = set()
 
     def open(self, path: Path) -> int:
-        """A descriptor of the file at `path`, ours or a copy of the writer's; raises OSError."""
+        """A descriptor of the file at `path`, opened here or a duplicate of the writer's; raises OSError."""
         try:
             return open_own(path)
         except PermissionError:
             wanted = path.lstat()
             if (wanted.st_dev, wanted.st_ino) in self._refused or not stat.S_ISREG(wanted.st_mode):
                 raise
-            copy = _borrow(path, wanted)
-            if copy is None:
+            duplicate = _duplicate(path, wanted)
+            if duplicate is None:
                 if len(self._refused) >= _MOST_REFUSED:
                     self._refused.clear()
                 self._refused.add((wanted.st_dev, wanted.st_ino))
                 raise
-            return copy
+            return duplicate
 
 
-def _borrow(path: Path, wanted: os.stat_result) -> int | None:
+def _duplicate(path: Path, wanted: os.stat_result) -> int | None:
     named = _NAME.fullmatch(path.name)
     pid = host_pid(int(named[1]), int(named[2]), None) if named else None
     if pid is None:
@@ -55,10 +56,10 @@ def _borrow(path: Path, wanted: os.stat_result) -> int | None:
         for one in islice(descriptors(pid), MOST_DESCRIPTORS):
             if one.inode != wanted.st_ino:
                 continue
-            copy = copy_of(pid, one.fd)
-            if os.path.samestat(os.fstat(copy), wanted):  # and not of another file system
-                return copy
-            os.close(copy)
-    except (Gone, OSError):
+            duplicate = duplicate_descriptor(pid, one.fd)
+            if os.path.samestat(os.fstat(duplicate), wanted):  # and not of another file system
+                return duplicate
+            os.close(duplicate)
+    except (SocketGone, OSError):
         pass
     return None

@@ -1,6 +1,7 @@
 """How fast each flow really was, from one measurement of what it has sent to the next.
 
-Measurements come when somebody looks, not when a slot begins: a rate holds until the next one, or until the flow rests.
+Measurements come when the job is looked at, not when a slot begins: a rate holds until the next one, or until the flow
+rests.
 """
 
 from collections.abc import Iterable
@@ -9,7 +10,7 @@ from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.units import BITS_PER_BYTE, NS_PER_S
 
 
-class AchievedRates:
+class Throughput:
     def __init__(self) -> None:
         self._at: dict[FlowId, tuple[int, float]] = {}
         self._bps: dict[FlowId, float] = {}

@@ -1,1 +1,1 @@
-"""Everything we change in the kernel can be undone, also after our death."""
+"""Everything hostd changes in the kernel can be undone, also after hostd's death."""

@@ -1,10 +1,10 @@
-"""One hostd per network namespace: of two, each would take the other's qdiscs for those of a lost predecessor.
+"""One hostd per network namespace: of two, each would take the other's qdiscs for those of a dead predecessor.
 
 An abstract Unix socket belongs to the network namespace it was made in, and the kernel frees its name with the process,
 even after kill -9. The lock in the runtime directory cannot tell: another hostd may have another directory.
 
-Anybody can take such a name. Whose it is the kernel says (sock_diag), whatever its holder does or does not do with it:
-one who is neither root nor us keeps nobody from starting.
+Any process can take such a name. Which user's it is the kernel says (sock_diag), whatever the process does with it: a
+user that is neither root nor hostd's own keeps no hostd from starting.
 """
 
 import errno
@@ -25,7 +25,7 @@ _CREDENTIALS = struct.Struct("=iII")  # pid, uid, gid
 _NETLINK_SOCK_DIAG, _SOCK_DIAG_BY_FAMILY = 4, 20
 _REQUEST = struct.Struct("=BBHIIIII")  # family, protocol, padding, states, inode, what to show, cookie
 _ANSWER = struct.Struct("=BBBBIII")  # family, type, state, padding, inode, cookie
-_BOUND_OR_LISTENING = 1 << 7 | 1 << 10  # connections to the name bear it as well, and nobody's uid
+_BOUND_OR_LISTENING = 1 << 7 | 1 << 10  # connections to the name bear it as well, without a uid
 _SHOW_NAME, _SHOW_UID = 0x1, 0x40
 _NAME_ATTRIBUTE, _UID_ATTRIBUTE = 0, 7
 
@@ -38,7 +38,7 @@ def only_hostd_here() -> Iterator[None]:
     with socket.socket(socket.AF_UNIX) as name:
         try:
             name.bind(NAME)
-            name.listen()  # nobody is accepted: who listens is all that there is to know
+            name.listen()  # no connection is accepted: the process that listens is all that there is to know
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
                 raise
@@ -46,7 +46,7 @@ def only_hostd_here() -> Iterator[None]:
             if uid in (None, 0, os.geteuid()):
                 held = f"another instance ({_holder()}) is running in this network namespace"
                 raise AlreadyRunning(held) from None
-            _log.warning("uid %d holds our name in this network namespace; only our lock file keeps others away", uid)
+            _log.warning("uid %d holds hostd's name here; only the lock file keeps a second hostd away", uid)
         yield
 
 

@@ -1,14 +1,14 @@
-"""A lease on the kernel: the journal, the guardian that watches over it, and the heartbeat.
+"""A lease on the kernel: the undo log, the guardian that watches over it, and the heartbeat.
 
-    journal = Journal(path)                                  # journal.py; takes back what a crash left behind
-    lease = Lease(journal, slot_ns)                          # starts the guardian
+    undo_log = UndoLog(path)                                 # takes back what a crash left behind
+    lease = Lease(undo_log, slot_ns)                         # starts the guardian
     lease.beat()                                             # once per slot, from the loop that decides
     lease.close()                                            # takes everything back, lets the guardian go
 
-`beat` raises Revoked when the guardian (or an operator) has released us: close, and begin anew with empty books. A
-guardian that was merely killed is replaced at once; the limits stay. If no other can be started there is nobody to
-lift our limits, so we have no business setting any: that is Revoked as well. Started it is when it has said so: an
-interpreter that finds its libraries here may not find them there.
+`beat` raises Revoked when the guardian or an operator has released the lease: close, and begin with a new one. A
+guardian that was merely killed is replaced at once; the limits stay. If no other can be started there is no process
+to lift the limits of a dead hostd, so none may be set: that is Revoked as well. The guardian counts as started when it
+has said so: an interpreter that finds its libraries here may not find them there.
 """
 
 import os
@@ -20,11 +20,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from hostd.safety.guardian import REVOKED
-from hostd.safety.undo_log import Journal, Revoked
+from hostd.safety.undo_log import Revoked, UndoLog
 from paceline.flowcore.model.units import NS_PER_MS
 
 PATIENCE_SLOTS = 5
-READY_WITHIN_S = 4.0  # an interpreter takes a tenth of a second; less than systemd waits for a sign of life of ours
+READY_WITHIN_S = 4.0  # an interpreter takes a tenth of a second; less than systemd waits for hostd's sign of life
 _KEPT = ("LD_LIBRARY_PATH", "PYTHONHOME")  # of our environment: where an interpreter may find itself
 _CLOSED = -1
 _ENDING = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
@@ -32,8 +32,8 @@ _PACKAGE_PARENT = Path(__file__).parents[2]
 
 
 class Lease:
-    def __init__(self, journal: Journal, slot_ns: int) -> None:
-        self.journal = journal
+    def __init__(self, undo_log: UndoLog, slot_ns: int) -> None:
+        self.undo_log = undo_log
         self.replaced = 0  # guardians that were killed and followed by another
         self._patience_ms = max(1, PATIENCE_SLOTS * slot_ns // NS_PER_MS)
         self._start_guardian()
@@ -42,13 +42,9 @@ class Lease:
     def guardian_pid(self) -> int:
         return self._guardian.pid
 
-    def fileno(self) -> int:
-        """Readable when the guardian has ended, for an event loop; another one after `replaced` grew."""
-        return self._pidfd
-
     def beat(self) -> None:
-        """Tells the guardian that we live; raises Revoked."""
-        self.journal.check()
+        """Tells the guardian that hostd lives; raises Revoked."""
+        self.undo_log.check()
         try:
             os.write(self._heartbeat, b".")
         except BlockingIOError:
@@ -58,15 +54,15 @@ class Lease:
 
     def close(self) -> dict[str, str]:
         """Takes everything back and ends the guardian; returns what could not be restored, by key."""
-        problems = self.journal.close()
+        problems = self.undo_log.close()
         self._end_guardian()
         return problems
 
     def _succeed_guardian(self) -> None:
         status = self._end_guardian()
-        self.journal.check()
+        self.undo_log.check()
         if status == REVOKED:
-            raise Revoked("the guardian heard nothing from us and lifted every limit")
+            raise Revoked("the guardian heard nothing from hostd and lifted every limit")
         try:
             self._start_guardian()
         except OSError as error:
@@ -76,7 +72,7 @@ class Lease:
     def _start_guardian(self) -> None:
         theirs, ours = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(ours, False)
-        arguments = [str(theirs), str(self._patience_ms), str(self.journal.path.absolute())]
+        arguments = [str(theirs), str(self._patience_ms), str(self.undo_log.path.absolute())]
         kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
         # Inherited: a signal that ends a service must not end the guardian, not even while its interpreter starts.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
@@ -87,7 +83,7 @@ class Lease:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 env={**kept, "PYTHONPATH": str(_PACKAGE_PARENT)},
-                start_new_session=True,  # a Ctrl-C meant for us must not reach it
+                start_new_session=True,  # a Ctrl-C meant for hostd must not reach it
             )
         except OSError:
             os.close(ours)
@@ -96,25 +92,23 @@ class Lease:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
             os.close(theirs)
         self._heartbeat = ours
-        self._pidfd = os.pidfd_open(self._guardian.pid)
         if not self._is_ready():
             self._guardian.kill()
             raise OSError(f"the guardian does not start (exit status {self._end_guardian()})")
 
     def _is_ready(self) -> bool:
-        """Waits for its word."""
+        """Waits for the guardian to say so."""
         assert self._guardian.stdout is not None
         with self._guardian.stdout as said:
             heard, _, _ = select.select([said], [], [], READY_WITHIN_S)
             return bool(heard and os.read(said.fileno(), 1))
 
     def _end_guardian(self) -> int:
-        """Its exit status; asked again, the same. What we closed then may be somebody else's descriptor by now."""
-        for descriptor in (self._heartbeat, self._pidfd):
-            if descriptor != _CLOSED:
-                os.close(descriptor)
-        self._heartbeat = self._pidfd = _CLOSED
+        """The guardian's exit status; asked again, the same, and closed once: the number may name another file then."""
+        if self._heartbeat != _CLOSED:
+            os.close(self._heartbeat)
+            self._heartbeat = _CLOSED
         with suppress(subprocess.TimeoutExpired):
             return self._guardian.wait(timeout=1.0)
-        self._guardian.kill()  # it was stopped: nothing else ends it, and the journal is ours to take back
+        self._guardian.kill()  # it was stopped: nothing else ends it, and hostd has taken everything back
         return self._guardian.wait()

@@ -1,14 +1,14 @@
 """How to take back a change to the kernel, written down before it is made.
 
-    netlink   messages that change in place what is ours
-    qdisc     the tree that was there before our root
-    socket    the value an option of somebody's socket had
+    netlink   messages that change in place what hostd made
+    qdisc     the tree that was there before hostd's root
+    socket    the value an option of a job's socket had
     sysctl    the text a file had
     routes    connections look up their routes anew
 
 Law: taking back is idempotent, and what has gone in the meantime (a device, a process, a socket) counts as taken
 back. So the same entries serve the daemon at its end, the guardian after a SIGKILL and an operator with `release`,
-even when two of them meet, or one is killed over it. Only the standard library: the guardian is to stay small.
+even when two of them meet, or one is killed meanwhile. Only the standard library: the guardian is to stay small.
 """
 
 import errno
@@ -21,15 +21,15 @@ from pathlib import Path
 from typing import Any, get_origin
 
 from hostd.kernel.netlink import Message, Netlink, means_absent
-from hostd.kernel.pidfd import Gone, borrowed
+from hostd.kernel.pidfd import SocketGone, duplicated_socket
 from hostd.kernel.qdisc_tree import delete_root, read_tree
 
 SYSCTL_ROOT = Path("/proc/sys/net")
 _ROUTE_FLUSH = SYSCTL_ROOT / "ipv4/route/flush"
 Recorded = tuple[int, int, str]  # a message: type, flags, body in hex
 
-# Between our look and our first message: the root is another now, or there is one, or the device has gone.
-_SOMEBODY_WAS_FASTER = (errno.EINVAL, errno.ENOENT, errno.EEXIST, errno.ENODEV)
+# Between look and first message: the root is another now, or there is one, or the device has gone.
+_CHANGED_MEANWHILE = (errno.EINVAL, errno.ENOENT, errno.EEXIST, errno.ENODEV)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +49,15 @@ class NetlinkUndo:
 
 @dataclass(frozen=True, slots=True)
 class QdiscUndo:
-    """Deletes our root and makes the tree again that was there before.
+    """Deletes hostd's root and makes the tree again that was there before.
 
-    Both in one send, which a kill cannot break off (a tree of more than 128 parts takes several). A device without a
-    root of anybody's has lost its tree all the same, and gets it back. Any other root stays: it is the tree itself,
-    or the choice of somebody who came after us.
+    Both in one send, which a kill cannot break off (a tree of more than 128 parts takes several). A device with the
+    kernel's default root has lost its tree all the same, and gets it back. Any other root stays: it is the tree itself,
+    or an operator or another program set it later.
     """
 
     ifindex: int
-    handle: int  # of our root
+    handle: int  # of hostd's root
     tree: tuple[Recorded, ...]
     pause_ms: int = 0  # before: what an earlier entry let go needs a moment to leave the queue
 
@@ -75,7 +75,7 @@ class QdiscUndo:
             elif root is not None and root.handle:
                 return
             failed = netlink.send(messages)
-        if 0 in failed and failed[0].errno in _SOMEBODY_WAS_FASTER:
+        if 0 in failed and failed[0].errno in _CHANGED_MEANWHILE:
             return
         for error in failed.values():
             if error.errno != errno.ENODEV:
@@ -93,9 +93,9 @@ class SocketUndo:
 
     def perform(self) -> None:
         try:
-            with borrowed(self.pid, self.fd, self.cookie) as theirs:
+            with duplicated_socket(self.pid, self.fd, self.cookie) as theirs:
                 theirs.setsockopt(self.level, self.option, bytes.fromhex(self.value))
-        except Gone:
+        except SocketGone:
             pass
 
 
@@ -136,8 +136,8 @@ _KINDS: dict[str, type[Undo]] = {
 _NAMES = {kind: name for name, kind in _KINDS.items()}
 
 
-def socket_undo(pid: int, fd: int, cookie: int, theirs: socket.socket, level: int, option: int) -> SocketUndo:
-    """The option as it is now; 16 bytes hold the longest one we touch, a congestion control's name."""
+def socket_undo(pid: int, fd: int, cookie: int, theirs: socket.SocketType, level: int, option: int) -> SocketUndo:
+    """The option as it is now; 16 bytes hold the longest that is changed, a congestion control's name."""
     return SocketUndo(pid, fd, cookie, level, option, theirs.getsockopt(level, option, 16).hex())
 
 
@@ -154,7 +154,9 @@ def from_json(entry: dict[str, Any]) -> Undo:
         _messages(values[name])
     undo = kind(**values)
     for one in fields(undo):
-        if not isinstance(value := getattr(undo, one.name), get_origin(one.type) or one.type):
+        expected = get_origin(one.type) or one.type
+        assert isinstance(expected, type)
+        if not isinstance(value := getattr(undo, one.name), expected):
             raise TypeError(f"{one.name} is {value!r}")
     if isinstance(undo, SocketUndo):
         bytes.fromhex(undo.value)

@@ -1,16 +1,16 @@
-"""The lease journal: everything we changed in the kernel and how to take it back, on disk before it is changed.
+"""The undo log: everything hostd changed in the kernel and how to take it back, on disk before it is changed.
 
     record(key, undo)     on disk first, then the change; of two records for one key the first holds the original
     take_back(keys)       perform and forget, newest first
-    release(path)         the same for whoever finds the file: guardian, ExecStopPost, `paceline release --all`
+    release(path)         the same for another process: guardian, ExecStopPost, `paceline release --all`
 
 One JSON object per line, appended in one write each: a head that says where it belongs, then entries and the keys of
-entries that are over. A last line that is cut off was written by somebody who died before making the change.
+entries that are over. A last line that is cut off was written by a hostd that died before making the change.
 
-The file exists exactly as long as the lease. If it is gone, somebody released us: `Revoked`, and the books of this
-process are worth nothing any more. It belongs in a runtime directory that does not outlive a boot; a file of another
-boot or another network namespace names other devices, and nothing of it is performed. Neither that nor a broken one
-keeps a new lease from beginning: it is moved aside, for people to look at.
+The file exists exactly as long as the lease. If it is gone, the guardian or an operator released the lease: `Revoked`,
+and nothing that this process remembers holds any more. It belongs in a runtime directory that does not outlive a boot;
+a file of another boot or another network namespace names other devices, and nothing of it is performed. Neither such a
+file nor a broken one keeps a new lease from beginning: it is moved aside, for people to look at.
 """
 
 import errno
@@ -29,14 +29,14 @@ _LINES_PER_ENTRY = 16
 
 
 class Revoked(Exception):
-    """The lease was taken from us: every limit has been lifted."""
+    """The lease was taken from this hostd: every limit has been lifted."""
 
 
-class BadJournal(Exception):
-    """The file is not a lease journal of this boot and network namespace; str() says why."""
+class BadUndoLog(Exception):
+    """The file is not an undo log of this boot and network namespace; str() says why."""
 
 
-class Journal:
+class UndoLog:
     """Entries of one lease; opening it takes back what a predecessor left behind.
 
     What cannot be taken back now stays among the entries, to be tried again at the end: it is still the original.
@@ -58,7 +58,7 @@ class Journal:
             self._entries |= fresh
 
     def forget(self, keys: Iterable[str]) -> None:
-        """They have gone by themselves: a closed socket, a vanished device."""
+        """What these would take back has gone by itself: a closed socket, a vanished device."""
         over = [key for key in keys if self._entries.pop(key, None) is not None]
         if over:
             try:
@@ -76,7 +76,7 @@ class Journal:
         return problems
 
     def check(self) -> None:
-        """Raises Revoked if somebody else released the lease."""
+        """Raises Revoked if the guardian or an operator released the lease."""
         if not self.path.exists():
             raise Revoked(f"{self.path} is gone")
 
@@ -91,7 +91,7 @@ class Journal:
         """What is left of a predecessor's entries."""
         try:
             found = _read(path)
-        except BadJournal as error:
+        except BadUndoLog as error:
             aside = path.with_suffix(".bad")
             path.replace(aside)
             self.leftovers = {aside.name: str(error)}
@@ -100,7 +100,7 @@ class Journal:
         return {key: undo for key, undo in found.items() if key in self.leftovers}
 
     def _append(self, line: Mapping[str, object]) -> None:
-        """Never makes the file: without its head nobody could read it."""
+        """Never makes the file: without its head it could not be read."""
         try:
             file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -129,9 +129,9 @@ class Journal:
 
 
 def release(path: Path) -> dict[str, str]:
-    """Takes back everything in the journal and removes it; returns what could not be taken back, by key.
+    """Takes back everything in the undo log and removes it; returns what could not be taken back, by key.
 
-    Nothing to do when there is no file. Raises BadJournal, having touched nothing.
+    Nothing to do when there is no file. Raises BadUndoLog, having touched nothing.
     """
     problems = _perform(_read(path))
     if not problems:
@@ -154,7 +154,7 @@ def _perform(entries: Mapping[str, Undo]) -> dict[str, str]:
             undo.perform()
         except OSError as error:
             problems[key] = error.strerror or str(error)
-        except (ValueError, TypeError, OverflowError, struct.error) as error:  # nothing we would have written
+        except (ValueError, TypeError, OverflowError, struct.error) as error:  # nothing that hostd would have written
             problems[key] = repr(error)
     return problems
 
@@ -169,10 +169,10 @@ def _parse(path: Path, text: str) -> dict[str, Undo]:
             for key in line.get("over", ()):
                 entries.pop(key, None)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BadJournal(f"{path}: not a lease journal ({error!r})") from None
+        raise BadUndoLog(f"{path}: not an undo log ({error!r})") from None
     for key, expected in _here().items():
         if found[key] != expected:
-            raise BadJournal(f"{path}: {key} is {found[key]!r}, expected {expected!r}")
+            raise BadUndoLog(f"{path}: {key} is {found[key]!r}, expected {expected!r}")
     return entries
 
 

@@ -124,7 +124,7 @@ def run_explain(args: argparse.Namespace) -> int:
 def run_release(args: argparse.Namespace) -> int:
     """By the daemon if it answers, else from its undo log: both lift everything."""
     from hostd.introspect.control import ask
-    from hostd.safety.undo_log import BadJournal, release
+    from hostd.safety.undo_log import BadUndoLog, release
     from paceline.commands.console import print_json
 
     problems: Mapping[str, str] = {}
@@ -140,7 +140,7 @@ def run_release(args: argparse.Namespace) -> int:
             by = "nobody"
         try:
             problems = release(journal)
-        except BadJournal as error:
+        except BadUndoLog as error:
             raise CommandError(str(error)) from None
     if args.json:
         print_json({"released_by": by, "problems": dict(problems)})

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from hostd.safety.undo import SysctlUndo
-from hostd.safety.undo_log import Journal
+from hostd.safety.undo_log import UndoLog
 from paceline import cli
 from paceline.commands.host import _bottleneck, rate
 from tests.hostd.cluster import Cluster, cluster, flows, fork_server, joined
@@ -65,7 +65,7 @@ def test_a_host_with_jobs(cluster: Cluster, capsys: pytest.CaptureFixture[str]) 
 def test_release_says_what_could_not_be_restored(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     daemon = cluster.hostd(start=False)
     with cluster.testbed.nodes["h0"].enter():
-        Journal(daemon.place / "lease.json").record({"stubborn": SysctlUndo("/etc/passwd", "x")})
+        UndoLog(daemon.place / "lease.json").record({"stubborn": SysctlUndo("/etc/passwd", "x")})
     cluster.start(daemon)
     for _ in range(2):  # asked again, it tries again
         assert cli.main(["release", "--all", "--runtime-directory", str(daemon.place)]) == 1

@@ -20,7 +20,7 @@ from hostd.enforce.socket_options import SO_MAX_PACING_RATE, SO_PRIORITY
 from hostd.enforce.transport import TCP_CONGESTION, Transport
 from hostd.kernel.devices import read_devices
 from hostd.kernel.netlink import Netlink
-from hostd.kernel.pidfd import borrowed
+from hostd.kernel.pidfd import duplicated_socket
 from hostd.kernel.qdisc_tree import read_tree
 from hostd.kernel.sockets import DataSocket, ProcessSockets
 from hostd.kernel.tcp_info import FlowMeter
@@ -96,7 +96,7 @@ class Wire:
             sysctl = TSO_RTT_LOG.read_text()
         options = []
         for one in sockets:
-            with borrowed(one.pid, one.fd, one.cookie) as theirs:
+            with duplicated_socket(one.pid, one.fd, one.cookie) as theirs:
                 wanted = (
                     SO_PRIORITY,
                     SO_MAX_PACING_RATE,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hostd.config import MAX_CONFIG_BYTES, RUNTIME_DIRECTORY, parse_config, read_config
-from hostd.monitor.jobs_without_shim import PlainJob
+from hostd.monitor.jobs_without_shim import JobWithoutShim
 from paceline.flowcore.model.fields import InputError
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -31,7 +31,7 @@ def test_a_host_on_its_own_needs_a_name_a_speed_and_addresses() -> None:
 def test_its_own_addresses_and_what_the_command_line_says_instead(tmp_path: Path) -> None:
     path = tmp_path / "hostd.toml"
     path.write_text(ALONE + 'backend = "htb"\n' + ADDRESSES)
-    assert read_config(path).own_addresses == {"10.0.1.10"}
+    assert read_config(path).enforcement.addresses == {"10.0.1.10"}
     config = read_config(path, backend="pacing", takeover=True)
     assert (config.backend, config.takeover, config.nic_bps) == ("pacing", True, 10e9)
 
@@ -77,8 +77,11 @@ cgroup = "/system.slice/*"
     assert (config.congestion_control, config.metrics) == ("bbr", "0.0.0.0:9465")
     assert config.tls is not None and config.tls.key == Path("h0.key")
     assert config.shim_directory == Path("/dev/shm/elsewhere")
-    assert config.without_shim == (PlainJob("old", "*old_train.py*"), PlainJob("older", cgroup="/system.slice/*"))
-    assert config.lease_journal == Path("/run/elsewhere/lease.json")
+    assert config.without_shim == (
+        JobWithoutShim("old", "*old_train.py*"),
+        JobWithoutShim("older", cgroup="/system.slice/*"),
+    )
+    assert config.enforcement.undo_log_path == Path("/run/elsewhere/lease.json")
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,16 @@
 """What is done about what happened: one decision at a time, on a clock that the test turns."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from io import StringIO
 from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry
 
-from hostd.config import HostConfig
-from hostd.driver import Decider
+from hostd.driver import AgentDriver
 from hostd.enforce.enforcer import Enforcer
+from hostd.enforce.settings import EnforcementSettings
 from hostd.monitor.monitor import Monitor
 from paceline.flowcore.host.agent import HostAgent
 from paceline.flowcore.messages.events import FlowDone, FlowReady, JobJoined, JobLeft, Limit, Tick
@@ -21,7 +22,6 @@ from paceline.flowcore.model.topology import star_of
 from paceline.flowcore.policy import POLICIES
 from paceline.service.instruments import HostInstruments
 from paceline.service.shared_clock import SharedClock
-from paceline.wire.host_stream import HostStream
 
 SLOT_NS = 60_000_000
 TOPOLOGY = star_of(("h0", "h1"), 1.0)
@@ -39,110 +39,113 @@ class Listening(Enforcer):
         super().apply(limits)
 
 
-class Kept(HostStream):
-    """Leads nowhere."""
+class Driven:
+    """An agent and its driver; with a switch, `sent` is what it would hear."""
 
-    def __init__(self) -> None:
-        self.sent: list[Report] = []
-
-    def send(self, report: Report) -> bool:
-        self.sent.append(report)
-        return True
-
-
-class Deciding:
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, switch: str | None = None) -> None:
         topology = TOPOLOGY
         self.steady_ns = 0
+        self.sent: list[Report] = []
         clock = self.clock = SharedClock(lambda: 0, lambda: self.steady_ns)
-        self.agent = HostAgent("h0", topology, SlotClock(SLOT_NS, 10), POLICIES["paceline"](), None)
-        self.enforcer = Listening(HostConfig("h0", topology, {}, mode="advise", runtime_directory=directory), SLOT_NS)
+        self.agent = HostAgent("h0", topology, SlotClock(SLOT_NS, 10), POLICIES["paceline"](), switch)
+        self.enforcer = Listening(EnforcementSettings(False, directory / "lease.json", 1e9), SLOT_NS)
         self.enforcer.told = []
         self.monitor = Monitor("h0", {}, 1e9, directory, lambda flow, sockets: None)
         self.journal = StringIO()
         instruments = HostInstruments(CollectorRegistry())
-        self.decider = Decider(self.agent, clock, self.monitor, self.enforcer, instruments, self.journal)
+        send = self.sent.append if switch else None
+        self.driver = AgentDriver(self.agent, clock, self.monitor, self.enforcer, instruments, send, self.journal)
+
+
+@contextmanager
+def opened(driven: Driven) -> Iterator[Driven]:
+    yield driven
+    driven.monitor.close()
+    driven.enforcer.close()
 
 
 @pytest.fixture
-def deciding(tmp_path: Path) -> Iterator[Deciding]:
-    made = Deciding(tmp_path)
-    yield made
-    made.monitor.close()
-    made.enforcer.close()
+def driven(tmp_path: Path) -> Iterator[Driven]:
+    with opened(Driven(tmp_path)) as made:
+        yield made
 
 
-def test_the_enforcer_holds_exactly_the_flows_that_the_agent_knows(deciding: Deciding) -> None:
-    deciding.decider.take(JOINED)
-    assert deciding.enforcer.read_back().keys() == set(FLOWS)
-    deciding.decider.take([JobLeft("a")])
-    assert deciding.enforcer.read_back().keys() == {FLOWS[1]}
+@pytest.fixture
+def with_switch(tmp_path: Path) -> Iterator[Driven]:
+    with opened(Driven(tmp_path, "sw")) as made:
+        yield made
 
 
-def test_what_happened_at_one_time_is_set_at_once_and_only_as_it_ends(deciding: Deciding) -> None:
-    deciding.decider.take([*JOINED, *(FlowReady(flow, 0) for flow in FLOWS), FlowDone(FLOWS[0])])
-    [limits] = deciding.enforcer.told
+def test_the_enforcer_holds_exactly_the_flows_that_the_agent_knows(driven: Driven) -> None:
+    driven.driver.take(JOINED)
+    assert driven.enforcer.read_back().keys() == set(FLOWS)
+    driven.driver.take([JobLeft("a")])
+    assert driven.enforcer.read_back().keys() == {FLOWS[1]}
+
+
+def test_what_happened_at_one_time_is_set_at_once_and_only_as_it_ends(driven: Driven) -> None:
+    driven.driver.take([*JOINED, *(FlowReady(flow, 0) for flow in FLOWS), FlowDone(FLOWS[0])])
+    [limits] = driven.enforcer.told
     assert {limit.flow for limit in limits} == set(FLOWS) and len(limits) == 2
     for limit in limits:
-        flow = deciding.agent.flows[limit.flow]
+        flow = driven.agent.flows[limit.flow]
         assert (limit.rate_bps, limit.ceiling_bps) == (flow.limit.rate_bps, flow.limit.ceiling_bps)
 
 
-def test_the_switch_hears_of_all_flows_of_a_burst_in_one_report(deciding: Deciding) -> None:
-    agent = deciding.decider._agent = HostAgent("h0", TOPOLOGY, SlotClock(SLOT_NS, 10), POLICIES["paceline"](), "sw")
-    stream = deciding.decider.stream = Kept()
-    deciding.decider.take([*JOINED, *(FlowReady(flow, 0) for flow in FLOWS)])
-    [report] = stream.sent
+def test_the_switch_hears_of_all_flows_of_a_burst_in_one_report(with_switch: Driven) -> None:
+    driven = with_switch
+    driven.driver.take([*JOINED, *(FlowReady(flow, 0) for flow in FLOWS)])
+    [report] = driven.sent
     assert {claim.flow for claim in report.claims} == set(FLOWS)
-    deciding.steady_ns += 1_000_000
+    driven.steady_ns += 1_000_000
     answer = Feedback("sw", report.number, 0, ())
-    deciding.decider.take([answer])
-    assert agent.rtt_ns == 1_000_000, "the answer to it is the answer to each"
+    driven.driver.take([answer])
+    assert driven.agent.rtt_ns == 1_000_000, "the answer to it is the answer to each"
 
 
-def test_everything_is_in_the_journal(deciding: Deciding) -> None:
+def test_everything_is_in_the_journal(driven: Driven) -> None:
     events = [*JOINED, FlowReady(FLOWS[0], 0), JobLeft("b")]
-    deciding.decider.take(events)
-    assert [decode(line).event for line in deciding.journal.getvalue().splitlines()] == events
-    assert deciding.decider.durations.count == 1
+    driven.driver.take(events)
+    assert [decode(line).event for line in driven.journal.getvalue().splitlines()] == events
+    assert driven.driver.durations.count == 1
 
 
-def test_a_full_disk_ends_the_journal_and_nothing_else(deciding: Deciding, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_full_disk_ends_the_journal_and_nothing_else(driven: Driven, caplog: pytest.LogCaptureFixture) -> None:
     with Path("/dev/full").open("w") as full:
-        deciding.decider._journal = full
-        deciding.decider.take(JOINED)
-        deciding.decider.take([FlowReady(FLOWS[0], 0)])
-    assert deciding.enforcer.read_back().keys() == set(FLOWS) and deciding.enforcer.told
+        driven.driver._journal = full
+        driven.driver.take(JOINED)
+        driven.driver.take([FlowReady(FLOWS[0], 0)])
+    assert driven.enforcer.read_back().keys() == set(FLOWS) and driven.enforcer.told
     [line] = [record.getMessage() for record in caplog.records if record.name == "hostd.driver"]
     assert "No space left" in line
 
 
-def test_slots_without_a_decision_count_while_something_is_sent(deciding: Deciding) -> None:
-    decider = deciding.decider
-    decider.take(JOINED)
-    deciding.steady_ns += 5 * SLOT_NS
-    decider.judge(5)
-    assert decider.missed_slots == 0, "nothing was sent"
-    decider.take([FlowReady(FLOWS[0], 0)])
-    deciding.steady_ns += SLOT_NS
-    decider.take([])
-    assert decider.missed_slots == 0
-    deciding.steady_ns += 3 * SLOT_NS
-    decider.judge(9)
-    decider.judge(9)
-    assert decider.missed_slots == 2
+def test_slots_without_a_decision_count_while_something_is_sent(driven: Driven) -> None:
+    driver = driven.driver
+    driver.take(JOINED)
+    driven.steady_ns += 5 * SLOT_NS
+    driver.judge(5)
+    assert driver.missed_slots == 0, "nothing was sent"
+    driver.take([FlowReady(FLOWS[0], 0)])
+    driven.steady_ns += SLOT_NS
+    driver.take([])
+    assert driver.missed_slots == 0
+    driven.steady_ns += 3 * SLOT_NS
+    driver.judge(9)
+    driver.judge(9)
+    assert driver.missed_slots == 2
 
 
 @pytest.mark.parametrize("by_slots", [-20, 20])
-def test_a_clock_that_is_set_misses_no_slot_and_hides_none(deciding: Deciding, by_slots: int) -> None:
-    deciding.steady_ns = 100 * SLOT_NS
-    deciding.decider.take([*JOINED, FlowReady(FLOWS[0], 0)])
-    own_ns = deciding.clock.own_ns()
-    deciding.clock.peer.observe(own_ns, *[own_ns + by_slots * SLOT_NS] * 2, own_ns)
-    step_ns = deciding.clock.take_step()
+def test_a_clock_that_is_set_misses_no_slot_and_hides_none(driven: Driven, by_slots: int) -> None:
+    driven.steady_ns = 100 * SLOT_NS
+    driven.driver.take([*JOINED, FlowReady(FLOWS[0], 0)])
+    own_ns = driven.clock.own_ns()
+    driven.clock.peer.observe(own_ns, *[own_ns + by_slots * SLOT_NS] * 2, own_ns)
+    step_ns = driven.clock.take_step()
     assert step_ns == by_slots * SLOT_NS
-    deciding.decider.clock_set(step_ns)
-    assert deciding.decider.missed_slots == 0
-    deciding.steady_ns += 4 * SLOT_NS
-    deciding.decider.take([Tick()])
-    assert deciding.decider.missed_slots == 3
+    driven.driver.clock_set(step_ns)
+    assert driven.driver.missed_slots == 0
+    driven.steady_ns += 4 * SLOT_NS
+    driven.driver.take([Tick()])
+    assert driven.driver.missed_slots == 3

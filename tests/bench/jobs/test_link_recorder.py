@@ -10,7 +10,7 @@ from bench.jobs.launch import fork_server_environment, modules_for
 from bench.jobs.link_recorder import OTHERS, RecordedControl
 from bench.jobs.run import Conditions, run_once
 from bench.jobs.tcp_control import TcpControl
-from hostd.monitor.job_tracker import WIRE_PER_PAYLOAD
+from hostd.kernel.tcp_info import WIRE_PER_PAYLOAD
 from paceline.flowcore.model.scenario import parse_scenario
 from paceline.sim.recording import Recording
 

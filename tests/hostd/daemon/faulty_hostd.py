@@ -5,19 +5,20 @@ faulty_hostd.py FILE --config CONFIG …
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import hostd.daemon
 from hostd.__main__ import main
-from hostd.driver import Decider
+from hostd.driver import AgentDriver
 
 
-class FaultyDecider(Decider):
-    def take(self, *what_happened) -> None:
+class FaultyDriver(AgentDriver):
+    def take(self, *what_happened: Any) -> None:
         super().take(*what_happened)
         if Path(sys.argv[1]).exists():
             raise RuntimeError("a fault in the loop")
 
 
 if __name__ == "__main__":
-    hostd.daemon.Decider = FaultyDecider  # what a daemon makes
+    hostd.daemon.AgentDriver = FaultyDriver  # what a daemon makes
     sys.exit(main(sys.argv[2:]))

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from bench.jobs.fork_server import ForkServer
 from bench.testbed.impair import Impairment
 from hostd.enforce.transport import LOSSY_CONGESTION_CONTROL, TCP_CONGESTION
-from hostd.kernel.pidfd import borrowed
+from hostd.kernel.pidfd import duplicated_socket
 from hostd.kernel.sockets import DataSocket
 from tests.hostd.cluster import Cluster, fork_server
 
@@ -28,5 +28,5 @@ def test_losses_are_noticed_while_the_job_runs_and_all_is_given_back(fork_server
 
 
 def _prepared(one: DataSocket) -> bool:
-    with borrowed(one.pid, one.fd, one.cookie) as theirs:
+    with duplicated_socket(one.pid, one.fd, one.cookie) as theirs:
         return theirs.getsockopt(*TCP_CONGESTION, 16).rstrip(b"\0") == LOSSY_CONGESTION_CONTROL

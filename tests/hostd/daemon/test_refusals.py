@@ -110,8 +110,8 @@ def test_a_job_that_vanishes_in_the_middle_of_a_burst(cluster: Cluster) -> None:
         return any(flow["flow"].startswith("leaves") and flow["live"] for flow in flows(daemon.status()))
 
     cluster.run(staying, sending)
-    for member in leaving.members:
-        os.kill(member.pid, signal.SIGKILL)
+    for process in leaving.processes:
+        os.kill(process.pid, signal.SIGKILL)
     cluster.run(staying, lambda: joined(daemon) == {"stays"})
     assert daemon.status()["fail_opens"] == 0 and daemon.process.poll() is None
     assert daemon.stop() == 0
@@ -163,7 +163,7 @@ def test_a_broken_lease_does_not_keep_it_from_starting(cluster: Cluster) -> None
     assert (daemon.place / "lease.bad").read_bytes() == b"\xffnonsense"
     status = daemon.status()
     assert status["guardian_pid"] and any("lease.bad" in trouble for trouble in status["troubles"])
-    assert "not a lease journal" in daemon.log() and "Traceback" not in daemon.log()
+    assert "not an undo log" in daemon.log() and "Traceback" not in daemon.log()
     assert daemon.stop() == 0
 
 

@@ -133,7 +133,7 @@ def test_an_operators_release_waits_for_a_hostd_that_hangs(cluster: Cluster) -> 
     assert not (daemon.place / "lease.json").exists()
 
 
-async def test_the_guardian_hears_from_us_before_anything_else_is_done(
+async def test_the_guardian_hears_from_hostd_before_anything_else_is_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And with it hostd hears whether it still has a lease."""
@@ -141,7 +141,7 @@ async def test_the_guardian_hears_from_us_before_anything_else_is_done(
     daemon = HostDaemon(HostConfig("h0", star_of(("h0", "h1"), 1.0), {}, mode="advise", **directories))
     await daemon.startup()
     done: list[str] = []
-    for owner, what in ((daemon.enforcer, "beat"), (daemon.monitor, "poll"), (daemon.decider, "judge")):
+    for owner, what in ((daemon._enforcer, "beat"), (daemon._monitor, "poll"), (daemon._driver, "judge")):
         monkeypatch.setattr(owner, what, lambda *_, what=what: done.append(what) or [])
     daemon._do_what_is_due()
     assert done == ["beat", "poll", "judge"]

@@ -84,12 +84,12 @@ async def test_a_switch_that_does_not_compare_terms_hears_no_claims(
     daemon, requests = HostDaemon(config), Requests()
     serving = asyncio.create_task(serve(daemon, requests))
     try:
-        await until(lambda: "policy mlcc" in daemon.terms_refused)
+        await until(lambda: daemon._link is not None and "policy mlcc" in daemon._link.view().why_not)
         daemon._decide([JobJoined("a", (FlowSpec(flow, 1e6, (), 0.0),)), FlowReady(flow, 0)])
         slot = net.slot("sw")
         await until(lambda: net.slot("sw") > slot + 2)
-        assert daemon.agent.isolated and net.switch("sw").messages == 0
-        assert "configure the same" in status_of(daemon)["switch"]["why"]
+        assert daemon.view().agent.isolated and net.switch("sw").messages == 0
+        assert "configure the same" in status_of(daemon.view())["switch"]["why"]
     finally:
         requests.stop.set()
         await serving

@@ -15,20 +15,20 @@ from hostd.enforce.base import Backend
 from hostd.enforce.htb import HtbBackend
 from hostd.enforce.pacing import PacingBackend
 from hostd.enforce.transport import Option, Transport
-from hostd.kernel.pidfd import borrowed, cookie_of
+from hostd.kernel.pidfd import cookie_of, duplicated_socket
 from hostd.kernel.sockets import DataSocket, own_namespace
-from hostd.safety.undo_log import Journal, release
+from hostd.safety.undo_log import UndoLog, release
 from paceline.flowcore.messages.events import Limit
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.units import UNLIMITED
 from tests.hostd.conftest import FLOW, HERE, HERE6, PORT, THERE, THERE6, Wire, next_line, wait_until
 
-Make = Callable[[Journal], Backend]
+Make = Callable[[UndoLog], Backend]
 LINK_BPS = 1e9
 TRANSPORT = Transport("reno", retransmit_ms=40.0)
 BACKENDS: dict[str, Make] = {
-    "htb": lambda journal: HtbBackend(journal, lambda device: LINK_BPS, transport=TRANSPORT),
-    "pacing": lambda journal: PacingBackend(journal, LINK_BPS, small_bundles=True, transport=TRANSPORT),
+    "htb": lambda undo_log: HtbBackend(undo_log, lambda device: LINK_BPS, transport=TRANSPORT),
+    "pacing": lambda undo_log: PacingBackend(undo_log, LINK_BPS, small_bundles=True, transport=TRANSPORT),
 }
 
 
@@ -38,7 +38,7 @@ def make(request: pytest.FixtureRequest) -> Make:
 
 
 @pytest.fixture
-def journal_path(tmp_path: Path) -> Path:
+def undo_log_path(tmp_path: Path) -> Path:
     return tmp_path / "run" / "lease.json"
 
 
@@ -46,12 +46,12 @@ def hold(flow: FlowId, rate_bps: float) -> Limit:
     return Limit(flow, rate_bps, rate_bps)
 
 
-def test_a_limit_holds_changes_and_is_read_back(wire: Wire, make: Make, journal_path: Path) -> None:
+def test_a_limit_holds_changes_and_is_read_back(wire: Wire, make: Make, undo_log_path: Path) -> None:
     wire.sink()
     job = wire.send(2)
     sockets = job.sockets(2)
     with wire.here.enter():
-        backend = make(Journal(journal_path))
+        backend = make(UndoLog(undo_log_path))
         assert backend.attach(FLOW, sockets) == []
         for rate_bps in (20e6, 100e6):
             assert backend.apply([hold(FLOW, rate_bps)]) == []
@@ -62,27 +62,27 @@ def test_a_limit_holds_changes_and_is_read_back(wire: Wire, make: Make, journal_
         assert backend.close() == []
 
 
-def test_closing_restores_everything(wire: Wire, make: Make, journal_path: Path) -> None:
+def test_closing_restores_everything(wire: Wire, make: Make, undo_log_path: Path) -> None:
     wire.sink()
     sockets = wire.send(2).sockets(2)
     before = wire.state(sockets)
     with wire.here.enter():
-        backend = make(Journal(journal_path))
+        backend = make(UndoLog(undo_log_path))
         backend.attach(FLOW, sockets)
         backend.apply([hold(FLOW, 50e6)])
         assert wire.state(sockets) != before
         assert backend.close() == []
     assert wire.state(sockets) == before
-    assert not journal_path.exists()
+    assert not undo_log_path.exists()
 
 
 def test_sockets_have_the_congestion_control_named_while_they_are_held(
-    wire: Wire, make: Make, journal_path: Path
+    wire: Wire, make: Make, undo_log_path: Path
 ) -> None:
     wire.sink()
     sockets = wire.send().sockets()
     with wire.here.enter():
-        backend = make(Journal(journal_path))
+        backend = make(UndoLog(undo_log_path))
         assert not has(sockets, TRANSPORT.always())
         backend.attach(FLOW, sockets)
         assert has(sockets, TRANSPORT.always())
@@ -92,7 +92,7 @@ def test_sockets_have_the_congestion_control_named_while_they_are_held(
 
 
 def test_sockets_that_lose_packets_notice_it_soon(
-    wire: Wire, make: Make, journal_path: Path, monkeypatch: pytest.MonkeyPatch
+    wire: Wire, make: Make, undo_log_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert TRANSPORT.where_lossy(True), "needs Linux 6.15"
     monkeypatch.setattr("paceline.flowcore.detect.losses.READ_BYTES", 100_000)  # a twentieth is soon seen
@@ -104,7 +104,7 @@ def test_sockets_that_lose_packets_notice_it_soon(
     sockets = wire.send().sockets()
     with wire.here.enter():
         before = wire.state(sockets)
-        backend = make(Journal(journal_path))
+        backend = make(UndoLog(undo_log_path))
         backend.attach(FLOW, sockets)
         with losing(wire.there):
             becomes(True)
@@ -127,28 +127,28 @@ def losing(there: Namespace) -> Iterator[None]:
 
 def has(sockets: tuple[DataSocket, ...], wanted: dict[Option, bytes]) -> bool:
     [one] = sockets
-    with borrowed(one.pid, one.fd, one.cookie) as theirs:
+    with duplicated_socket(one.pid, one.fd, one.cookie) as theirs:
         return all(theirs.getsockopt(*option, len(value)) == value for option, value in wanted.items())
 
 
-def test_a_limit_may_come_before_the_sockets(wire: Wire, make: Make, journal_path: Path) -> None:
+def test_a_limit_may_come_before_the_sockets(wire: Wire, make: Make, undo_log_path: Path) -> None:
     wire.sink()
     sockets = wire.send().sockets()
     with wire.here.enter():
-        backend = make(Journal(journal_path))
+        backend = make(UndoLog(undo_log_path))
         assert backend.apply([hold(FLOW, 30e6)]) == []
         assert backend.attach(FLOW, sockets) == []
         assert backend.read_back()[FLOW].ceiling_bps == pytest.approx(30e6, rel=1e-6)
         backend.close()
 
 
-def test_a_detached_flow_runs_free_with_its_sockets_as_before(wire: Wire, make: Make, journal_path: Path) -> None:
+def test_a_detached_flow_runs_free_with_its_sockets_as_before(wire: Wire, make: Make, undo_log_path: Path) -> None:
     wire.sink()
     job = wire.send()
     sockets = job.sockets()
     *_, options = wire.state(sockets)
     with wire.here.enter():
-        backend = make(Journal(journal_path))
+        backend = make(UndoLog(undo_log_path))
         backend.attach(FLOW, sockets)
         backend.apply([hold(FLOW, 20e6)])
         assert backend.detach(FLOW) == []
@@ -159,11 +159,11 @@ def test_a_detached_flow_runs_free_with_its_sockets_as_before(wire: Wire, make: 
         backend.close()
 
 
-def test_a_connection_closes_normally_while_it_is_controlled(wire: Wire, make: Make, journal_path: Path) -> None:
+def test_a_connection_closes_normally_while_it_is_controlled(wire: Wire, make: Make, undo_log_path: Path) -> None:
     sink, job = wire.sink(), wire.send()
     sockets = job.sockets()
     with wire.here.enter():
-        backend = make(Journal(journal_path))
+        backend = make(UndoLog(undo_log_path))
         backend.attach(FLOW, sockets)
         backend.apply([hold(FLOW, 400e6)])
         assert job.process.stdin is not None
@@ -176,31 +176,31 @@ def test_a_connection_closes_normally_while_it_is_controlled(wire: Wire, make: M
         assert backend.close() == []
 
 
-def test_a_job_killed_mid_slot_is_trouble_and_not_an_exception(wire: Wire, make: Make, journal_path: Path) -> None:
+def test_a_job_killed_mid_slot_is_an_error_and_not_an_exception(wire: Wire, make: Make, undo_log_path: Path) -> None:
     wire.sink()
     job = wire.send(3)
     sockets = job.sockets(3)
     before = wire.state()
     with wire.here.enter():
-        backend = make(Journal(journal_path))
+        backend = make(UndoLog(undo_log_path))
         backend.attach(FLOW, sockets[:2])
         os.kill(job.pid, signal.SIGKILL)
         job.process.wait()
         backend.apply([hold(FLOW, 50e6)])
-        troubles = backend.attach(FLOW, sockets)  # it was found before it died
-        assert troubles and all(trouble.flow == FLOW and "ended" in trouble.reason for trouble in troubles)
+        errors = backend.attach(FLOW, sockets)  # it was found before it died
+        assert errors and all(error.flow == FLOW and "ended" in error.reason for error in errors)
         backend.read_back()
-        assert all("ended" in trouble.reason for trouble in backend.refresh())
+        assert all("ended" in error.reason for error in backend.refresh())
         assert backend.detach(FLOW) == []
         assert backend.close() == []
     assert wire.state() == before
 
 
-def test_descriptors_do_not_grow_while_jobs_come_and_go(wire: Wire, make: Make, journal_path: Path) -> None:
+def test_descriptors_do_not_grow_while_jobs_come_and_go(wire: Wire, make: Make, undo_log_path: Path) -> None:
     wire.sink()
     sockets = wire.send(4).sockets(4)
     with wire.here.enter():
-        backend = make(Journal(journal_path))
+        backend = make(UndoLog(undo_log_path))
 
         def life() -> None:
             backend.attach(FLOW, sockets)
@@ -218,35 +218,35 @@ def test_descriptors_do_not_grow_while_jobs_come_and_go(wire: Wire, make: Make, 
         backend.close()
 
 
-def test_ipv6(wire: Wire, make: Make, journal_path: Path) -> None:
+def test_ipv6(wire: Wire, make: Make, undo_log_path: Path) -> None:
     wire.sink(THERE6, PORT + 1)
     job = wire.send(1, THERE6, PORT + 1)
     sockets = job.sockets()
     assert {(one.local, one.remote) for one in sockets} == {(HERE6, THERE6)}
     with wire.here.enter():
-        backend = make(Journal(journal_path))
+        backend = make(UndoLog(undo_log_path))
         assert backend.attach(FLOW, sockets) == []
         backend.apply([hold(FLOW, 50e6)])
         job.comes_to(sockets, 25e6, 60e6)
         backend.close()
 
 
-def test_a_successor_takes_back_what_a_crash_left_behind(wire: Wire, make: Make, journal_path: Path) -> None:
+def test_a_successor_takes_back_what_a_crash_left_behind(wire: Wire, make: Make, undo_log_path: Path) -> None:
     wire.sink()
     sockets = wire.send().sockets()
     before = wire.state(sockets)
     with wire.here.enter():
-        crashed = make(Journal(journal_path))
+        crashed = make(UndoLog(undo_log_path))
         crashed.attach(FLOW, sockets)
         crashed.apply([hold(FLOW, 50e6)])
         assert wire.state(sockets) != before
-        successor = Journal(journal_path)
+        successor = UndoLog(undo_log_path)
         assert successor.leftovers == {}
         assert wire.state(sockets) == before
         crashed.close()
 
 
-def test_a_socket_stays_held_through_whichever_descriptor_is_left(wire: Wire, make: Make, journal_path: Path) -> None:
+def test_a_socket_stays_held_through_whichever_descriptor_is_left(wire: Wire, make: Make, undo_log_path: Path) -> None:
     wire.sink()
     with wire.here.enter():
         ours = socket.create_connection((str(THERE.ip), PORT))
@@ -256,34 +256,34 @@ def test_a_socket_stays_held_through_whichever_descriptor_is_left(wire: Wire, ma
             for it in (ours, copy)
         )
         before = wire.state((one,))
-        backend = make(Journal(journal_path))
+        backend = make(UndoLog(undo_log_path))
         backend.apply([hold(FLOW, 50e6)])
         assert backend.attach(FLOW, [one]) == []
         held = wire.state((one,))
         ours.close()
         assert backend.attach(FLOW, [other]) == []
         assert wire.state((other,)) == held != before
-        assert release(journal_path) == {}  # as the guardian would
+        assert release(undo_log_path) == {}  # as the guardian would
         assert wire.state((other,)) == before
         backend.close()
         copy.close()
 
 
-def test_what_could_not_be_taken_is_not_called_held_and_taken_later(wire: Wire, make: Make, journal_path: Path) -> None:
+def test_a_socket_out_of_reach_is_not_called_held_and_held_later(wire: Wire, make: Make, undo_log_path: Path) -> None:
     wire.sink()
     there = (str(THERE.ip), PORT)
     with wire.here.enter(), socket.socket() as other, socket.create_connection(there) as ours:
         name = (str(HERE.ip), *there, own_namespace())
         one = DataSocket(os.getpid(), ours.fileno(), cookie_of(ours), *name)
         before = wire.state((one,))
-        backend = make(Journal(journal_path))
+        backend = make(UndoLog(undo_log_path))
         backend.apply([hold(FLOW, 50e6)])
         with ours.dup() as away:
             os.dup2(other.fileno(), ours.fileno())  # out of reach for a moment
-            [trouble] = backend.attach(FLOW, [one])
-            assert trouble.flow == FLOW and "another socket" in trouble.reason
+            [error] = backend.attach(FLOW, [one])
+            assert error.flow == FLOW and "another socket" in error.reason
             assert FLOW not in backend.read_back()
-            assert [trouble] == backend.refresh()
+            assert [error] == backend.refresh()
             os.dup2(away.fileno(), ours.fileno())
         assert backend.refresh() == []
         assert backend.read_back()[FLOW].ceiling_bps == pytest.approx(50e6, rel=1e-6)
@@ -291,11 +291,11 @@ def test_what_could_not_be_taken_is_not_called_held_and_taken_later(wire: Wire, 
         assert backend.close() == [] and wire.state((one,)) == before
 
 
-def test_a_job_that_starts_anew_on_the_same_flow(wire: Wire, make: Make, journal_path: Path) -> None:
+def test_a_job_that_starts_anew_on_the_same_flow(wire: Wire, make: Make, undo_log_path: Path) -> None:
     wire.sink()
     first, second = wire.send(), wire.send()
     with wire.here.enter():
-        backend = make(Journal(journal_path))
+        backend = make(UndoLog(undo_log_path))
         old, new = first.sockets(), second.sockets()
         backend.apply([hold(FLOW, 40e6)])
         backend.attach(FLOW, old)

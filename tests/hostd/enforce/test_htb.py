@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from bench.testbed.namespace import Namespace, connect
-from hostd.enforce.base import CannotEnforce
+from hostd.enforce.errors import CannotEnforce
 from hostd.enforce.htb import HtbBackend
 from hostd.enforce.htb_device import MAJOR, HtbDevice
 from hostd.kernel.htb_class import RTM_DELTCLASS, TCMSG
@@ -28,7 +28,7 @@ from hostd.kernel.qdisc_tree import (
     delete_root,
     read_tree,
 )
-from hostd.safety.undo_log import Journal, _read
+from hostd.safety.undo_log import UndoLog, _read
 from paceline.flowcore.messages.events import Limit
 from paceline.flowcore.model.patterns import FlowId, Role
 from tests.hostd.conftest import FLOW, PORT, Wire, wait_until
@@ -42,15 +42,15 @@ SECOND = IPv4Interface("10.96.0.1/24"), IPv4Interface("10.96.0.2/24")
 
 
 @pytest.fixture
-def journal(tmp_path: Path) -> Journal:
-    return Journal(tmp_path / "lease.json")
+def undo_log(tmp_path: Path) -> UndoLog:
+    return UndoLog(tmp_path / "lease.json")
 
 
-def backend_on(journal: Journal, takeover: bool = False) -> HtbBackend:
-    return HtbBackend(journal, lambda device: LINK_BPS, takeover=takeover)
+def backend_on(undo_log: UndoLog, takeover: bool = False) -> HtbBackend:
+    return HtbBackend(undo_log, lambda device: LINK_BPS, takeover=takeover)
 
 
-def somebodys_tree(namespace: Namespace) -> None:
+def foreign_tree(namespace: Namespace) -> None:
     """A class tree with a queue and filters, as an operator might have."""
     netlink, index = namespace.netlink, namespace.index_of("eth0")
     netlink.tc("add", "htb", index, 0x10000, default=0x20)
@@ -64,30 +64,30 @@ def somebodys_tree(namespace: Namespace) -> None:
         raw.ask(Node("bfifo", 0x200000, 0x10010, 0, struct.pack("=I", 100_000)).message(RTM_NEWQDISC, index))
 
 
-def somebody_deletes_the_root(index: int) -> None:
+def delete_the_root(index: int) -> None:
     """As `tc qdisc del root` does: whatever its handle."""
     with Netlink() as raw:
         raw.ask(delete_root(index, 0))
 
 
-def test_a_foreign_root_qdisc_is_refused_and_left_alone(wire: Wire, journal: Journal) -> None:
+def test_a_foreign_root_qdisc_is_refused_and_left_alone(wire: Wire, undo_log: UndoLog) -> None:
     wire.sink()
     sockets = wire.send().sockets()
-    somebodys_tree(wire.here)
+    foreign_tree(wire.here)
     before = wire.state(sockets)
     with wire.here.enter():
-        backend = backend_on(journal)
-        with pytest.raises(CannotEnforce, match=r"eth0: somebody set the qdisc htb 1:; takeover = true"):
+        backend = backend_on(undo_log)
+        with pytest.raises(CannotEnforce, match=r"eth0: the qdisc htb 1: was not set by hostd; takeover = true"):
             backend.set_up("eth0")
-        [trouble] = backend.attach(FLOW, sockets)
-        assert trouble.flow == FLOW and "takeover = true" in trouble.reason
+        [error] = backend.attach(FLOW, sockets)
+        assert error.flow == FLOW and "takeover = true" in error.reason
         assert backend.apply([Limit(FLOW, 1e6, 1e6)]) == []
         backend.close()
     assert wire.state(sockets) == before
 
 
 @pytest.mark.parametrize("kind", ["tbf", "htb", "pfifo"])
-def test_a_qdisc_taken_over_comes_back_as_it_was(wire: Wire, journal: Journal, kind: str) -> None:
+def test_a_qdisc_taken_over_comes_back_as_it_was(wire: Wire, undo_log: UndoLog, kind: str) -> None:
     index = wire.here.index_of("eth0")
     match kind:
         case "tbf":
@@ -95,10 +95,10 @@ def test_a_qdisc_taken_over_comes_back_as_it_was(wire: Wire, journal: Journal, k
         case "pfifo":
             wire.here.netlink.tc("add", "pfifo", index, 0x30000, limit=77)
         case "htb":
-            somebodys_tree(wire.here)
+            foreign_tree(wire.here)
     before = wire.state()
     with wire.here.enter():
-        backend = backend_on(journal, takeover=True)
+        backend = backend_on(undo_log, takeover=True)
         backend.set_up("eth0")
         with Netlink() as netlink:
             root = read_tree(netlink, index).root
@@ -122,7 +122,7 @@ def add_chain(raw: Netlink, index: int) -> None:
 
 def add_size_table(raw: Netlink, index: int) -> None:
     spec = struct.pack("=BBhiIIII", 0, 0, 0, 24, 1, 0, 1500, 0)
-    somebody_deletes_the_root(index)  # only a root has one
+    delete_the_root(index)  # only a root has one
     request = Node("bfifo", 0x300000, TC_H_ROOT, 0, struct.pack("=I", 100_000)).message(RTM_NEWQDISC, index)
     raw.ask(request._replace(body=request.body + attribute(_TCA_STAB, attribute(1, spec))))
 
@@ -136,24 +136,24 @@ def add_size_table(raw: Netlink, index: int) -> None:
     ],
 )
 def test_what_could_not_be_put_back_is_not_taken_over(
-    wire: Wire, journal: Journal, add: Callable[[Netlink, int], None], lost: str
+    wire: Wire, undo_log: UndoLog, add: Callable[[Netlink, int], None], lost: str
 ) -> None:
-    somebodys_tree(wire.here)
+    foreign_tree(wire.here)
     with wire.here.enter():
         with Netlink() as raw:
             add(raw, wire.here.index_of("eth0"))
         before = wire.state()
-        backend = backend_on(journal, takeover=True)
+        backend = backend_on(undo_log, takeover=True)
         with pytest.raises(CannotEnforce, match=f"not taken over, because {lost} could not be put back"):
             backend.set_up("eth0")
         assert backend.close() == []
     assert wire.state() == before
 
 
-def test_a_root_that_somebody_replaced_meanwhile_is_theirs(wire: Wire, journal: Journal) -> None:
+def test_a_root_that_another_program_replaced_meanwhile_is_theirs(wire: Wire, undo_log: UndoLog) -> None:
     index = wire.here.index_of("eth0")
     with wire.here.enter():
-        backend = backend_on(journal)
+        backend = backend_on(undo_log)
         backend.set_up("eth0")
         wire.here.netlink.tc("replace", "pfifo", index, 0x30000, limit=5)
         backend.close()
@@ -161,23 +161,23 @@ def test_a_root_that_somebody_replaced_meanwhile_is_theirs(wire: Wire, journal: 
             assert [node.kind for node in read_tree(netlink, index).qdiscs] == ["pfifo"]
 
 
-def test_the_guaranteed_flow_wins_and_the_other_borrows_what_it_leaves(wire: Wire, journal: Journal) -> None:
+def test_the_guaranteed_flow_wins_and_the_other_borrows_what_it_leaves(wire: Wire, undo_log: UndoLog) -> None:
     wire.sink()
     winner, loser = wire.send(), wire.send()
     first, second = winner.sockets(), loser.sockets()
     with wire.here.enter():
-        backend = backend_on(journal)
+        backend = backend_on(undo_log)
         backend.apply([Limit(FLOW, 0.8 * LINK_BPS, LINK_BPS), Limit(OTHER, 1e6, LINK_BPS)])
         backend.attach(FLOW, first)
         backend.attach(OTHER, second)
         wait_until(lambda: winner.rate_bps(first, 0.5) > 3 * loser.rate_bps(second, 0.5))
         winner.end()
-        # Nothing else was told: what the winner leaves is borrowed, with no debt to pay off first.
+        # Nothing else was told: what the winner leaves is duplicated_socket, with no debt to pay off first.
         loser.comes_to(second, 0.6 * LINK_BPS)
         backend.close()
 
 
-def test_whoever_is_raised_is_served_before_those_who_wait_at_once(wire: Wire, journal: Journal) -> None:
+def test_a_raised_flow_is_served_before_waiting_flows_at_once(wire: Wire, undo_log: UndoLog) -> None:
     """Both have much to send and take turns of 50 ms. In debt for what it sent while it waited, a class borrows."""
     wire.sink()
     jobs = {FLOW: wire.send(), OTHER: wire.send()}
@@ -195,30 +195,30 @@ def test_whoever_is_raised_is_served_before_those_who_wait_at_once(wire: Wire, j
         return all(own[True] > 4 * own[False] for own in sent.values())
 
     with wire.here.enter():
-        backend = backend_on(journal)
+        backend = backend_on(undo_log)
         for flow, own in sockets.items():
             backend.attach(flow, own)
         assert any(turns_are_kept() for _ in range(6)), "a busy machine spoils some of them, not all"
         backend.close()
 
 
-def test_other_traffic_is_not_limited(wire: Wire, journal: Journal) -> None:
+def test_other_traffic_is_not_limited(wire: Wire, undo_log: UndoLog) -> None:
     wire.sink()
     ours, theirs = wire.send(), wire.send()
     first, second = ours.sockets(), theirs.sockets()
     with wire.here.enter():
-        backend = backend_on(journal)
+        backend = backend_on(undo_log)
         backend.attach(FLOW, first)
         backend.apply([Limit(FLOW, 10e6, 10e6)])
         theirs.comes_to(second, 2 * LINK_BPS)
         backend.close()
 
 
-def test_a_flow_over_two_devices_is_divided_and_a_device_may_come_later(wire: Wire, journal: Journal) -> None:
+def test_a_flow_over_two_devices_is_divided_and_a_device_may_come_later(wire: Wire, undo_log: UndoLog) -> None:
     wire.sink()
     first = wire.send().sockets()
     with wire.here.enter():
-        backend = backend_on(journal)
+        backend = backend_on(undo_log)
         backend.attach(FLOW, first)
     connect(wire.here, "eth1", wire.there, "eth1", SECOND)
     before = wire.state()
@@ -238,16 +238,16 @@ def test_a_flow_over_two_devices_is_divided_and_a_device_may_come_later(wire: Wi
     assert wire.state()[1][-1] == before[1][-1]
 
 
-def test_a_device_that_vanishes_and_returns_is_set_up_again(wire: Wire, journal: Journal) -> None:
+def test_a_device_that_vanishes_and_returns_is_set_up_again(wire: Wire, undo_log: UndoLog) -> None:
     connect(wire.here, "eth1", wire.there, "eth1", SECOND)
     wire.sink(str(SECOND[1].ip), PORT)
     sockets = wire.send(1, str(SECOND[1].ip)).sockets()
     with wire.here.enter():
-        backend = backend_on(journal)
+        backend = backend_on(undo_log)
         backend.attach(FLOW, sockets)
         wire.here.netlink.link("del", index=wire.here.index_of("eth1"))
-        [trouble] = backend.apply([Limit(FLOW, 50e6, 50e6)])
-        assert "eth1" in trouble.reason
+        [error] = backend.apply([Limit(FLOW, 50e6, 50e6)])
+        assert "eth1" in error.reason
         assert backend.refresh() != []  # no device has its address
         assert backend.apply([Limit(FLOW, 30e6, 30e6)]) == []
         connect(wire.here, "eth1", wire.there, "eth1", SECOND)
@@ -256,12 +256,12 @@ def test_a_device_that_vanishes_and_returns_is_set_up_again(wire: Wire, journal:
         assert backend.close() == []
 
 
-def test_a_class_that_somebody_deleted_is_made_anew(wire: Wire, journal: Journal) -> None:
+def test_a_class_that_another_program_deleted_is_made_anew(wire: Wire, undo_log: UndoLog) -> None:
     wire.sink()
     sockets = wire.send().sockets()
     index = wire.here.index_of("eth0")
     with wire.here.enter():
-        backend = backend_on(journal)
+        backend = backend_on(undo_log)
         backend.attach(FLOW, sockets)
         with Netlink() as netlink:
             netlink.ask(Message(RTM_DELTCLASS, 0, TCMSG.pack(0, index, MAJOR | 2, 0, 0)))
@@ -273,18 +273,18 @@ def test_a_class_that_somebody_deleted_is_made_anew(wire: Wire, journal: Journal
 
 
 @pytest.mark.parametrize("takeover", [False, True])
-def test_a_root_that_somebody_deleted_is_set_up_again(wire: Wire, journal: Journal, takeover: bool) -> None:
-    """And whoever had one there before us has it back in the end."""
+def test_a_root_that_another_program_deleted_is_set_up_again(wire: Wire, undo_log: UndoLog, takeover: bool) -> None:
+    """And the qdisc that was there before is back in the end."""
     wire.sink()
     sockets = wire.send().sockets()
     if takeover:
         wire.here.netlink.tc("replace", "pfifo", wire.here.index_of("eth0"), 0x30000, limit=5)
     before = wire.state(sockets)
     with wire.here.enter():
-        backend = backend_on(journal, takeover)
+        backend = backend_on(undo_log, takeover)
         backend.attach(FLOW, sockets)
-        somebody_deletes_the_root(wire.here.index_of("eth0"))
-        assert any("eth0: somebody deleted" in one.reason for one in backend.apply([Limit(FLOW, 50e6, 50e6)]))
+        delete_the_root(wire.here.index_of("eth0"))
+        assert any("eth0: another program deleted" in one.reason for one in backend.apply([Limit(FLOW, 50e6, 50e6)]))
         assert backend.read_back() == {}
         assert backend.refresh() == []
         assert backend.read_back()[FLOW].ceiling_bps == 50e6
@@ -293,31 +293,31 @@ def test_a_root_that_somebody_deleted_is_set_up_again(wire: Wire, journal: Journ
 
 
 @pytest.mark.parametrize("takeover", [False, True])
-def test_a_root_that_somebody_replaced_is_refused_or_taken_over(wire: Wire, journal: Journal, takeover: bool) -> None:
+def test_a_root_that_was_replaced_is_refused_or_taken_over(wire: Wire, undo_log: UndoLog, takeover: bool) -> None:
     wire.sink()
     sockets = wire.send().sockets()
     with wire.here.enter():
-        backend = backend_on(journal, takeover)
+        backend = backend_on(undo_log, takeover)
         backend.attach(FLOW, sockets)
         wire.here.netlink.tc("replace", "pfifo", wire.here.index_of("eth0"), 0x30000, limit=5)
         backend.apply([Limit(FLOW, 50e6, 50e6)])
-        assert [("set the qdisc pfifo" in one.reason) for one in backend.refresh()] == [True] * (not takeover)
+        assert [("the qdisc pfifo" in one.reason) for one in backend.refresh()] == [True] * (not takeover)
         assert (FLOW in backend.read_back()) is takeover
         assert backend.close() == []
         with Netlink() as netlink:
             assert [node.kind for node in read_tree(netlink, wire.here.index_of("eth0")).qdiscs] == ["pfifo"]
 
 
-def test_classes_that_are_not_ours_are_not_read(wire: Wire, journal: Journal) -> None:
+def test_classes_that_are_not_ours_are_not_read(wire: Wire, undo_log: UndoLog) -> None:
     """A device with several queues has one of the kernel's classes for each when our root was deleted."""
     wire.here.netlink.link("add", kind="ifb", ifname="ifb9", num_tx_queues=4)
     index = wire.here.index_of("ifb9")
     wire.here.netlink.link("set", index=index, state="up")
     with wire.here.enter():
-        backend = backend_on(journal)
+        backend = backend_on(undo_log)
         tree = backend.set_up("ifb9")
         assert tree.rates().keys() == {1}
-        somebody_deletes_the_root(index)
+        delete_the_root(index)
         with Netlink() as netlink:
             assert read_tree(netlink, index).root.kind == "mq"
         assert tree.rates() == {} and not tree.stands()
@@ -329,13 +329,13 @@ def test_nothing_stays_on_record_of_a_device_that_vanished(wire: Wire, tmp_path:
     wire.sink(str(SECOND[1].ip), PORT)
     sockets = wire.send(1, str(SECOND[1].ip)).sockets()
     with wire.here.enter():
-        journal = Journal(tmp_path / "lease.json")
-        backend = backend_on(journal)
+        undo_log = UndoLog(tmp_path / "lease.json")
+        backend = backend_on(undo_log)
         backend.attach(FLOW, sockets)
-        assert _read(journal.path).keys() >= {"qdisc eth1", "gso eth1", "routes eth1", "class eth1 2"}
+        assert _read(undo_log.path).keys() >= {"qdisc eth1", "gso eth1", "routes eth1", "class eth1 2"}
         wire.here.netlink.link("del", index=wire.here.index_of("eth1"))
         backend.refresh()
-        assert not any("eth1" in key for key in _read(journal.path))
+        assert not any("eth1" in key for key in _read(undo_log.path))
         backend.close()
 
 
@@ -343,16 +343,16 @@ READ_ONLY_SYSCTLS = """
 import ctypes, pathlib, sys
 from hostd.enforce.htb import HtbBackend
 from hostd.enforce.pacing import TSO_RTT_LOG
-from hostd.safety.undo_log import Journal
+from hostd.safety.undo_log import UndoLog
 from hostd.safety.undo import SysctlUndo
 libc = ctypes.CDLL(None)
 NEWNS, RDONLY, REMOUNT, BIND, REC, PRIVATE = 0x20000, 0x1, 0x20, 0x1000, 0x4000, 0x40000
 assert libc.unshare(NEWNS) == 0 and libc.mount(None, b"/", None, REC | PRIVATE, None) == 0
 assert libc.mount(b"/proc/sys", b"/proc/sys", None, BIND, None) == 0
 assert libc.mount(None, b"/proc/sys", None, REMOUNT | BIND | RDONLY, None) == 0
-backend = HtbBackend(Journal(pathlib.Path(sys.argv[1])), lambda device: 2e8)
+backend = HtbBackend(UndoLog(pathlib.Path(sys.argv[1])), lambda device: 2e8)
 print("bundles of", backend.set_up("eth0").bundle_bytes)
-print("troubles", backend.close())
+print("errors", backend.close())
 SysctlUndo(str(TSO_RTT_LOG), TSO_RTT_LOG.read_text()).perform()
 print("as it was")
 """
@@ -363,14 +363,14 @@ def test_read_only_sysctls_are_no_hindrance(wire: Wire, tmp_path: Path) -> None:
     before = wire.state()
     command = [sys.executable, "-c", READ_ONLY_SYSCTLS, str(tmp_path / "lease.json")]
     held = wire.here.popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    assert held.communicate(timeout=30)[0].splitlines() == ["bundles of 8000", "troubles []", "as it was"]
+    assert held.communicate(timeout=30)[0].splitlines() == ["bundles of 8000", "errors []", "as it was"]
     assert wire.state() == before
 
 
 def test_a_set_up_that_fails_half_way_changes_nothing(
-    wire: Wire, journal: Journal, monkeypatch: pytest.MonkeyPatch
+    wire: Wire, undo_log: UndoLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    somebodys_tree(wire.here)
+    foreign_tree(wire.here)
     before = wire.state()
 
     def refuse(device: HtbDevice) -> None:
@@ -378,17 +378,17 @@ def test_a_set_up_that_fails_half_way_changes_nothing(
 
     monkeypatch.setattr(HtbDevice, "_limit_bundles", refuse)
     with wire.here.enter():
-        backend = backend_on(journal, takeover=True)
+        backend = backend_on(undo_log, takeover=True)
         with pytest.raises(OSError, match="no"):
             backend.set_up("eth0")
         assert wire.state() == before
         backend.close()
 
 
-def test_a_job_with_a_network_of_its_own_is_out_of_reach(wire: Wire, journal: Journal) -> None:
+def test_a_job_with_a_network_of_its_own_is_out_of_reach(wire: Wire, undo_log: UndoLog) -> None:
     wire.sink()
     sockets = wire.send().sockets()
-    backend = backend_on(journal)  # not in the job's namespace
-    [trouble] = backend.attach(FLOW, sockets)
-    assert "network of its own" in trouble.reason
+    backend = backend_on(undo_log)  # not in the job's namespace
+    [error] = backend.attach(FLOW, sockets)
+    assert "network of its own" in error.reason
     backend.close()

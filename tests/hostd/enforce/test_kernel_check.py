@@ -1,15 +1,14 @@
-"""What the kernel holds a flow to agrees with what was decided, unless somebody else has a hand in it."""
+"""What the kernel holds a flow to agrees with what was decided, unless another program has changed it."""
 
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from hostd.config import HostConfig
 from hostd.enforce.enforcer import Enforcer
 from hostd.enforce.kernel_check import agrees
+from hostd.enforce.settings import EnforcementSettings
 from paceline.flowcore.messages.events import FLOOR_BPS, Limit
-from paceline.flowcore.model.topology import star_of
 from paceline.flowcore.model.units import UNLIMITED
 from tests.hostd.conftest import FLOW, Wire
 
@@ -38,10 +37,9 @@ def test_between_guarantee_and_ceiling(rate_bps: float, ceiling_bps: float, kern
 def test_real_backends_agree_with_themselves(wire: Wire, tmp_path: Path, backend: str) -> None:
     wire.sink()
     sockets = wire.send(1).sockets(1)
-    topology = star_of(("h0", "h1"), NIC_BPS / 1e9)
-    config = HostConfig("h0", topology, {}, mode="enforce", backend=backend, runtime_directory=tmp_path / "run")
+    settings = EnforcementSettings(True, tmp_path / "run" / "lease.json", NIC_BPS, backend)
     pairs = [(FLOOR_BPS, NIC_BPS), (FLOOR_BPS, FLOOR_BPS), (3e8, 6e8), (NIC_BPS, NIC_BPS), (UNLIMITED, UNLIMITED)]
-    with wire.here.enter(), closing(Enforcer(config, 1_000_000_000)) as enforcer:
+    with wire.here.enter(), closing(Enforcer(settings, 1_000_000_000)) as enforcer:
         enforcer.attach(FLOW, sockets)
         for pair in pairs:
             limit = Limit(FLOW, *pair)

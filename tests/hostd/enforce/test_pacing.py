@@ -15,7 +15,7 @@ from bench.testbed.namespace import Namespace
 from hostd.enforce.pacing import PACING_FLOOR_BPS, TSO_RTT_LOG, PacingBackend, borrowing
 from hostd.kernel.pidfd import cookie_of
 from hostd.kernel.sockets import DataSocket
-from hostd.safety.undo_log import Journal
+from hostd.safety.undo_log import UndoLog
 from paceline.flowcore.messages.events import FLOOR_BPS, Limit
 from paceline.flowcore.model.patterns import FlowId, Role
 from paceline.flowcore.model.units import UNLIMITED
@@ -84,7 +84,7 @@ def handle(one: socket.socket) -> DataSocket:
 def test_no_socket_is_so_slow_that_its_debt_outlives_the_limit(
     tmp_path: Path, connections: list[socket.socket]
 ) -> None:
-    backend = PacingBackend(Journal(tmp_path / "lease.json"), LINK_BPS)
+    backend = PacingBackend(UndoLog(tmp_path / "lease.json"), LINK_BPS)
     for count in (4, 64):
         backend.attach(IDLE.flow, [handle(one) for one in connections[:count]])
         assert backend.apply([Limit(IDLE.flow, FLOOR_BPS, FLOOR_BPS)]) == []
@@ -95,7 +95,7 @@ def test_no_socket_is_so_slow_that_its_debt_outlives_the_limit(
 
 def test_what_could_not_be_set_is_set_the_next_time(tmp_path: Path, connections: list[socket.socket]) -> None:
     one, other = connections[:2]
-    backend = PacingBackend(Journal(tmp_path / "lease.json"), LINK_BPS)
+    backend = PacingBackend(UndoLog(tmp_path / "lease.json"), LINK_BPS)
     backend.attach(IDLE.flow, [handle(one)])
     away = one.dup()
     os.dup2(other.fileno(), one.fileno())  # out of reach for a moment
@@ -111,7 +111,7 @@ def test_what_could_not_be_set_is_set_the_next_time(tmp_path: Path, connections:
 def test_the_sysctl_is_set_only_if_allowed_and_comes_back(tmp_path: Path, allowed: bool) -> None:
     with Namespace("one") as one, one.enter():
         TSO_RTT_LOG.write_text("7")
-        backend = PacingBackend(Journal(tmp_path / "lease.json"), small_bundles=allowed)
+        backend = PacingBackend(UndoLog(tmp_path / "lease.json"), small_bundles=allowed)
         assert TSO_RTT_LOG.read_text() == ("0\n" if allowed else "7\n")
         assert backend.close() == []
         assert TSO_RTT_LOG.read_text() == "7\n"

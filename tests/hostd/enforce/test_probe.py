@@ -73,8 +73,8 @@ def test_without_capabilities_htb_is_out_and_says_why() -> None:
     [
         (0, 0o555, "our own user only; grant CAP_SYS_PTRACE"),
         (1 << 19, 0o500, "our own user only; needs Linux 5.14"),
-        (1 << 19, 0o555, "whoever the user is; "),
-        (1 << 19 | 1 << 2, 0o500, "whoever the user is; "),
+        (1 << 19, 0o555, "of every user; "),
+        (1 << 19 | 1 << 2, 0o500, "of every user; "),
     ],
 )
 def test_whose_sockets_are_in_reach(capabilities: int, fdinfo_mode: int, says: str) -> None:

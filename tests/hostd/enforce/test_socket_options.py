@@ -11,11 +11,11 @@ import pytest
 
 from bench.testbed.namespace import Namespace
 from hostd.enforce.control_connections import LOOK_EVERY
-from hostd.enforce.socket_options import SO_PRIORITY, HeldSockets
+from hostd.enforce.socket_options import SO_PRIORITY, SocketOptions
 from hostd.enforce.transport import TCP_CONGESTION, TCP_RTO_MIN_US, Transport
 from hostd.kernel.pidfd import cookie_of
 from hostd.kernel.sockets import DataSocket, own_namespace
-from hostd.safety.undo_log import Journal, _read
+from hostd.safety.undo_log import UndoLog, _read
 from paceline.flowcore.detect.losses import Losses
 
 RTO_MIN_US = Path("/proc/sys/net/ipv4/tcp_rto_min_us")
@@ -43,30 +43,30 @@ def test_a_hosts_own_choice_is_left_alone(tmp_path: Path, monkeypatch: pytest.Mo
     assert TRANSPORT.where_lossy(False), "needs Linux 6.15"
     RTO_MIN_US.write_text(str(sysctl_us))
     monkeypatch.setattr(Losses, "look", lambda *_: True)
-    journal = Journal(tmp_path / "lease.json")
-    sockets = HeldSockets(journal, SO_PRIORITY, TRANSPORT)
+    undo_log = UndoLog(tmp_path / "lease.json")
+    sockets = SocketOptions(undo_log, SO_PRIORITY, TRANSPORT)
     with socket.socket() as one:
         before_us = least_us(one)
-        assert sockets.hold([handle(one)], by_itself=False) == ([handle(one)], [])
+        assert sockets.record([handle(one)], by_itself=False) == ([handle(one)], [])
         assert sockets.watch_losses() == [] and least_us(one) == before_us
-        assert sockets.give_back([handle(one)]) == []
-        assert sockets.hold([handle(one)], by_itself=False) == ([handle(one)], [])
-        assert journal.close() == {} and not journal.path.exists()
+        assert sockets.restore([handle(one)]) == []
+        assert sockets.record([handle(one)], by_itself=False) == ([handle(one)], [])
+        assert undo_log.close() == {} and not undo_log.path.exists()
 
 
 @pytest.mark.usefixtures("namespace")
 def test_the_wait_is_on_record_only_while_it_is_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert TRANSPORT.where_lossy(False), "needs Linux 6.15"
-    journal = Journal(tmp_path / "lease.json")
-    sockets = HeldSockets(journal, SO_PRIORITY, TRANSPORT)
+    undo_log = UndoLog(tmp_path / "lease.json")
+    sockets = SocketOptions(undo_log, SO_PRIORITY, TRANSPORT)
     with socket.socket() as one:
         before_us = least_us(one)
-        sockets.hold([handle(one)], by_itself=False)
+        sockets.record([handle(one)], by_itself=False)
         for lossy, now_us, entries in ((True, 40_000, 2), (False, before_us, 1), (True, 40_000, 2)):
             monkeypatch.setattr(Losses, "look", lambda *_, it=lossy: it)
             assert sockets.watch_losses() == [] == sockets.watch_losses()
-            assert (least_us(one), len(_read(journal.path))) == (now_us, entries)
-        assert journal.close() == {} and least_us(one) == before_us
+            assert (least_us(one), len(_read(undo_log.path))) == (now_us, entries)
+        assert undo_log.close() == {} and least_us(one) == before_us
 
 
 @pytest.mark.usefixtures("namespace")
@@ -78,13 +78,13 @@ def test_a_flow_by_itself_keeps_its_rate_through_losses(
         return one.getsockopt(*TCP_CONGESTION, 16).rstrip(b"\0")
 
     monkeypatch.setattr(Losses, "look", lambda *_: True)
-    journal = Journal(tmp_path / "lease.json")
-    sockets = HeldSockets(journal, SO_PRIORITY, TRANSPORT)
+    undo_log = UndoLog(tmp_path / "lease.json")
+    sockets = SocketOptions(undo_log, SO_PRIORITY, TRANSPORT)
     with socket.socket() as one:
         one.setsockopt(*TCP_CONGESTION, b"cubic")
-        sockets.hold([handle(one)], by_itself)
+        sockets.record([handle(one)], by_itself)
         assert sockets.watch_losses() == [] and congestion_control() == set_to
-        assert journal.close() == {} and congestion_control() == b"cubic"
+        assert undo_log.close() == {} and congestion_control() == b"cubic"
 
 
 @pytest.mark.usefixtures("namespace")
@@ -92,8 +92,8 @@ def test_where_data_gets_lost_small_connections_to_the_same_host_notice_soon_too
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert TRANSPORT.where_lossy(False), "needs Linux 6.15"
-    journal = Journal(tmp_path / "lease.json")
-    sockets = HeldSockets(journal, SO_PRIORITY, TRANSPORT)
+    undo_log = UndoLog(tmp_path / "lease.json")
+    sockets = SocketOptions(undo_log, SO_PRIORITY, TRANSPORT)
 
     def look(lossy: bool) -> None:
         monkeypatch.setattr(Losses, "look", lambda *_: lossy)
@@ -110,7 +110,7 @@ def test_where_data_gets_lost_small_connections_to_the_same_host_notice_soon_too
 
         data, small, other = connection(here), connection(here), connection(elsewhere)
         before_us = least_us(small)
-        sockets.hold([handle(data)], by_itself=False)
+        sockets.record([handle(data)], by_itself=False)
         look(lossy=True)
         late = connection(here)
         look(lossy=True)
@@ -118,14 +118,14 @@ def test_where_data_gets_lost_small_connections_to_the_same_host_notice_soon_too
         assert least_us(other) == before_us
         late.close()
         look(lossy=True)
-        on_record = [undo.cookie for undo in _read(journal.path).values()]
+        on_record = [undo.cookie for undo in _read(undo_log.path).values()]
         assert cookie_of(small) in on_record and len(on_record) == len(set(on_record)) + 1  # two options of the data's
         look(lossy=False)
-        assert [least_us(one) for one in (data, small)] == [before_us] * 2 and len(_read(journal.path)) == 1
+        assert [least_us(one) for one in (data, small)] == [before_us] * 2 and len(_read(undo_log.path)) == 1
         look(lossy=True)
         assert least_us(small) == 40_000
-        assert sockets.give_back([handle(data)]) == [] and least_us(small) == before_us
-        assert journal.close() == {}
+        assert sockets.restore([handle(data)]) == [] and least_us(small) == before_us
+        assert undo_log.close() == {}
 
 
 @dataclass
@@ -141,22 +141,22 @@ class Loses:
 @pytest.mark.usefixtures("namespace")
 def test_who_was_helped_by_another_and_loses_packets_itself_goes_on_noticing_soon(tmp_path: Path) -> None:
     assert TRANSPORT.where_lossy(True), "needs Linux 6.15"
-    journal = Journal(tmp_path / "lease.json")
-    sockets = HeldSockets(journal, SO_PRIORITY, TRANSPORT)
+    undo_log = UndoLog(tmp_path / "lease.json")
+    sockets = SocketOptions(undo_log, SO_PRIORITY, TRANSPORT)
     with (
         socket.create_server(("127.0.0.1", 0)) as server,
         socket.create_connection(server.getsockname()) as one,
         socket.create_connection(server.getsockname()) as other,
     ):
         before_us = least_us(one)
-        sockets.hold([handle(one), handle(other)], by_itself=True)
+        sockets.record([handle(one), handle(other)], by_itself=True)
         first, second = Loses(True), Loses(False)
         sockets._losses |= {cookie_of(one): first, cookie_of(other): second}
         for first.lossy, second.lossy in ((True, False), (True, True), (False, True), (False, True)):
             for _ in range(LOOK_EVERY):
                 assert sockets.watch_losses() == []
-            assert [least_us(one), least_us(other)] == [40_000, 40_000], "the first one now is a companion itself"
+            assert [least_us(one), least_us(other)] == [40_000, 40_000], "the first now is beside the second"
         second.lossy = False
         assert sockets.watch_losses() == []
         assert [least_us(one), least_us(other)] == [before_us] * 2
-        assert journal.close() == {}
+        assert undo_log.close() == {}

@@ -49,7 +49,7 @@ class Net:
         return flow
 
     def slots(self, count: int = 2) -> None:
-        """In which everybody plans and hears what the others have planned."""
+        """In which every host plans and hears what the other hosts have planned."""
         for _ in range(count):
             self.now_ns = CLOCK.next_start_ns(self.now_ns)
             for name in self.topology.hosts:
@@ -66,7 +66,7 @@ class Net:
         return host, host.flows[flow]
 
     def loser(self, *flows: FlowId) -> FlowId:
-        """Whose turn it is not."""
+        """The flow whose turn it is not."""
         return min(flows, key=lambda flow: self.of(flow)[1].limit.rate_bps)
 
 
@@ -87,13 +87,13 @@ def test_two_jobs_of_a_host_meet_at_its_nic() -> None:
     assert found.links == ("h0->sw",) and found.price == pytest.approx(1.0, abs=0.02)
 
 
-def test_whoever_has_the_path_to_itself_hears_that_nobody_wants_it() -> None:
+def test_a_flow_that_has_the_path_to_itself_hears_that_no_other_wants_it() -> None:
     net = Net()
     flow = net.send("a", "h0", "h1")
     net.slots()
     found = net.found(flow)
     assert found.price == pytest.approx(0.0, abs=0.01) and found.room_bps == pytest.approx(1e9)
-    assert "nothing" in found.why
+    assert "other flows want nothing" in found.why
 
 
 def test_alone_a_host_knows_its_nic() -> None:
@@ -127,7 +127,7 @@ def test_where_nothing_is_known_it_says_why() -> None:
     flow = net.send("a", "h0", "h1")
     net.now_ns += 20 * CLOCK.length_ns
     assert net.found(flow) == ((), "the last answer says nothing about this slot", None, None)
-    net.of(flow)[1].grant = None
-    assert net.found(flow).links == () and "nobody has answered" in net.found(flow).why
-    net.of(flow)[1].live = False
+    net.of(flow)[1].lose_grant()
+    assert net.found(flow).links == () and "no answer" in net.found(flow).why
+    net.of(flow)[1].all_sent()
     assert net.found(flow) == ((), "it has nothing to send", None, None)

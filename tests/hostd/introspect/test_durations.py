@@ -3,7 +3,7 @@
 import pytest
 
 from hostd.introspect.durations import KEPT, Durations
-from hostd.monitor.throughput import AchievedRates
+from hostd.monitor.throughput import Throughput
 from paceline.flowcore.model.patterns import FlowId, Role
 
 FLOW = FlowId("a", "h0", "h1", Role.RING)
@@ -21,7 +21,7 @@ def test_percentiles_are_of_the_last_ones() -> None:
 
 
 def test_a_rate_is_bytes_from_one_measurement_to_the_next() -> None:
-    rates = AchievedRates()
+    rates = Throughput()
     rates.sample([(FLOW, 0, 1000.0)])
     assert rates.bps(FLOW) == 0.0
     rates.sample([(FLOW, 1_000_000, 2000.0)])

@@ -2,19 +2,19 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
 
-from hostd.config import HostConfig
 from hostd.enforce.enforcer import Enforcer
-from hostd.introspect.answer_latency import Negotiation
-from hostd.introspect.metrics import Publisher
-from hostd.monitor.iteration_tracker import JobFacts, JobWatch
-from hostd.monitor.job_tracker import WatchedJob
-from hostd.monitor.throughput import AchievedRates
+from hostd.enforce.errors import ErrorKind
+from hostd.enforce.settings import EnforcementSettings
+from hostd.introspect.durations import Durations
+from hostd.introspect.host_view import HostView, SwitchView
+from hostd.introspect.metrics import HostMetrics
+from hostd.monitor.job_facts import JobFacts
+from hostd.monitor.job_tracker import JobTracker
+from hostd.monitor.throughput import Throughput
 from paceline.flowcore.host.agent import HostAgent
 from paceline.flowcore.messages.events import FlowReady, JobJoined
 from paceline.flowcore.model.patterns import FlowId, FlowSpec, Role
@@ -27,34 +27,46 @@ ENDS = (Role.RING, "h1")
 SLOT_NS = 60_000_000
 
 
-def watched(name: str) -> WatchedJob:
-    job = WatchedJob(JobWatch(name, "h0", {ENDS: 8e6}, {ENDS}))
+def watched(name: str) -> JobTracker:
+    job = JobTracker(name, "h0")
+    job.iterations.learner.size, job.iterations.live = {ENDS: 8e6}, {ENDS}
     job.facts = JobFacts(4, True, False, 2, {ENDS: 3e6}, {})
     return job
 
 
 class Published:
-    """A publisher and the parts of a daemon that it reads; `at` is what a scrape would find."""
+    """Metrics and what they are told; `at` is what a scrape would find."""
 
     def __init__(self, directory: Path) -> None:
-        topology = star_of(("h0", "h1"), 1.0)
+        self.topology = star_of(("h0", "h1"), 1.0)
         self.registry = CollectorRegistry()
+        self.instruments = HostInstruments(self.registry)
         self.now_ns = 0
-        self.enforcer = Enforcer(HostConfig("h0", topology, {}, mode="advise", runtime_directory=directory), SLOT_NS)
-        self.agent = HostAgent("h0", topology, SlotClock(SLOT_NS, 10), POLICIES["paceline"](), None)
+        self.enforcer = Enforcer(EnforcementSettings(False, directory / "lease.json", 1e9), SLOT_NS)
+        self.agent = HostAgent("h0", self.topology, SlotClock(SLOT_NS, 10), POLICIES["paceline"](), None)
         self.jobs = {name: watched(name) for name in ("mine", "theirs")}
-        self.achieved = AchievedRates()
-        self.daemon: Any = SimpleNamespace(
-            agent=self.agent,
-            enforcer=self.enforcer,
-            monitor=SimpleNamespace(jobs=self.jobs),
-            achieved=self.achieved,
-            instruments=HostInstruments(self.registry),
-            config=SimpleNamespace(switch="127.0.0.1:7470"),
-            decider=SimpleNamespace(negotiation=Negotiation()),
-            clock=SimpleNamespace(now_ns=lambda: self.now_ns),
+        self.throughput = Throughput()
+        self._metrics = HostMetrics(self.instruments)
+
+    def update(self) -> None:
+        self._metrics.update(
+            HostView(
+                name="h0",
+                mode="advise",
+                policy="paceline",
+                now_ns=self.now_ns,
+                topology=self.topology,
+                agent=self.agent,
+                enforcer=self.enforcer,
+                switch=SwitchView("sw", "127.0.0.1:7470"),
+                jobs=self.jobs,
+                invisible={},
+                throughput=self.throughput,
+                decisions=Durations(),
+                missed_slots=0,
+                control_refused=0,
+            )
         )
-        self.publisher = Publisher(self.daemon)
 
     def at(self, name: str, **labels: str) -> float | None:
         return self.registry.get_sample_value(f"paceline_host_{name}", labels)
@@ -73,9 +85,9 @@ def published(tmp_path: Path) -> Iterator[Published]:
 def test_a_job_that_is_only_watched_has_its_size_and_its_rate(published: Published) -> None:
     flow = FlowId("mine", "h0", "h1", Role.RING)
     published.agent.handle(JobJoined("mine", (FlowSpec(flow, 8e6, (), 0.0),)), 0)
-    published.achieved.sample([(flow._replace(job="theirs"), 0, 0.0)])
-    published.achieved.sample([(flow._replace(job="theirs"), 1_000_000, 1000.0)])
-    published.publisher.publish()
+    published.throughput.sample([(flow._replace(job="theirs"), 0, 0.0)])
+    published.throughput.sample([(flow._replace(job="theirs"), 1_000_000, 1000.0)])
+    published.update()
     assert published.of_flow("requested_rate_bps", "mine") is not None
     assert published.of_flow("requested_rate_bps", "theirs") is None
     assert published.of_flow("achieved_rate_bps", "theirs") == pytest.approx(8e6)
@@ -84,33 +96,33 @@ def test_a_job_that_is_only_watched_has_its_size_and_its_rate(published: Publish
 
 
 def test_what_has_left_leaves_no_series(published: Published) -> None:
-    published.daemon.instruments.iteration.labels("theirs").set(1.0)
-    published.publisher.publish()
+    published.instruments.iteration.labels("theirs").set(1.0)
+    published.update()
     del published.jobs["theirs"]
-    published.publisher.publish()
+    published.update()
     assert published.of_flow("achieved_rate_bps", "theirs") is None
     assert published.at("iteration_seconds", job="theirs") is None
     assert published.of_flow("achieved_rate_bps", "mine") == 0.0
 
 
-def test_troubles_are_counted_by_kind_and_only_once(published: Published) -> None:
+def test_errors_are_counted_by_kind_and_only_once(published: Published) -> None:
     assert published.at("troubles_total", reason="gone") == 0.0, "from the start, so that the first one is an increase"
-    published.enforcer.trouble_kinds.update({"gone": 2, "other": 1})
-    published.publisher.publish()
-    published.enforcer.trouble_kinds.update({"gone": 1})
-    published.publisher.publish()
+    published.enforcer.errors.by_kind.update({ErrorKind.GONE: 2, ErrorKind.OTHER: 1})
+    published.update()
+    published.enforcer.errors.by_kind.update({ErrorKind.GONE: 1})
+    published.update()
     assert [published.at("troubles_total", reason=kind) for kind in ("gone", "other")] == [3.0, 1.0]
 
 
-def test_the_switchs_word_grows_old_while_a_flow_has_bytes_to_send(published: Published) -> None:
+def test_the_switchs_answer_grows_old_while_a_flow_has_bytes_to_send(published: Published) -> None:
     flow = FlowId("mine", "h0", "h1", Role.RING)
     published.agent.handle(JobJoined("mine", (FlowSpec(flow, 8e6, (), 0.0),)), 0)
     published.now_ns = 5_000_000_000
-    published.publisher.publish()
-    assert published.at("switch_word_age_seconds") == 0.0, "nobody asked"
+    published.update()
+    assert published.at("switch_word_age_seconds") == 0.0, "no flow has anything to send"
     published.agent.handle(FlowReady(flow, 0), published.now_ns)
     published.now_ns += 2_000_000_000
-    published.publisher.publish()
+    published.update()
     assert published.at("switch_word_age_seconds") == 2.0
 
 
@@ -118,9 +130,9 @@ def test_what_the_kernel_has_no_rate_for_has_no_series(published: Published) -> 
     flow = FlowId("mine", "h0", "h1", Role.RING)
     published.agent.handle(JobJoined("mine", (FlowSpec(flow, 8e6, (), 0.0),)), 0)
     published.enforcer.attach(flow, ())
-    published.publisher.publish()
-    assert published.of_flow("kernel_disagrees", "mine") == 0.0, "in advise mode nobody sets anything"
+    published.update()
+    assert published.of_flow("kernel_disagrees", "mine") == 0.0, "in advise mode nothing is set"
     assert published.of_flow("kernel_rate_bps", "mine") is not None
     published.enforcer.detach(flow)
-    published.publisher.publish()
+    published.update()
     assert published.of_flow("kernel_rate_bps", "mine") is None

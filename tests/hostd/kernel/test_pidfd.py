@@ -6,10 +6,11 @@ import resource
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from hostd.kernel.pidfd import Gone, borrowed, cookie_of
+from hostd.kernel.pidfd import SocketGone, cookie_of, duplicated_socket
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def pair() -> "tuple[socket.socket, socket.socket]":
 def test_the_copy_is_the_same_socket_and_is_closed(pair: tuple[socket.socket, socket.socket]) -> None:
     ours, _ = pair
     descriptors = os.listdir("/proc/self/fd")  # noqa: PTH208
-    with borrowed(os.getpid(), ours.fileno(), cookie_of(ours)) as copy:
+    with duplicated_socket(os.getpid(), ours.fileno(), cookie_of(ours)) as copy:
         assert copy.fileno() != ours.fileno()
         assert cookie_of(copy) == cookie_of(ours)
     assert os.listdir("/proc/self/fd") == descriptors  # noqa: PTH208
@@ -32,7 +33,10 @@ def test_the_copy_is_the_same_socket_and_is_closed(pair: tuple[socket.socket, so
 
 def test_another_socket_under_the_same_number_is_gone(pair: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = pair
-    with pytest.raises(Gone, match="another socket"), borrowed(os.getpid(), ours.fileno(), cookie_of(theirs)):
+    with (
+        pytest.raises(SocketGone, match="another socket"),
+        duplicated_socket(os.getpid(), ours.fileno(), cookie_of(theirs)),
+    ):
         pass
 
 
@@ -44,7 +48,7 @@ def test_without_room_for_the_copy_it_is_not_gone(pair: tuple[socket.socket, soc
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (free + 1, limits[1]))  # the process's handle takes the last one
     try:
-        with pytest.raises(OSError) as refused, borrowed(os.getpid(), ours.fileno(), cookie_of(ours)):
+        with pytest.raises(OSError) as refused, duplicated_socket(os.getpid(), ours.fileno(), cookie_of(ours)):
             pass
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
@@ -52,13 +56,17 @@ def test_without_room_for_the_copy_it_is_not_gone(pair: tuple[socket.socket, soc
 
 
 def test_a_closed_descriptor_a_file_and_an_ended_process_are_gone() -> None:
-    with pytest.raises(Gone, match="closed"), borrowed(os.getpid(), 9999, 1):
+    with pytest.raises(SocketGone, match="closed"), duplicated_socket(os.getpid(), 9999, 1):
         pass
-    with open(os.devnull) as file, pytest.raises(Gone, match="no socket"), borrowed(os.getpid(), file.fileno()):  # noqa: PTH123
+    with (
+        Path(os.devnull).open() as file,
+        pytest.raises(SocketGone, match="no socket"),
+        duplicated_socket(os.getpid(), file.fileno()),
+    ):
         pass
     ended = subprocess.Popen([sys.executable, "-S", "-c", ""])
     ended.wait()
-    with pytest.raises(Gone, match="ended"), borrowed(ended.pid, 0, 1):
+    with pytest.raises(SocketGone, match="ended"), duplicated_socket(ended.pid, 0, 1):
         pass
 
 
@@ -66,6 +74,6 @@ def test_nothing_leaks_when_borrowing_fails(pair: tuple[socket.socket, socket.so
     ours, theirs = pair
     descriptors = os.listdir("/proc/self/fd")  # noqa: PTH208
     for number, cookie in ((ours.fileno(), cookie_of(theirs)), (9999, 1), (2, 1)):
-        with pytest.raises(Gone), borrowed(os.getpid(), number, cookie):
+        with pytest.raises(SocketGone), duplicated_socket(os.getpid(), number, cookie):
             pass
     assert os.listdir("/proc/self/fd") == descriptors  # noqa: PTH208

@@ -1,9 +1,9 @@
-"""What is shown of jobs that nobody decides about: the monitor's facts, whichever of them are known."""
+"""What is shown of jobs without decisions about them: the monitor's facts, whichever of them are known."""
 
 from hostd.kernel.sockets import DataSocket
 from hostd.monitor.flow_view import flows_of, iteration_ns_of, moving, phase_of
-from hostd.monitor.iteration_tracker import JobFacts, JobWatch
-from hostd.monitor.job_tracker import WatchedJob
+from hostd.monitor.job_facts import JobFacts
+from hostd.monitor.job_tracker import JobTracker
 from paceline.flowcore.model.patterns import FlowId, Role
 
 ENDS = (Role.RING, "h1")
@@ -11,9 +11,11 @@ FLOW = FlowId("a", "h0", "h1", Role.RING)
 SOCKET = DataSocket(1, 3, 7, "10.0.0.1", "10.0.0.2", 5000, 0)
 
 
-def job(sent_bytes: float, resting: bool = False) -> WatchedJob:
+def job(sent_bytes: float, resting: bool = False) -> JobTracker:
     facts = JobFacts(4, True, False, 2, {ENDS: sent_bytes}, {}, resting)
-    return WatchedJob(JobWatch("a", "h0"), sockets={ENDS: (SOCKET,)}, facts=facts, measured_ns=50)
+    made = JobTracker("a", "h0")
+    made.sockets.sending, made.facts, made.measured_ns = {ENDS: (SOCKET,)}, facts, 50
+    return made
 
 
 def test_before_an_iteration_was_seen_whole_a_flow_has_no_size() -> None:
@@ -25,12 +27,12 @@ def test_before_an_iteration_was_seen_whole_a_flow_has_no_size() -> None:
 
 def test_a_sending_flow_has_sent_a_part_of_its_size() -> None:
     sending = job(3e6)
-    sending.watch.sizes, sending.watch.live = {ENDS: 8e6}, {ENDS}
-    sending.sockets[Role.RING, "h2"] = (SOCKET,)  # it carries next to nothing: control
+    sending.iterations.learner.size, sending.iterations.live = {ENDS: 8e6}, {ENDS}
+    sending.sockets.sending[Role.RING, "h2"] = (SOCKET,)  # it carries next to nothing: control
     [one] = flows_of(sending)
     assert one == (FLOW, 1, 8e6, 3e6, 3e6, True)
     assert phase_of(sending) == "sending"
-    sending.watch.live.clear()
+    sending.iterations.live.clear()
     assert phase_of(sending) == "computing"
     assert next(flows_of(sending)).sent_bytes == 0.0
 
@@ -38,4 +40,4 @@ def test_a_sending_flow_has_sent_a_part_of_its_size() -> None:
 def test_only_what_moves_has_a_rate() -> None:
     assert list(moving({"a": job(3e6)})) == [(FLOW, 50, 3e6)]
     assert list(moving({"a": job(3e6, resting=True)})) == []
-    assert list(moving({"a": WatchedJob(JobWatch("a", "h0"))})) == [], "never read"
+    assert list(moving({"a": JobTracker("a", "h0")})) == [], "never read"

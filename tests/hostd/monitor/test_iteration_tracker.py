@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostd.monitor.iteration_tracker import JobFacts, JobWatch
+from hostd.monitor.iteration_tracker import IterationTracker
+from hostd.monitor.job_facts import JobFacts
 from paceline.flowcore.messages.events import FlowDone, FlowReady, HostEvent, IterationEnded, JobJoined, JobLeft
 from paceline.flowcore.model.patterns import FlowId, Role
 from paceline.flowcore.model.units import UNLIMITED
@@ -16,22 +17,22 @@ FLOW = FlowId("a", "h0", "h1", Role.RING)
 
 
 def iterations(
-    watch: JobWatch, sizes: list[float], sent: float = 0.0, first: int = 0, steps: int = 4
+    tracker: IterationTracker, sizes: list[float], sent: float = 0.0, first: int = 0, steps: int = 4
 ) -> Iterator[HostEvent]:
     """A ring's iterations: announced, sent in steps, ended."""
     for number, size in enumerate(sizes, start=first):
         for step in range(steps + 1):
             there = sent + size * step / steps
-            yield from watch.observe(JobFacts(number, True, False, 2, {NEXT: there}, {NEXT: there}))
+            yield from tracker.observe(JobFacts(number, True, False, 2, {NEXT: there}, {NEXT: there}))
         sent += size
-        yield from watch.observe(JobFacts(number + 1, False, False, 2, {NEXT: sent}, {NEXT: sent}))
+        yield from tracker.observe(JobFacts(number + 1, False, False, 2, {NEXT: sent}, {NEXT: sent}))
 
 
 def test_a_job_joins_after_its_first_whole_iteration() -> None:
-    watch = JobWatch("a", "h0")
-    assert list(iterations(watch, [50.0])) == [], "its connections had yet to be found"
-    [joined] = iterations(watch, [100.0], sent=50.0, first=1)
-    assert watch.sizes == {NEXT: 100.0}
+    tracker = IterationTracker("a", "h0")
+    assert list(iterations(tracker, [50.0])) == [], "its connections had yet to be found"
+    [joined] = iterations(tracker, [100.0], sent=50.0, first=1)
+    assert tracker.sizes == {NEXT: 100.0}
     assert isinstance(joined, JobJoined)
     [spec] = joined.flows
     assert spec.flow == FLOW and spec.upstream == (FlowId("a", "h1", "h0", Role.RING),)
@@ -40,109 +41,109 @@ def test_a_job_joins_after_its_first_whole_iteration() -> None:
 
 
 def test_the_first_iteration_counts_if_its_connections_were_known_when_it_began() -> None:
-    watch = JobWatch("a", "h0")
-    watch.observe(JobFacts(0, False, False, 2, {}, {}))
-    watch.observe(JobFacts(0, False, False, 2, {NEXT: 30.0}, {}))  # it was set up
-    list(iterations(watch, [100.0], sent=30.0))
-    assert watch.sizes == {NEXT: 100.0}
-    late = JobWatch("a", "h0")
+    tracker = IterationTracker("a", "h0")
+    tracker.observe(JobFacts(0, False, False, 2, {}, {}))
+    tracker.observe(JobFacts(0, False, False, 2, {NEXT: 30.0}, {}))  # it was set up
+    list(iterations(tracker, [100.0], sent=30.0))
+    assert tracker.sizes == {NEXT: 100.0}
+    late = IterationTracker("a", "h0")
     late.observe(JobFacts(0, False, False, 2, {}, {}))
     list(iterations(late, [100.0], sent=30.0))
-    assert late.sizes == {}, "who knows what was sent before we found the connection"
+    assert late.sizes == {}, "it is not known what was sent before the connection was found"
 
 
-@pytest.mark.parametrize(("marks_early", "found"), [(True, set()), (False, {2})])
-def test_a_first_iteration_that_was_not_seen_whole(marks_early: bool, found: set[int]) -> None:
-    """What is sent after an early mark is missing in the first alone, and what a connection sent until it was found."""
-    watch = JobWatch("a", "h0")
-    known = JobFacts(0, False, marks_early, 2, {NEXT: 0.0}, {}, connections=frozenset({1}))
-    watch.observe(known)
+@pytest.mark.parametrize(("counts_early", "found"), [(True, set()), (False, {2})])
+def test_a_first_iteration_that_was_not_seen_whole(counts_early: bool, found: set[int]) -> None:
+    """After an early count the first alone lacks what is sent, and what a connection sent until it was found."""
+    tracker = IterationTracker("a", "h0")
+    known = JobFacts(0, False, counts_early, 2, {NEXT: 0.0}, {}, connections=frozenset({1}))
+    tracker.observe(known)
     then = known._replace(iteration=1, sent_bytes={NEXT: 60.0}, connections=frozenset({1} | found))
-    assert watch.observe(then) == []
-    [joined] = watch.observe(then._replace(iteration=2, sent_bytes={NEXT: 160.0}))
+    assert tracker.observe(then) == []
+    [joined] = tracker.observe(then._replace(iteration=2, sent_bytes={NEXT: 160.0}))
     assert [spec.size_bytes for spec in joined.flows] == [100.0]
 
 
 def test_an_iteration_is_ready_done_ended_once_each() -> None:
-    watch = JobWatch("a", "h0")
-    list(iterations(watch, [100.0] * 4))
-    events = list(iterations(watch, [100.0, 100.0], sent=400.0, first=4))
+    tracker = IterationTracker("a", "h0")
+    list(iterations(tracker, [100.0] * 4))
+    events = list(iterations(tracker, [100.0, 100.0], sent=400.0, first=4))
     one = [FlowReady(FLOW, 4), FlowDone(FLOW), IterationEnded("a")]
     assert events == [*one, FlowReady(FLOW, 5), *one[1:]]
 
 
-def test_a_mark_ahead_of_the_network_waits_for_it() -> None:
-    watch = JobWatch("a", "h0")
-    list(iterations(watch, [100.0] * 4))
+def test_an_iteration_counter_ahead_of_the_network_waits_for_it() -> None:
+    tracker = IterationTracker("a", "h0")
+    list(iterations(tracker, [100.0] * 4))
     ring = [FlowReady(FLOW, 4)]
-    assert watch.observe(JobFacts(4, True, True, 2, {NEXT: 410.0}, {})) == ring
-    assert watch.observe(JobFacts(5, False, True, 2, {NEXT: 430.0}, {})) == [], "marked, and 70 of 100 still to send"
-    assert watch.observe(JobFacts(5, False, True, 2, {NEXT: 490.0}, {})) == []
-    assert dict(watch.progress(JobFacts(5, False, True, 2, {NEXT: 490.0}, {}))) == {FLOW: 90.0}
-    assert watch.observe(JobFacts(5, False, True, 2, {NEXT: 500.0}, {})) == [FlowDone(FLOW), IterationEnded("a")]
-    assert watch.observe(JobFacts(5, True, True, 2, {NEXT: 510.0}, {})) == [FlowReady(FLOW, 5)]
-    assert dict(watch.progress(JobFacts(5, True, True, 2, {NEXT: 510.0}, {}))) == {FLOW: 10.0}
+    assert tracker.observe(JobFacts(4, True, True, 2, {NEXT: 410.0}, {})) == ring
+    assert tracker.observe(JobFacts(5, False, True, 2, {NEXT: 430.0}, {})) == [], "counted, and 70 of 100 still to send"
+    assert tracker.observe(JobFacts(5, False, True, 2, {NEXT: 490.0}, {})) == []
+    assert dict(tracker.progress(JobFacts(5, False, True, 2, {NEXT: 490.0}, {}))) == {FLOW: 90.0}
+    assert tracker.observe(JobFacts(5, False, True, 2, {NEXT: 500.0}, {})) == [FlowDone(FLOW), IterationEnded("a")]
+    assert tracker.observe(JobFacts(5, True, True, 2, {NEXT: 510.0}, {})) == [FlowReady(FLOW, 5)]
+    assert dict(tracker.progress(JobFacts(5, True, True, 2, {NEXT: 510.0}, {}))) == {FLOW: 10.0}
 
 
 def test_only_live_flows_are_idle() -> None:
-    watch = JobWatch("a", "h0")
-    list(iterations(watch, [100.0] * 4))
+    tracker = IterationTracker("a", "h0")
+    list(iterations(tracker, [100.0] * 4))
     nothing_waits = JobFacts(4, False, True, 2, {NEXT: 400.0}, {}, idle=frozenset({NEXT}))
-    watch.observe(nothing_waits)
-    assert watch.idle(nothing_waits) == [], "it computes"
+    tracker.observe(nothing_waits)
+    assert tracker.idle(nothing_waits) == [], "it computes"
     sending = nothing_waits._replace(announced=True, sent_bytes={NEXT: 410.0})
-    watch.observe(sending)
-    assert watch.idle(sending) == [FLOW]
-    assert watch.idle(sending._replace(idle=frozenset())) == []
+    tracker.observe(sending)
+    assert tracker.idle(sending) == [FLOW]
+    assert tracker.idle(sending._replace(idle=frozenset())) == []
 
 
 def test_the_next_announcement_ends_what_was_never_sent() -> None:
-    watch = JobWatch("a", "h0")
-    list(iterations(watch, [100.0] * 4))
-    watch.observe(JobFacts(4, True, True, 2, {NEXT: 410.0}, {}))
-    watch.observe(JobFacts(5, False, True, 2, {NEXT: 450.0}, {}))
-    events = watch.observe(JobFacts(5, True, True, 2, {NEXT: 460.0}, {}))
+    tracker = IterationTracker("a", "h0")
+    list(iterations(tracker, [100.0] * 4))
+    tracker.observe(JobFacts(4, True, True, 2, {NEXT: 410.0}, {}))
+    tracker.observe(JobFacts(5, False, True, 2, {NEXT: 450.0}, {}))
+    events = tracker.observe(JobFacts(5, True, True, 2, {NEXT: 460.0}, {}))
     assert events == [FlowDone(FLOW), IterationEnded("a"), FlowReady(FLOW, 5)]
 
 
 def test_sizes_are_learned_anew_when_they_change_for_good() -> None:
-    watch = JobWatch("a", "h0")
-    list(iterations(watch, [100.0] * 4))
-    odd = list(iterations(watch, [140.0, 100.0], sent=400.0, first=4))
+    tracker = IterationTracker("a", "h0")
+    list(iterations(tracker, [100.0] * 4))
+    odd = list(iterations(tracker, [140.0, 100.0], sent=400.0, first=4))
     assert not any(isinstance(event, JobJoined) for event in odd), "a lone odd iteration changes nothing"
-    changed = list(iterations(watch, [140.0, 140.0], sent=640.0, first=6))
-    assert isinstance(changed[-1], JobJoined) and watch.sizes == {NEXT: 140.0}
+    changed = list(iterations(tracker, [140.0, 140.0], sent=640.0, first=6))
+    assert isinstance(changed[-1], JobJoined) and tracker.sizes == {NEXT: 140.0}
 
 
 def test_sizes_that_never_agree_become_their_median() -> None:
-    watch = JobWatch("a", "h0")
-    list(iterations(watch, [1.0, 50.0, 100.0, 200.0, 300.0, 150.0, 250.0]))
-    assert watch.sizes == {NEXT: 200.0}
+    tracker = IterationTracker("a", "h0")
+    list(iterations(tracker, [1.0, 50.0, 100.0, 200.0, 300.0, 150.0, 250.0]))
+    assert tracker.sizes == {NEXT: 200.0}
 
 
 def test_flows_within_control_traffic_are_left_out() -> None:
-    watch = JobWatch("a", "h0")
+    tracker = IterationTracker("a", "h0")
     store = (Role.RING, "h2")
     for number in range(6):
-        watch.observe(JobFacts(number, False, False, 3, {NEXT: 1e6 * number, store: 10.0 * number}, {}))
-    assert set(watch.sizes) == {NEXT}
+        tracker.observe(JobFacts(number, False, False, 3, {NEXT: 1e6 * number, store: 10.0 * number}, {}))
+    assert set(tracker.sizes) == {NEXT}
 
 
 def test_a_server_gives_back_what_was_pushed_to_it() -> None:
-    watch = JobWatch("p", "h2")
+    tracker = IterationTracker("p", "h2")
     for number in range(2):
         sent = {(Role.PULL, "h0"): 100.0 * number, (Role.PULL, "h1"): 100.0 * number}
-        events = watch.observe(JobFacts(number, False, False, 3, sent, sent))
+        events = tracker.observe(JobFacts(number, False, False, 3, sent, sent))
     [joined] = events
     pushes = {FlowId("p", "h0", "h2", Role.PUSH), FlowId("p", "h1", "h2", Role.PUSH)}
     for spec in joined.flows:
         assert spec.flow.role == Role.PULL and set(spec.upstream) == pushes and spec.window_bytes == 0.0
 
 
-def test_a_worker_pushes_without_waiting_for_anybody() -> None:
-    watch = JobWatch("p", "h0")
+def test_a_worker_pushes_without_waiting_for_any_flow() -> None:
+    tracker = IterationTracker("p", "h0")
     for number in range(2):
-        events = watch.observe(JobFacts(number, False, False, 2, {(Role.PUSH, "h2"): 100.0 * number}, {}))
+        events = tracker.observe(JobFacts(number, False, False, 2, {(Role.PUSH, "h2"): 100.0 * number}, {}))
     [joined] = events
     [spec] = joined.flows
     assert spec.upstream == () and spec.window_bytes == UNLIMITED
@@ -150,46 +151,46 @@ def test_a_worker_pushes_without_waiting_for_anybody() -> None:
 
 
 def test_a_job_that_leaves_says_so_once() -> None:
-    watch = JobWatch("a", "h0")
-    assert watch.left() == [], "it had never joined"
-    list(iterations(watch, [100.0] * 4))
-    assert watch.left() == [JobLeft("a")] and watch.left() == []
+    tracker = IterationTracker("a", "h0")
+    assert tracker.left() == [], "it had never joined"
+    list(iterations(tracker, [100.0] * 4))
+    assert tracker.left() == [JobLeft("a")] and tracker.left() == []
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.floats(0, 1e9)), max_size=60))
 def test_whatever_the_counters_do_flows_begin_before_they_end(steps: list[tuple[int, bool, float]]) -> None:
-    watch, live, iteration, sent = JobWatch("a", "h0"), set(), 0, 0.0
+    tracker, live, iteration, sent = IterationTracker("a", "h0"), set(), 0, 0.0
     for passed, announced, more in steps:
         iteration, sent = iteration + passed, sent + more
         facts = JobFacts(iteration, announced, False, 2, {NEXT: sent}, {})
-        for event in watch.observe(facts):
+        for event in tracker.observe(facts):
             if isinstance(event, FlowReady):
                 assert event.flow not in live
                 live.add(event.flow)
             elif isinstance(event, FlowDone):
                 live.remove(event.flow)
-        assert dict(watch.progress(facts)).keys() == live
-        assert all(0 <= done <= watch.sizes[NEXT] for _, done in watch.progress(facts))
+        assert dict(tracker.progress(facts)).keys() == live
+        assert all(0 <= done <= tracker.sizes[NEXT] for _, done in tracker.progress(facts))
 
 
 def test_what_is_left_of_a_flow_is_sent_in_its_turn_and_one_that_rests_has_nothing_left() -> None:
-    watch = JobWatch("a", "h0")
-    list(iterations(watch, [100.0] * 4))
+    tracker = IterationTracker("a", "h0")
+    list(iterations(tracker, [100.0] * 4))
     facts = JobFacts(4, True, False, 2, {NEXT: 499.0}, {})
-    assert watch.observe(facts) == [FlowReady(FLOW, 4)], "one of a hundred is left"
-    assert watch.observe(facts) == []
-    assert watch.observe(facts._replace(resting=True)) == [FlowDone(FLOW)], "it was never there"
+    assert tracker.observe(facts) == [FlowReady(FLOW, 4)], "one of a hundred is left"
+    assert tracker.observe(facts) == []
+    assert tracker.observe(facts._replace(resting=True)) == [FlowDone(FLOW)], "it was never there"
 
 
 def test_an_iteration_whose_end_is_seen_late_ended_where_its_flow_rested() -> None:
-    """The mark comes with the next iteration's first bytes, and ten of those have been sent by then."""
-    watch = JobWatch("a", "h0")
+    """The counter moves with the next iteration's first bytes, and ten of those have been sent by then."""
+    tracker = IterationTracker("a", "h0")
     for number in range(8):
         sent = 100.0 * number
-        watch.observe(JobFacts(number, True, False, 2, {NEXT: sent + 10.0}, {}))
-        watch.observe(JobFacts(number, True, False, 2, {NEXT: sent + 100.0}, {}))
-        watch.observe(JobFacts(number, True, False, 2, {NEXT: sent + 100.0}, {}, resting=True))
-    assert watch.sizes == {NEXT: 100.0}
-    events = watch.observe(JobFacts(8, True, False, 2, {NEXT: 810.0}, {}))
+        tracker.observe(JobFacts(number, True, False, 2, {NEXT: sent + 10.0}, {}))
+        tracker.observe(JobFacts(number, True, False, 2, {NEXT: sent + 100.0}, {}))
+        tracker.observe(JobFacts(number, True, False, 2, {NEXT: sent + 100.0}, {}, resting=True))
+    assert tracker.sizes == {NEXT: 100.0}
+    events = tracker.observe(JobFacts(8, True, False, 2, {NEXT: 810.0}, {}))
     assert events == [IterationEnded("a"), FlowReady(FLOW, 8)]
-    assert watch.progress(JobFacts(8, True, False, 2, {NEXT: 820.0}, {})) == [(FLOW, 20.0)]
+    assert tracker.progress(JobFacts(8, True, False, 2, {NEXT: 820.0}, {})) == [(FLOW, 20.0)]

@@ -10,9 +10,8 @@ from socket import create_connection, create_server
 import pytest
 
 from hostd.kernel.sockets import LEAST_DATA_BYTES, DataSocket
-from hostd.kernel.tcp_info import TcpCounters
-from hostd.monitor.iteration_tracker import JobWatch
-from hostd.monitor.job_tracker import WIRE_PER_PAYLOAD, WatchedJob
+from hostd.kernel.tcp_info import WIRE_PER_PAYLOAD, TcpCounters
+from hostd.monitor.job_tracker import JobTracker
 from paceline.flowcore.model.patterns import Role
 from tests.hostd.conftest import next_line, wait_until
 
@@ -31,7 +30,7 @@ class Shared:
         self._peer = stack.enter_context(listener.accept()[0])
         self.descriptors = (self._socket.fileno(), os.dup(self._socket.fileno()))
         stack.callback(os.close, self.descriptors[1])
-        self.watch = WatchedJob(JobWatch("a", "h0"))
+        self.job = JobTracker("a", "h0")
         self.send()
 
     def holder(self) -> "subprocess.Popen[str]":
@@ -57,15 +56,15 @@ class Shared:
 
     def seen(self, *processes: "subprocess.Popen[str]") -> DataSocket:
         """The only socket of the job, when it consists of these."""
-        self.watch.consists_of({process.pid: None for process in processes})
-        self.watch.look(0, HOST_OF, "h0")
-        [one] = self.watch.sockets[ENDS]
+        self.job.consists_of({process.pid: None for process in processes})
+        self.job.look(0, HOST_OF, "h0")
+        [one] = self.job.sockets.sending[ENDS]
         return one
 
     def sent_bytes(self) -> int:
-        self.watch.read(0)
-        assert self.watch.facts is not None
-        return round(self.watch.facts.sent_bytes[ENDS] / WIRE_PER_PAYLOAD)
+        self.job.read(0)
+        assert self.job.facts is not None
+        return round(self.job.facts.sent_bytes[ENDS] / WIRE_PER_PAYLOAD)
 
 
 @pytest.fixture
@@ -74,7 +73,7 @@ def shared() -> Iterator[Shared]:
         yield Shared(stack)
 
 
-def test_an_inherited_socket_counts_once_and_as_long_as_somebody_has_it(shared: Shared) -> None:
+def test_an_inherited_socket_counts_once_and_as_long_as_a_process_has_it(shared: Shared) -> None:
     parent, child = shared.holder(), shared.holder()
     first = shared.seen(parent, child)
     assert shared.sent_bytes() == 0

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hostd.monitor.jobs_without_shim import PlainJob, is_there, processes_of
+from hostd.monitor.jobs_without_shim import JobWithoutShim, is_there, processes_of
 from tests.hostd.cluster import Cluster, cluster, flows, fork_server, joined
 
 __all__ = ["cluster", "fork_server"]  # fixtures
@@ -26,20 +26,20 @@ def sleeper() -> Iterator[int]:
 
 def test_by_command_cgroup_or_pid(sleeper: int) -> None:
     own = f"*input()* {MARK} {os.getpid()}"
-    assert processes_of([PlainJob("a", command=own)]) == {"a": {sleeper}}
-    assert processes_of([PlainJob("a", command=own[1:])]) == {}, "it is about the whole command line"
-    assert processes_of([PlainJob("a", pid=sleeper)]) == {"a": {sleeper}}
+    assert processes_of([JobWithoutShim("a", command=own)]) == {"a": {sleeper}}
+    assert processes_of([JobWithoutShim("a", command=own[1:])]) == {}, "it is about the whole command line"
+    assert processes_of([JobWithoutShim("a", pid=sleeper)]) == {"a": {sleeper}}
     group = Path(f"/proc/{sleeper}/cgroup").read_text().splitlines()[-1].split(":", 2)[-1]
-    assert sleeper in processes_of([PlainJob("a", cgroup=group)])["a"]
-    assert processes_of([PlainJob("a", cgroup=group + "/not-there")]) == {}
+    assert sleeper in processes_of([JobWithoutShim("a", cgroup=group)])["a"]
+    assert processes_of([JobWithoutShim("a", cgroup=group + "/not-there")]) == {}
 
 
 def test_the_first_entry_counts_and_whoever_has_the_shim_is_left_out(sleeper: int) -> None:
-    jobs = [PlainJob("a", pid=sleeper), PlainJob("b", command=f"*{MARK} {os.getpid()}")]
+    jobs = [JobWithoutShim("a", pid=sleeper), JobWithoutShim("b", command=f"*{MARK} {os.getpid()}")]
     assert processes_of(jobs) == {"a": {sleeper}}
     assert processes_of(jobs, besides=[sleeper]) == {}
     assert processes_of(jobs, besides=[os.getpid()]) == {}, "nor are those whom it started"
-    assert processes_of([PlainJob("me", pid=os.getpid())]) == {}
+    assert processes_of([JobWithoutShim("me", pid=os.getpid())]) == {}
 
 
 def test_a_process_is_there_until_it_ends() -> None:

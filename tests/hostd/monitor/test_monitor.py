@@ -1,146 +1,26 @@
-"""When jobs are looked at, and what is heard of them: real shared-memory files, sockets and processes."""
+"""What is heard of jobs: real shared-memory files, sockets and processes."""
 
 import ctypes
 import os
 import socket
 import subprocess
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
 
 import pytest
 
-from hostd.kernel.tcp_info import TcpCounters
-from hostd.monitor.job_tracker import LOOK_NS, MARKS_NS, RECEIVING_NS, WIRE_PER_PAYLOAD
-from hostd.monitor.monitor import FRESH_NS, HOUSEKEEPING_NS, IDLE_NS, LEARNING_LOOK_NS, PATIENT_NS, Monitor
+from hostd.kernel.tcp_info import WIRE_PER_PAYLOAD
+from hostd.monitor.monitor import FRESH_NS, HOUSEKEEPING_NS, IDLE_NS, LEARNING_LOOK_NS
 from nccl_shim.segment.identity import identity_from_env
-from nccl_shim.segment.layout import Header, Kind, Source
+from nccl_shim.segment.layout import Header
 from nccl_shim.segment.liveness import start_ticks
 from nccl_shim.segment.python_writer import PythonWriter
 from paceline.flowcore.messages.events import FlowDone, FlowReady, HostEvent, IterationEnded, JobJoined, JobLeft
-from paceline.flowcore.model.patterns import FlowId, Role
 from tests.hostd.conftest import wait_until
+from tests.hostd.monitor.conftest import BURST_BYTES, FLOW, MS, OwnJob, Watched, joined
 
-MS = 1_000_000
-BURST_BYTES = 1_000_000
 NOBODY = 65534
-LINE_BPS = 1e9  # a burst is 8 ms of it
-FLOW = FlowId("a", "h0", "h1", Role.RING)
-
-
-class OwnJob:
-    """This process as a job: it sends to 127.0.0.2, which is another host."""
-
-    def __init__(self, directory: Path) -> None:
-        env = {"PACELINE_SHM_DIR": str(directory), "PACELINE_JOB": "a", "RANK": "0", "WORLD_SIZE": "2"}
-        self.writer = PythonWriter(identity_from_env(env))
-        self.record = self.writer.find(Kind.COLLECTIVE, Source.TORCH, 1, 0, 2, -1)
-        self._listener = socket.create_server(("127.0.0.2", 0))
-        self._socket = socket.create_connection(self._listener.getsockname())
-        self._peer, _ = self._listener.accept()
-
-    def announce(self) -> None:
-        self.writer.enqueue(self.record, BURST_BYTES, BURST_BYTES)
-
-    def send(self, size_bytes: int) -> None:
-        """Until the other side has it and has said so."""
-        before = TcpCounters.of(self._socket).acked_bytes
-        sending = threading.Thread(target=self._socket.sendall, args=(bytes(size_bytes),))
-        sending.start()
-        left_bytes = size_bytes
-        while left_bytes:
-            left_bytes -= len(self._peer.recv(left_bytes))
-        sending.join()
-        wait_until(lambda: TcpCounters.of(self._socket).acked_bytes >= before + size_bytes)
-        self.writer.transmit(self.record, size_bytes, 0)
-
-    def answer(self, size_bytes: int) -> None:
-        """The other way."""
-        self._peer.sendall(bytes(size_bytes))
-        while size_bytes:
-            size_bytes -= len(self._socket.recv(size_bytes))
-
-    def iterate(self) -> None:
-        self.announce()
-        self.send(BURST_BYTES)
-        self.writer.end_iteration()
-
-    def close(self) -> None:
-        for one in (self._socket, self._peer, self._listener):
-            one.close()
-        self.writer.finish()
-
-
-class Watched:
-    """A monitor on a clock of its own."""
-
-    def __init__(self, directory: Path) -> None:
-        self.heard: list[object] = []
-        self.now_ns = 0
-        self.monitor = Monitor(
-            "h0", {f"127.0.0.{1 + number}": f"h{number}" for number in range(4)}, LINE_BPS, directory,
-            lambda flow, sockets: self.heard.append((flow, len(sockets))),
-        )  # fmt: skip
-
-    def step(self) -> list[HostEvent]:
-        """To the next time at which it wants to look."""
-        self.now_ns = max(self.now_ns, self.monitor.due_ns)
-        return self.monitor.poll(self.now_ns)
-
-    def progress(self) -> float:
-        """Of the one flow, a moment later."""
-        self.now_ns += FRESH_NS
-        [(_, sent_bytes)] = self.monitor.progress(self.now_ns, {"a"}).sent_bytes
-        return sent_bytes
-
-    def until(self, kind: type) -> list[HostEvent]:
-        events: list[HostEvent] = []
-
-        def come() -> bool:  # acknowledgements take their real time
-            events.extend(self.step())
-            return any(isinstance(event, kind) for event in events)
-
-        wait_until(come)
-        return events
-
-
-@pytest.fixture
-def job(tmp_path: Path) -> Iterator[OwnJob]:
-    made = OwnJob(tmp_path)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def watched(tmp_path: Path) -> Iterator[Watched]:
-    made = Watched(tmp_path)
-    yield made
-    made.monitor.close()
-
-
-def joined(job: OwnJob, watched: Watched) -> None:
-    """Iterations until it is known what one of them sends."""
-    job.iterate()
-    for _ in range(6):
-        watched.now_ns += 200 * MS
-        if any(isinstance(event, JobJoined) for event in (*watched.step(), *watched.step())):
-            return
-        job.iterate()
-    raise AssertionError("it never joined")
-
-
-def burst(job: OwnJob, watched: Watched, compute_ns: int) -> None:
-    watched.now_ns += compute_ns
-    job.announce()
-    watched.until(FlowReady)
-    job.send(BURST_BYTES)
-    watched.until(FlowDone)
-
-
-def end_iteration(job: OwnJob, watched: Watched) -> None:
-    job.writer.end_iteration()
-    watched.until(IterationEnded)
 
 
 class Feeding:
@@ -182,11 +62,6 @@ def test_who_feeds_a_job_is_told_from_sockets_that_only_receive(job: OwnJob, wat
     [spec] = joined.flows
     assert (spec.flow.target, [feeder.source for feeder in spec.upstream]) == ("h1", ["h2"])
     assert len(watched.monitor.sockets_of(spec.flow)) == 1, "and only what sends is limited"
-
-
-def test_an_empty_host_is_looked_at_now_and_then(watched: Watched) -> None:
-    assert watched.step() == []
-    assert watched.monitor.due_ns == watched.now_ns + IDLE_NS
 
 
 def test_a_job_from_its_first_bytes_to_its_end(job: OwnJob, watched: Watched, tmp_path: Path) -> None:
@@ -259,81 +134,6 @@ def test_a_late_listener_is_told_what_it_missed(job: OwnJob, watched: Watched) -
     job.announce()
     ready = [event for event in watched.until(FlowReady) if isinstance(event, FlowReady)]
     assert watched.monitor.introduce("a") == [told, *ready]
-
-
-def test_a_computing_job_is_left_alone_until_it_can_be_through(job: OwnJob, watched: Watched) -> None:
-    joined(job, watched)
-    for _ in range(2):  # two phases of 400 ms on the monitor's clock
-        burst(job, watched, 400 * MS)
-        end_iteration(job, watched)
-    looks, began_ns = 0, watched.now_ns
-    while watched.now_ns < began_ns + 250 * MS:
-        watched.step()
-        looks += 1
-    assert looks <= 250 * MS // HOUSEKEEPING_NS + 3
-    watched.now_ns = began_ns + 350 * MS
-    watched.step()
-    assert watched.monitor.due_ns <= watched.now_ns + LOOK_NS, "from here on it may begin any moment"
-
-
-def test_a_sending_job_is_read_seldom_while_it_is_held_and_often_at_its_end(job: OwnJob, watched: Watched) -> None:
-    joined(job, watched)
-    job.announce()
-    watched.until(FlowReady)
-    watched.now_ns += 10 * MS
-    watched.step()
-    watched.now_ns += 10 * MS
-    watched.monitor.progress(watched.now_ns, {"a"})  # nothing has moved
-    assert watched.monitor.due_ns % MARKS_NS == 0
-    watched.monitor.limited({FLOW: LINE_BPS, FLOW._replace(job="unheard of"): LINE_BPS}, watched.now_ns)
-    assert watched.monitor.due_ns <= watched.now_ns + 4 * MS + LOOK_NS, "half of what the line needs"
-
-
-def test_a_job_that_is_held_is_measured_when_it_can_have_sent_something(job: OwnJob, watched: Watched) -> None:
-    joined(job, watched)
-    job.announce()
-    watched.until(FlowReady)
-    watched.now_ns += MS
-    watched.monitor.limited({FLOW: 1e6}, watched.now_ns)  # 1000 bytes of a million in 8 ms
-    assert watched.progress() == 0.0, "once more: it may have sent a lot before"
-    job.send(BURST_BYTES // 2)  # which its limit would not have let it
-    watched.now_ns += 20 * MS
-    assert watched.monitor.progress(watched.now_ns, {"a"}).sent_bytes == ()
-    watched.now_ns += 30 * MS
-    assert watched.progress() > 0.4 * BURST_BYTES
-    job.send(BURST_BYTES // 2)
-    watched.monitor.limited({FLOW: LINE_BPS}, watched.now_ns)
-    watched.until(FlowDone)
-
-
-def test_a_job_that_waits_for_others_is_looked_at_less_often_but_before_its_next_burst(
-    job: OwnJob, watched: Watched
-) -> None:
-    joined(job, watched)
-    for _ in range(2):
-        burst(job, watched, 100 * MS)
-        end_iteration(job, watched)
-    burst(job, watched, 100 * MS)
-    waits = []
-    began_ns = watched.now_ns
-    while watched.now_ns < began_ns + 500 * MS:
-        before_ns = watched.now_ns
-        watched.step()
-        waits.append(watched.now_ns - before_ns)
-    assert waits[1] <= RECEIVING_NS
-    assert RECEIVING_NS < max(waits[-5:]) <= 25 * MS, "a quarter of the 100 ms that it computes"
-
-
-def test_whoever_only_watches_has_patience(job: OwnJob, watched: Watched) -> None:
-    watched.monitor.patient = True
-    joined(job, watched)
-    job.announce()
-    watched.until(FlowReady)
-    looks, began_ns = 0, watched.now_ns
-    while watched.now_ns < began_ns + 500 * MS:
-        watched.step()
-        looks += 1
-    assert looks <= 500 * MS // (PATIENT_NS - LOOK_NS) + 2
 
 
 def test_what_is_no_segment_is_invisible_by_name(watched: Watched, tmp_path: Path, job: OwnJob) -> None:

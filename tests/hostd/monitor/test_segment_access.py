@@ -33,15 +33,15 @@ os._exit(1)
 READ = """
 import sys, time
 from pathlib import Path
-from hostd.monitor import segment_access as lent_counters
+from hostd.monitor import segment_access
 from hostd.monitor.monitor import Monitor
 [path] = Path(sys.argv[1]).iterdir()
 try:
     path.open()
 except PermissionError:
     print("not ours", flush=True)
-searches, borrow = [], lent_counters._borrow
-lent_counters._borrow = lambda *file: searches.append(file) or borrow(*file)
+searches, duplicate = [], segment_access._duplicate
+segment_access._duplicate = lambda *file: searches.append(file) or duplicate(*file)
 monitor, now_ns = Monitor("h0", {}, 1e9, path.parent, lambda flow, sockets: None), 0
 def look():
     global now_ns

@@ -1,6 +1,6 @@
 """A stand-in for hostd's loop: holds a job's flow at a rate and beats every slot.
 
-    holder.py BACKEND JOURNAL PID RATE_BPS SLOT_MS [fail]
+    holder.py BACKEND UNDO_LOG PID RATE_BPS SLOT_MS [fail]
 
 Prints a line per event; begins anew when its lease was revoked. With `fail` it raises after ten slots.
 """
@@ -14,7 +14,7 @@ from hostd.enforce.pacing import PacingBackend
 from hostd.enforce.transport import Transport
 from hostd.kernel.sockets import ProcessSockets
 from hostd.safety.lease import Lease
-from hostd.safety.undo_log import Journal, Revoked
+from hostd.safety.undo_log import Revoked, UndoLog
 from paceline.flowcore.messages.events import Limit
 from paceline.flowcore.model.patterns import FlowId, Role
 
@@ -25,12 +25,12 @@ def main() -> None:
     name, path, pid, rate_bps, slot_ms = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), *map(float, sys.argv[4:6])
     fails = "fail" in sys.argv
     while True:
-        journal = Journal(path)
-        lease = Lease(journal, round(slot_ms * 1e6))
+        undo_log = UndoLog(path)
+        lease = Lease(undo_log, round(slot_ms * 1e6))
         if name == "htb":
-            backend = HtbBackend(journal, lambda device: 20 * rate_bps)
+            backend = HtbBackend(undo_log, lambda device: 20 * rate_bps)
         else:
-            backend = PacingBackend(journal, 20 * rate_bps, small_bundles=True, transport=Transport("reno", 40.0))
+            backend = PacingBackend(undo_log, 20 * rate_bps, small_bundles=True, transport=Transport("reno", 40.0))
         process = ProcessSockets(pid)
         process.look()
         backend.attach(FLOW, process.sockets)

@@ -64,7 +64,7 @@ def test_a_second_one_is_told_of_the_first() -> None:
 @pytest.mark.parametrize("then", ["", "held.listen()", FULL], ids=["bound", "listening", "full"])
 def test_another_user_keeps_nobody_from_starting(name: str, then: str, caplog: pytest.LogCaptureFixture) -> None:
     with held(name, NOBODY, then), only_hostd_here():
-        assert f"uid {NOBODY} holds our name" in caplog.text
+        assert f"uid {NOBODY} holds hostd's name" in caplog.text
 
 
 @pytest.mark.parametrize("then", ["", "held.listen()", FULL], ids=["bound", "listening", "full"])

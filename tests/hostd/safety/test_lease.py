@@ -11,7 +11,7 @@ import pytest
 
 from hostd.safety.lease import Lease
 from hostd.safety.undo import SysctlUndo
-from hostd.safety.undo_log import Journal, Revoked, release
+from hostd.safety.undo_log import Revoked, UndoLog, release
 from tests.hostd.conftest import Job, Wire, next_line, wait_until
 
 HOLDER = str(Path(__file__).with_name("holder.py"))
@@ -135,21 +135,21 @@ def test_a_service_stop_does_not_end_the_guardian_before_the_daemon(hold: Callab
 
 
 def test_an_orderly_end_takes_the_guardian_along(tmp_path: Path) -> None:
-    lease = Lease(Journal(tmp_path / "lease.json"), SLOT_MS * 1_000_000)
+    lease = Lease(UndoLog(tmp_path / "lease.json"), SLOT_MS * 1_000_000)
     guardian = lease.guardian_pid
     lease.beat()
     assert lease.close() == {}
     assert not Path(f"/proc/{guardian}").exists()
     with pytest.raises(Revoked):
-        lease.journal.check()
+        lease.undo_log.check()
 
 
 def test_a_guardian_that_could_not_restore_everything_has_revoked_all_the_same(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "lease.json")
-    journal.record({"not ours": SysctlUndo("/proc/sys/kernel/hostname", "x")})
-    lease = Lease(journal, 10_000_000)
-    os.waitid(os.P_PIDFD, lease.fileno(), os.WEXITED | os.WNOWAIT)  # it heard nothing
-    assert journal.path.exists()
+    undo_log = UndoLog(tmp_path / "lease.json")
+    undo_log.record({"not ours": SysctlUndo("/proc/sys/kernel/hostname", "x")})
+    lease = Lease(undo_log, 10_000_000)
+    os.waitid(os.P_PID, lease.guardian_pid, os.WEXITED | os.WNOWAIT)  # it heard nothing
+    assert undo_log.path.exists()
     with pytest.raises(Revoked, match="heard nothing"):
         lease.beat()
     descriptors = os.listdir("/proc/self/fd")  # noqa: PTH208
@@ -159,24 +159,24 @@ def test_a_guardian_that_could_not_restore_everything_has_revoked_all_the_same(t
 
 def test_a_guardian_that_ends_at_once_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As where its interpreter does not find its libraries."""
-    lease = Lease(Journal(tmp_path / "lease.json"), SLOT_MS * 1_000_000)
+    lease = Lease(UndoLog(tmp_path / "lease.json"), SLOT_MS * 1_000_000)
     monkeypatch.setattr("hostd.safety.lease.sys.executable", "/bin/false")
     descriptors = os.listdir("/proc/self/fd")  # noqa: PTH208
     with pytest.raises(OSError, match="guardian does not start"):
-        Lease(lease.journal, SLOT_MS * 1_000_000)
+        Lease(lease.undo_log, SLOT_MS * 1_000_000)
     assert os.listdir("/proc/self/fd") == descriptors  # noqa: PTH208
     os.kill(lease.guardian_pid, signal.SIGKILL)
-    os.waitid(os.P_PIDFD, lease.fileno(), os.WEXITED | os.WNOWAIT)
+    os.waitid(os.P_PID, lease.guardian_pid, os.WEXITED | os.WNOWAIT)
     with pytest.raises(Revoked, match="no other can be started"):
         lease.beat()
-    assert lease.close() == {} and not lease.journal.path.exists()
+    assert lease.close() == {} and not lease.undo_log.path.exists()
 
 
 def test_without_a_guardian_there_is_no_lease(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lease = Lease(Journal(tmp_path / "lease.json"), SLOT_MS * 1_000_000)
+    lease = Lease(UndoLog(tmp_path / "lease.json"), SLOT_MS * 1_000_000)
     os.kill(lease.guardian_pid, signal.SIGKILL)
-    os.waitid(os.P_PIDFD, lease.fileno(), os.WEXITED | os.WNOWAIT)
+    os.waitid(os.P_PID, lease.guardian_pid, os.WEXITED | os.WNOWAIT)
     monkeypatch.setattr("hostd.safety.lease.sys.executable", "/nonexistent/python")
     with pytest.raises(Revoked, match="no other can be started"):
         lease.beat()
-    assert lease.close() == {} and not lease.journal.path.exists()
+    assert lease.close() == {} and not lease.undo_log.path.exists()

@@ -1,4 +1,4 @@
-"""The lease journal: on disk before the change, first record wins, newest back first, nobody else's file."""
+"""The undo log: on disk before the change, first record wins, newest back first, nobody else's file."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from hostd.enforce.pacing import TSO_RTT_LOG
 from hostd.safety import guardian
 from hostd.safety.guardian import REVOKED
 from hostd.safety.undo import NetlinkUndo, QdiscUndo, RouteFlush, SocketUndo, SysctlUndo, Undo, as_json, from_json
-from hostd.safety.undo_log import BadJournal, Journal, Revoked, _read, release
+from hostd.safety.undo_log import BadUndoLog, Revoked, UndoLog, _read, release
 
 HEX = st.binary(max_size=20).map(bytes.hex)
 COUNT = st.integers(0, 2**31)
@@ -39,12 +39,12 @@ def path(tmp_path: Path) -> Path:
 
 def test_half_a_line_is_taken_back(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """/run was full for a moment."""
-    journal, write = Journal(path), os.write
+    undo_log, write = UndoLog(path), os.write
     monkeypatch.setattr("hostd.safety.undo_log.os.write", lambda file, text: write(file, text[:7]))
     with pytest.raises(OSError, match="No space left"):
-        journal.record({"first": sysctl("1")})
+        undo_log.record({"first": sysctl("1")})
     monkeypatch.undo()
-    journal.record({"second": sysctl("2")})
+    undo_log.record({"second": sysctl("2")})
     assert _read(path).keys() == {"second"}
 
 
@@ -54,56 +54,56 @@ def sysctl(text: str) -> SysctlUndo:
 
 def test_the_first_record_of_a_key_is_the_original(path: Path) -> None:
     with Namespace("one") as one, one.enter():
-        journal = Journal(path)
-        journal.record({"it": sysctl("5")})
-        journal.record({"it": sysctl("7")})
+        undo_log = UndoLog(path)
+        undo_log.record({"it": sysctl("5")})
+        undo_log.record({"it": sysctl("7")})
         assert release(path) == {}
         assert TSO_RTT_LOG.read_text() == "5\n"
 
 
 def test_the_newest_entry_is_taken_back_first(path: Path) -> None:
     with Namespace("one") as one, one.enter():
-        journal = Journal(path)
-        journal.record({"first": sysctl("3")})
-        journal.record({"second": sysctl("4")})
-        assert journal.close() == {}
+        undo_log = UndoLog(path)
+        undo_log.record({"first": sysctl("3")})
+        undo_log.record({"second": sysctl("4")})
+        assert undo_log.close() == {}
         assert TSO_RTT_LOG.read_text() == "3\n"
 
 
 def test_what_cannot_be_taken_back_stays_on_record(path: Path) -> None:
-    journal = Journal(path)
-    journal.record({"bad": SysctlUndo("/etc/passwd", "x"), "good": NetlinkUndo(())})
-    assert journal.close() == {"bad": "no network sysctl: /etc/passwd"}
+    undo_log = UndoLog(path)
+    undo_log.record({"bad": SysctlUndo("/etc/passwd", "x"), "good": NetlinkUndo(())})
+    assert undo_log.close() == {"bad": "no network sysctl: /etc/passwd"}
     assert release(path) == {"bad": "no network sysctl: /etc/passwd"}
 
 
 def test_a_new_lease_keeps_what_its_predecessor_could_not_take_back(path: Path) -> None:
     stubborn = SysctlUndo("/etc/passwd", "x")
-    Journal(path).record({"bad": stubborn, "good": NetlinkUndo(())})
-    successor = Journal(path)
+    UndoLog(path).record({"bad": stubborn, "good": NetlinkUndo(())})
+    successor = UndoLog(path)
     assert set(successor.leftovers) == {"bad"}
     successor.record({"bad": NetlinkUndo(())})  # not the original
     assert set(release(path)) == {"bad"}
     assert set(successor.close()) == {"bad"}
 
 
-def test_a_journal_that_is_gone_is_a_lease_revoked(path: Path) -> None:
-    journal = Journal(path)
+def test_an_undo_log_that_is_gone_is_a_lease_revoked(path: Path) -> None:
+    undo_log = UndoLog(path)
     path.unlink()
     with pytest.raises(Revoked):
-        journal.record({"it": NetlinkUndo(())})
+        undo_log.record({"it": NetlinkUndo(())})
     assert not path.exists()
-    assert journal.close() == {}
+    assert undo_log.close() == {}
 
 
-def test_a_journal_released_at_the_last_moment_is_not_made_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    journal = Journal(path)
-    journal.record({"it": NetlinkUndo(())})
+def test_an_undo_log_released_at_the_last_moment_is_not_made_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    undo_log = UndoLog(path)
+    undo_log.record({"it": NetlinkUndo(())})
     path.unlink()
-    monkeypatch.setattr(journal, "check", lambda: None)  # it was still there then
+    monkeypatch.setattr(undo_log, "check", lambda: None)  # it was still there then
     with pytest.raises(Revoked):
-        journal.record({"another": NetlinkUndo(())})
-    journal.forget(["it"])
+        undo_log.record({"another": NetlinkUndo(())})
+    undo_log.forget(["it"])
     assert not path.exists()
 
 
@@ -111,10 +111,10 @@ def test_a_journal_released_at_the_last_moment_is_not_made_again(path: Path, mon
     "text",
     ["", "\n", "[]\n", "{}\n", "null\n", '{"version": 1, "boot": "b", "network_namespace": 1}\n{"entries": []}\n'],
 )
-def test_a_corrupt_journal_is_one_line(path: Path, text: str) -> None:
+def test_a_corrupt_undo_log_is_one_line(path: Path, text: str) -> None:
     path.parent.mkdir()
     path.write_text(text)
-    with pytest.raises(BadJournal, match="not a lease journal"):
+    with pytest.raises(BadUndoLog, match="not an undo log"):
         release(path)
     assert path.read_text() == text
 
@@ -134,14 +134,14 @@ SOCKET = as_json(SocketUndo(1, 2, 3, 4, 5, "00"))
         as_json(SysctlUndo("", "")) | {"path": 5},
     ],
 )
-def test_an_entry_that_nobody_would_have_written_makes_a_bad_journal(path: Path, entry: dict[str, object]) -> None:
-    Journal(path).record({"it": SysctlUndo("/etc/passwd", "x")})
+def test_an_entry_that_nobody_would_have_written_makes_a_bad_undo_log(path: Path, entry: dict[str, object]) -> None:
+    UndoLog(path).record({"it": SysctlUndo("/etc/passwd", "x")})
     with path.open("a") as out:
         out.write(json.dumps({"entries": {"it": entry}}) + "\n")
-    with pytest.raises(BadJournal, match="not a lease journal"):
+    with pytest.raises(BadUndoLog, match="not an undo log"):
         release(path)
     assert guardian_main(path) == REVOKED
-    assert list(Journal(path).leftovers) == ["lease.bad"]
+    assert list(UndoLog(path).leftovers) == ["lease.bad"]
 
 
 def guardian_main(path: Path) -> int:
@@ -165,9 +165,9 @@ def guardian_main(path: Path) -> int:
 )
 def test_what_cannot_be_performed_keeps_nothing_else_from_it(path: Path, impossible: Undo) -> None:
     with Namespace("one") as one, one.enter():
-        journal = Journal(path)
-        journal.record({"good": sysctl("5")})
-        journal.record({"impossible": impossible})
+        undo_log = UndoLog(path)
+        undo_log.record({"good": sysctl("5")})
+        undo_log.record({"impossible": impossible})
         assert release(path).keys() == {"impossible"}
         assert TSO_RTT_LOG.read_text() == "5\n"
 
@@ -176,28 +176,28 @@ def test_what_cannot_be_performed_keeps_nothing_else_from_it(path: Path, impossi
 def test_a_new_lease_begins_beside_a_broken_one(path: Path, content: bytes) -> None:
     path.parent.mkdir()
     path.write_bytes(content)
-    journal = Journal(path)
-    [(aside, why)] = journal.leftovers.items()
-    assert (path.parent / aside).read_bytes() == content and "not a lease journal" in why and "\n" not in why
-    assert journal.close() == {} and release(path) == {}
+    undo_log = UndoLog(path)
+    [(aside, why)] = undo_log.leftovers.items()
+    assert (path.parent / aside).read_bytes() == content and "not an undo log" in why and "\n" not in why
+    assert undo_log.close() == {} and release(path) == {}
 
 
 @pytest.mark.parametrize("key", ["version", "boot", "network_namespace"])
-def test_a_journal_of_another_boot_or_namespace_is_left_alone(path: Path, key: str) -> None:
-    Journal(path)
+def test_an_undo_log_of_another_boot_or_namespace_is_left_alone(path: Path, key: str) -> None:
+    UndoLog(path)
     head, *entries = path.read_text().splitlines()
     path.write_text("\n".join([json.dumps(json.loads(head) | {key: "another"}), *entries, ""]))
-    with pytest.raises(BadJournal, match=f"{key} is 'another', expected"):
+    with pytest.raises(BadUndoLog, match=f"{key} is 'another', expected"):
         release(path)
 
 
 def test_a_line_that_was_cut_off_was_never_acted_upon(path: Path) -> None:
     with Namespace("one") as one, one.enter():
         before = TSO_RTT_LOG.read_text()
-        journal = Journal(path)
-        journal.record({"first": sysctl(before)})
+        undo_log = UndoLog(path)
+        undo_log.record({"first": sysctl(before)})
         whole = path.read_text()
-        journal.record({"second": sysctl("5")})
+        undo_log.record({"second": sysctl("5")})
         for length in range(len(whole), len(path.read_text())):
             path.write_text(path.read_text()[:length])
             assert release(path) == {}
@@ -206,16 +206,16 @@ def test_a_line_that_was_cut_off_was_never_acted_upon(path: Path) -> None:
 
 
 def test_a_long_life_does_not_make_a_long_file(path: Path) -> None:
-    journal = Journal(path)
-    journal.record({"stays": NetlinkUndo(())})
+    undo_log = UndoLog(path)
+    undo_log.record({"stays": NetlinkUndo(())})
     for life in range(200):
-        journal.record({f"life {life}": NetlinkUndo(())})
-        journal.forget([f"life {life}"])
+        undo_log.record({f"life {life}": NetlinkUndo(())})
+        undo_log.forget([f"life {life}"])
     assert len(path.read_text().splitlines()) < 50
     assert "stays" in path.read_text()
 
 
 def test_others_cannot_read_it(path: Path) -> None:
-    Journal(path)
+    UndoLog(path)
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.parent.stat().st_mode & 0o777 == 0o700

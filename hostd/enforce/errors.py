@@ -1,0 +1,72 @@
+"""What could not be enforced, and of which kind.
+
+Law: the kind is set where the error arises. Its text names processes, sockets and devices, and hardly ever repeats; its
+kind is one of a fixed few, the `reason` label of paceline_host_enforcement_errors.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from hostd.kernel.pidfd import SocketGone
+from hostd.safety.undo_log import Revoked
+from paceline.flowcore.model.patterns import FlowId
+
+
+class ErrorKind(StrEnum):
+    FOREIGN_QDISC = "foreign_qdisc"  # an operator or another program set the root qdisc
+    RESTORE = "restore"  # a change could not be taken back
+    GONE = "gone"  # the process ended or closed the socket
+    NAMESPACE = "namespace"  # the process is in another network namespace
+    DEVICE = "device"  # no device has the socket's address
+    PERMISSION = "permission"
+    LEASE = "lease"  # undo log or guardian
+    KERNEL = "kernel"  # any other refusal
+    OTHER = "other"
+
+
+class CannotEnforce(Exception):
+    """A backend cannot work on this host or device; str() says why and what to change."""
+
+    def __init__(self, reason: str, kind: ErrorKind = ErrorKind.OTHER) -> None:
+        super().__init__(reason)
+        self.kind = kind
+
+
+@dataclass(frozen=True, slots=True)
+class EnforcementError:
+    """Returned and not raised: for a counter and the log."""
+
+    kind: ErrorKind
+    reason: str
+    flow: FlowId | None = None
+
+    @classmethod
+    def of(cls, error: Exception, context: str = "") -> "EnforcementError":
+        return cls(kind_of(error), f"{context}: {error}" if context else str(error))
+
+
+def about(flow: FlowId, errors: Iterable[EnforcementError]) -> list[EnforcementError]:
+    """The same, known to concern this flow."""
+    return [replace(error, flow=flow) for error in errors]
+
+
+def not_restored(problems: Mapping[str, str], context: str = "") -> list[EnforcementError]:
+    """From what an undo log could not take back, by key."""
+    return [EnforcementError(ErrorKind.RESTORE, f"{context}{key}: {why}") for key, why in problems.items()]
+
+
+def kind_of(error: Exception) -> ErrorKind:
+    match error:
+        case CannotEnforce():
+            return error.kind
+        case SocketGone():
+            return ErrorKind.GONE
+        case Revoked():
+            return ErrorKind.LEASE
+        case PermissionError():
+            return ErrorKind.PERMISSION
+        case OSError():
+            return ErrorKind.KERNEL
+        case _:
+            return ErrorKind.OTHER

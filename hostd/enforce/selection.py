@@ -1,0 +1,59 @@
+"""Which backend to enforce with, made as the settings say."""
+
+from hostd.enforce.base import Backend
+from hostd.enforce.errors import CannotEnforce
+from hostd.enforce.htb import HtbBackend
+from hostd.enforce.observe import ObserveBackend
+from hostd.enforce.pacing import PacingBackend
+from hostd.enforce.probe import carrying, choose, probe
+from hostd.enforce.settings import EnforcementSettings
+from hostd.kernel.devices import link_speed_bps, read_devices
+from hostd.kernel.netlink import Netlink
+from hostd.safety.undo_log import UndoLog
+
+
+def select_backend(settings: EnforcementSettings) -> tuple[str, str]:
+    """The backend's name, and why it is none where `auto` finds none; raises CannotEnforce."""
+    findings = {finding.name: finding for finding in probe()}
+    name = settings.backend
+    if name != "auto":
+        if not findings[name].usable:
+            advice = findings[name].advice or "see paceline probe"
+            raise CannotEnforce(f"{name} does not work here: {findings[name].reason}; {advice}")
+        return name, ""
+    with Netlink() as netlink:
+        devices = carrying(read_devices(netlink), settings.addresses)
+    name = choose(findings.values(), devices, settings.takeover)
+    why = (f"{one}: {findings[one].reason}" for one in ("htb", "pacing"))
+    return name, "; ".join(why) if name == "observe" else ""
+
+
+def make_backend(name: str, settings: EnforcementSettings, undo_log: UndoLog) -> Backend:
+    match name:
+        case "htb":
+            return HtbBackend(
+                undo_log,
+                lambda device: min(link_speed_bps(device) or settings.nic_bps, settings.nic_bps),
+                takeover=settings.takeover,
+                transport=settings.transport,
+            )
+        case "pacing":
+            return PacingBackend(
+                undo_log,
+                settings.nic_bps,
+                small_bundles=settings.small_bundles,
+                transport=settings.transport,
+            )
+        case _:
+            return ObserveBackend()
+
+
+def same_backend(name: str, one: EnforcementSettings, other: EnforcementSettings) -> bool:
+    """Whether both settings make the same of this backend, of what a reload may change."""
+    match name:
+        case "htb":
+            return (one.takeover, one.transport) == (other.takeover, other.transport)
+        case "pacing":
+            return (one.small_bundles, one.transport) == (other.small_bundles, other.transport)
+        case _:
+            return True

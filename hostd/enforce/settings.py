@@ -1,0 +1,20 @@
+"""What the enforcer is told at hostd's start, and again at a reload. hostd/config.py makes it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from hostd.enforce.transport import AS_THE_KERNEL, Transport
+
+BACKENDS = ("auto", "htb", "pacing", "observe")
+
+
+@dataclass(frozen=True, slots=True)
+class EnforcementSettings:
+    enforcing: bool  # False: nothing is set
+    undo_log_path: Path
+    nic_bps: float
+    backend: str = "auto"
+    addresses: frozenset[str] = frozenset()  # of this host
+    takeover: bool = False  # htb: replace a qdisc that an operator or another program set
+    small_bundles: bool = False  # pacing: set net.ipv4.tcp_tso_rtt_log = 0
+    transport: Transport = AS_THE_KERNEL

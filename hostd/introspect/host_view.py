@@ -1,0 +1,53 @@
+"""What hostd knows at one moment. The daemon makes one for each question; status, explain and metrics read it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hostd.enforce.enforcer import Enforcer
+from hostd.introspect.durations import Durations
+from hostd.monitor.job_tracker import JobTracker
+from hostd.monitor.throughput import Throughput
+from paceline.flowcore.host.agent import HostAgent
+from paceline.flowcore.model.topology import Topology
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchView:
+    """The host's switch, as its stream knows it."""
+
+    name: str
+    address: str | None = None  # None: the host decides alone
+    connected: bool = False
+    why_not: str = "no switch is configured"
+    clock_off_by_ns: int = 0
+    silent: tuple[str, ...] = ()  # switches that it has lost
+
+
+@dataclass(frozen=True, slots=True)
+class HostView:
+    name: str
+    mode: str
+    policy: str
+    now_ns: int
+    topology: Topology
+    agent: HostAgent
+    enforcer: Enforcer
+    switch: SwitchView
+    jobs: Mapping[str, JobTracker]  # paced or only watched
+    invisible: Mapping[str, str]  # why a process is not seen, by file or pid
+    throughput: Throughput
+    decisions: Durations
+    missed_slots: int
+    control_refused: int
+
+    @property
+    def slot(self) -> int:
+        return self.agent.clock.index(self.now_ns)
+
+    @property
+    def answer_age_ns(self) -> int:
+        """Of the switch's last answer; 0 while no flow has anything to send."""
+        ready_ns = [flow.ready_ns for flow in self.agent.live_flows()]
+        if self.switch.address is None or not ready_ns:
+            return 0
+        return self.agent.answers.age_ns(min(ready_ns), self.now_ns)

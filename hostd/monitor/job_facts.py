@@ -1,0 +1,24 @@
+"""What is known of a job at one moment, over all its processes on this host. Volumes are bytes on the wire."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from paceline.flowcore.model.patterns import Role
+
+# (role, target) and (role, source): a host may be worker and server of the same job.
+Ends = tuple[Role, str]
+
+# A connection that carries less than this part of the job's traffic is control.
+LEAST_PART = 0.01
+
+
+class JobFacts(NamedTuple):
+    iteration: int  # how many have ended
+    announced: bool  # bytes of the current one have been handed over for sending, and more than a few
+    counts_early: bool  # the iteration counter moves before all of the iteration is sent
+    members: int  # ranks in all
+    sent_bytes: Mapping[Ends, float]  # since the job was first seen, by role and target
+    received_bytes: Mapping[Ends, float]  # by role and source, from hosts that feed the job
+    resting: bool = False  # nothing has been sent for a while
+    connections: frozenset[int] = frozenset()  # that carry its data, by cookie
+    idle: frozenset[Ends] = frozenset()  # of these, the sockets hold nothing that the network has not taken

@@ -1,0 +1,99 @@
+"""When a job is looked at: often where something may happen, hardly ever in between."""
+
+from hostd.monitor.monitor import HOUSEKEEPING_NS, IDLE_NS, SLOW_POLL_NS
+from hostd.monitor.poll_schedule import COUNTERS_NS, LOOK_NS, RECEIVING_NS
+from paceline.flowcore.messages.events import FlowDone, FlowReady, IterationEnded
+from tests.hostd.monitor.conftest import BURST_BYTES, FLOW, LINE_BPS, MS, OwnJob, Watched, joined
+
+
+def burst(job: OwnJob, watched: Watched, compute_ns: int) -> None:
+    watched.now_ns += compute_ns
+    job.announce()
+    watched.until(FlowReady)
+    job.send(BURST_BYTES)
+    watched.until(FlowDone)
+
+
+def end_iteration(job: OwnJob, watched: Watched) -> None:
+    job.writer.end_iteration()
+    watched.until(IterationEnded)
+
+
+def test_an_empty_host_is_looked_at_now_and_then(watched: Watched) -> None:
+    assert watched.step() == []
+    assert watched.monitor.due_ns == watched.now_ns + IDLE_NS
+
+
+def test_a_computing_job_is_left_alone_until_it_can_be_through(job: OwnJob, watched: Watched) -> None:
+    joined(job, watched)
+    for _ in range(2):  # two phases of 400 ms on the monitor's clock
+        burst(job, watched, 400 * MS)
+        end_iteration(job, watched)
+    looks, began_ns = 0, watched.now_ns
+    while watched.now_ns < began_ns + 250 * MS:
+        watched.step()
+        looks += 1
+    assert looks <= 250 * MS // HOUSEKEEPING_NS + 3
+    watched.now_ns = began_ns + 350 * MS
+    watched.step()
+    assert watched.monitor.due_ns <= watched.now_ns + LOOK_NS, "from here on it may begin any moment"
+
+
+def test_a_sending_job_is_read_seldom_while_it_is_held_and_often_at_its_end(job: OwnJob, watched: Watched) -> None:
+    joined(job, watched)
+    job.announce()
+    watched.until(FlowReady)
+    watched.now_ns += 10 * MS
+    watched.step()
+    watched.now_ns += 10 * MS
+    watched.monitor.progress(watched.now_ns, {"a"})  # nothing has moved
+    assert watched.monitor.due_ns % COUNTERS_NS == 0
+    watched.monitor.limited({FLOW: LINE_BPS, FLOW._replace(job="unheard of"): LINE_BPS}, watched.now_ns)
+    assert watched.monitor.due_ns <= watched.now_ns + 4 * MS + LOOK_NS, "half of what the line needs"
+
+
+def test_a_job_that_is_held_is_measured_when_it_can_have_sent_something(job: OwnJob, watched: Watched) -> None:
+    joined(job, watched)
+    job.announce()
+    watched.until(FlowReady)
+    watched.now_ns += MS
+    watched.monitor.limited({FLOW: 1e6}, watched.now_ns)  # 1000 bytes of a million in 8 ms
+    assert watched.progress() == 0.0, "once more: it may have sent a lot before"
+    job.send(BURST_BYTES // 2)  # which its limit would not have let it
+    watched.now_ns += 20 * MS
+    assert watched.monitor.progress(watched.now_ns, {"a"}).sent_bytes == ()
+    watched.now_ns += 30 * MS
+    assert watched.progress() > 0.4 * BURST_BYTES
+    job.send(BURST_BYTES // 2)
+    watched.monitor.limited({FLOW: LINE_BPS}, watched.now_ns)
+    watched.until(FlowDone)
+
+
+def test_a_job_that_waits_for_others_is_looked_at_less_often_but_before_its_next_burst(
+    job: OwnJob, watched: Watched
+) -> None:
+    joined(job, watched)
+    for _ in range(2):
+        burst(job, watched, 100 * MS)
+        end_iteration(job, watched)
+    burst(job, watched, 100 * MS)
+    waits = []
+    began_ns = watched.now_ns
+    while watched.now_ns < began_ns + 500 * MS:
+        before_ns = watched.now_ns
+        watched.step()
+        waits.append(watched.now_ns - before_ns)
+    assert waits[1] <= RECEIVING_NS
+    assert RECEIVING_NS < max(waits[-5:]) <= 25 * MS, "a quarter of the 100 ms that it computes"
+
+
+def test_a_host_that_only_watches_polls_slowly(job: OwnJob, watched: Watched) -> None:
+    watched.monitor.slow_poll = True
+    joined(job, watched)
+    job.announce()
+    watched.until(FlowReady)
+    looks, began_ns = 0, watched.now_ns
+    while watched.now_ns < began_ns + 500 * MS:
+        watched.step()
+        looks += 1
+    assert looks <= 500 * MS // (SLOW_POLL_NS - LOOK_NS) + 2
