@@ -7,11 +7,11 @@ import grpc
 from paceline.wire.calls import UNREAD_BYTES, open_channel
 from switchd.daemon import SERVER_OPTIONS
 
-LETTER = bytes(1000)
+MESSAGE = bytes(1000)
 
 
 async def test_a_writer_waits_for_a_reader_that_does_not_read() -> None:
-    """What waits with the writer can still be joined."""
+    """What waits with the writer can still be coalesced."""
     read = asyncio.Event()
     written = 0
 
@@ -32,12 +32,12 @@ async def test_a_writer_waits_for_a_reader_that_does_not_read() -> None:
             async def write() -> None:
                 nonlocal written
                 for _ in range(100):
-                    await call.write(LETTER)
+                    await call.write(MESSAGE)
                     written += 1
 
             writing = asyncio.create_task(write())
             await asyncio.wait([writing], timeout=0.5)
-            assert 0 < written * len(LETTER) <= 2 * UNREAD_BYTES
+            assert 0 < written * len(MESSAGE) <= 2 * UNREAD_BYTES
             read.set()
             await asyncio.wait_for(writing, 30)
             await call.done_writing()
@@ -74,7 +74,7 @@ async def test_a_switch_that_is_busy_when_all_its_hosts_return_can_take_its_time
     address = f"127.0.0.1:{relay.sockets[0].getsockname()[1]}"
     try:
         async with open_channel(address, None) as channel:
-            assert await channel.unary_unary("/test.Late/Echo")(LETTER, wait_for_ready=True, timeout=10) == LETTER
+            assert await channel.unary_unary("/test.Late/Echo")(MESSAGE, wait_for_ready=True, timeout=10) == MESSAGE
     finally:
         relay.close()
         await server.stop(None)
