@@ -130,8 +130,8 @@ class Worker:
         self,
         available_bps: tuple[float, ...] = (GBPS,) * HORIZON,
         load: tuple[float, ...] = (0.0,) * HORIZON,
-        preds_ahead_bytes: float | None = None,
-        followers_ahead_bytes: float = 0.0,
+        upstream_ahead_bytes: float | None = None,
+        downstream_ahead_bytes: float = 0.0,
     ) -> tuple[float, ...]:
         """A new slot begins, the loads arrive; the plan it updates the switch with."""
         self.slot += 1
@@ -146,8 +146,8 @@ class Worker:
             available_bps=available_bps,
             load=load,
             alone_ns=200_000_000,
-            upstream_bytes=self._pred_bytes(preds_ahead_bytes),
-            downstream_bytes=self.sent_bytes + followers_ahead_bytes,
+            upstream_bytes=self._upstream_bytes(upstream_ahead_bytes),
+            downstream_bytes=self.sent_bytes + downstream_ahead_bytes,
         )
         feedback = Feedback(sender="sw", answers=NO_ANSWER, first_slot=self.slot, grants=(grant,))
         effects = self._tell(feedback)
@@ -157,14 +157,14 @@ class Worker:
     def sends_now(
         self,
         load: tuple[float, ...] = (0.0,) * HORIZON,
-        preds_ahead_bytes: float | None = None,
-        followers_ahead_bytes: float = 0.0,
+        upstream_ahead_bytes: float | None = None,
+        downstream_ahead_bytes: float = 0.0,
     ) -> float:
         """Bytes it plans to send in what is left of the slot."""
-        plan_bps = self.plan((GBPS,) * HORIZON, load, preds_ahead_bytes, followers_ahead_bytes)
+        plan_bps = self.plan((GBPS,) * HORIZON, load, upstream_ahead_bytes, downstream_ahead_bytes)
         return plan_bps[0] * (SLOT_NS - self.into_slot_ns) / 8e9
 
-    def _pred_bytes(self, ahead_bytes: float | None) -> float:
+    def _upstream_bytes(self, ahead_bytes: float | None) -> float:
         """Aggregation has no upstream. Where a test says nothing, a ring's feeder is in step with the flow."""
         if self.flow.role is Role.PUSH:
             return INF

@@ -106,10 +106,10 @@ def test_iv_b_constraint_4_no_link_is_planned_above_its_capacity(hosts: int) -> 
 
 
 def test_iv_b_constraint_5_rates_are_not_negative() -> None:
-    """§IV-B (5): even where others have planned everything, and where the adjustment takes all away."""
+    """§IV-B (5): even where other flows have planned everything, and where the adjustment takes all away."""
     host = Worker(ring("h0", "h1"))
     host.ready()
-    assert min(host.plan(available_bps=(0.0, GBPS) * 5, preds_ahead_bytes=-1e9)) >= 0.0
+    assert min(host.plan(available_bps=(0.0, GBPS) * 5, upstream_ahead_bytes=-1e9)) >= 0.0
 
 
 def test_iv_b_slots_are_filled_in_the_order_of_path_load() -> None:
@@ -207,7 +207,7 @@ def test_iv_c_a_flow_that_becomes_ready_inside_a_slot_waits_for_the_next() -> No
     assert host.agent.next_deadline() == SLOT_NS
 
 
-# This slot is dear and the others are free, so that Algorithm 1 alone sends nothing now: what is sent is Δ.
+# This slot is dear and the later ones are free, so that Algorithm 1 alone sends nothing now: what is sent is Δ.
 LATER = (99.0,) + (0.0,) * (HORIZON - 1)
 
 
@@ -215,24 +215,24 @@ def test_iv_c_ps_aggregation_catches_up_with_the_furthest_broadcast() -> None:
     """§IV-C, Fig. 6(a): the worker sending f1 raises it by Δ = (F_b^max − F_1)+."""
     host = Worker(parameter_server(), sender="h0")
     host.ready()
-    assert host.sends_now(load=LATER, followers_ahead_bytes=0.0) == 0.0
-    assert host.sends_now(load=LATER, followers_ahead_bytes=3e6) == pytest.approx(3e6)
+    assert host.sends_now(load=LATER, downstream_ahead_bytes=0.0) == 0.0
+    assert host.sends_now(load=LATER, downstream_ahead_bytes=3e6) == pytest.approx(3e6)
 
 
 def test_iv_c_ps_broadcast_catches_up_with_the_least_aggregated() -> None:
     """§IV-C, Fig. 6(a): the server raises f3 by Δ = (F_a^min − F_3)+."""
     host = Worker(parameter_server(), sender="h2")
     host.ready()
-    assert host.sends_now(load=LATER, preds_ahead_bytes=0.0) == 0.0
-    assert host.sends_now(load=LATER, preds_ahead_bytes=2e6) == pytest.approx(2e6)
+    assert host.sends_now(load=LATER, upstream_ahead_bytes=0.0) == 0.0
+    assert host.sends_now(load=LATER, upstream_ahead_bytes=2e6) == pytest.approx(2e6)
 
 
 def test_iv_c_ring_catches_up_with_the_flow_that_feeds_it() -> None:
     """§IV-C, Fig. 6(b): the worker sending f6 raises it by Δ = (F_5 − F_6)+."""
     host = Worker(ring("h0", "h1", "h2"), sender="h1")
     host.ready()
-    assert host.sends_now(load=LATER, preds_ahead_bytes=0.0) == 0.0
-    assert host.sends_now(load=LATER, preds_ahead_bytes=1e6) == pytest.approx(1e6)
+    assert host.sends_now(load=LATER, upstream_ahead_bytes=0.0) == 0.0
+    assert host.sends_now(load=LATER, upstream_ahead_bytes=1e6) == pytest.approx(1e6)
 
 
 def test_iv_c_algorithm_2_lines_5_to_11() -> None:
@@ -250,14 +250,14 @@ def test_iv_c_the_increase_is_bounded_by_the_measured_bandwidth() -> None:
     assert host.plan()[0] == pytest.approx(GBPS)
     host.network_bps = 2e8
     got_bps = 2e8 * (SLOT_NS - host.into_slot_ns) / SLOT_NS  # until the loads arrived it sent nearly nothing
-    assert host.plan(load=LATER, preds_ahead_bytes=1e9)[0] == pytest.approx(got_bps, rel=0.01)
+    assert host.plan(load=LATER, upstream_ahead_bytes=1e9)[0] == pytest.approx(got_bps, rel=0.01)
 
 
 def test_iv_c_what_the_increase_leaves_is_planned_over_later_slots() -> None:
     """§IV-C: "adjusts future time slots' transmission rates of the flow accordingly"."""
     host = Worker(parameter_server(), sender="h2")
     host.ready()
-    plan = host.plan(load=LATER, preds_ahead_bytes=2e6)
+    plan = host.plan(load=LATER, upstream_ahead_bytes=2e6)
     now_bytes = plan[0] * (SLOT_NS - host.into_slot_ns) / 8e9
     assert now_bytes == pytest.approx(2e6)
     assert now_bytes + sum(plan[1:]) * SLOT_NS / 8e9 == pytest.approx(host.remaining_bytes)
@@ -267,17 +267,17 @@ def test_iv_c_a_broadcast_is_reduced_to_what_was_aggregated() -> None:
     """§IV-C, lines 13–16 (i): each broadcast flow is reduced by (F_j − F_a^min)+."""
     host = Worker(parameter_server(), sender="h2")
     host.ready()
-    assert host.sends_now(preds_ahead_bytes=4e6) == pytest.approx(4e6)  # the slot had room for 7
-    assert host.sends_now(preds_ahead_bytes=0.0) == 0.0
+    assert host.sends_now(upstream_ahead_bytes=4e6) == pytest.approx(4e6)  # the slot had room for 7
+    assert host.sends_now(upstream_ahead_bytes=0.0) == 0.0
 
 
 def test_iv_c_a_ring_flow_is_reduced_to_what_arrived_and_its_own_chunk() -> None:
     """§IV-C, lines 13–16 (ii), with the window of patterns.py: the first chunk is the sender's own."""
     host = Worker(ring("h0", "h1", "h2", model_mb=6.0), sender="h1")
     host.ready()
-    assert host.sends_now(preds_ahead_bytes=0.0) == pytest.approx(2e6)
-    assert host.sends_now(preds_ahead_bytes=1e6) == pytest.approx(3e6)
-    assert host.sends_now(preds_ahead_bytes=-2e6) == 0.0
+    assert host.sends_now(upstream_ahead_bytes=0.0) == pytest.approx(2e6)
+    assert host.sends_now(upstream_ahead_bytes=1e6) == pytest.approx(3e6)
+    assert host.sends_now(upstream_ahead_bytes=-2e6) == 0.0
 
 
 def test_iv_c_the_released_bandwidth_is_free_for_other_jobs() -> None:
@@ -285,7 +285,7 @@ def test_iv_c_the_released_bandwidth_is_free_for_other_jobs() -> None:
     switch = Switch()
     host = Worker(parameter_server(), sender="h2")
     host.ready()
-    plan = host.plan(load=LATER, preds_ahead_bytes=0.0)
+    plan = host.plan(load=LATER, upstream_ahead_bytes=0.0)
     assert switch.report("h2", host.flow, plan)[host.flow].accepted
     other = FlowId("other", "h2", host.flow.target, Role.RING)
     assert switch.report("h2", other)[other].available_bps[0] == GBPS
@@ -318,8 +318,8 @@ def test_iv_c_dependent_flows_never_overtake_those_that_feed_them(pattern: Patte
                     known = planned.get(feeder, 0.0)
                     assert planned[claim.flow] <= known + spec.window_bytes + slack_bytes
 
-    # A host plans on what its upstream had told the switch when it asked. Where a feeder's plan was then refused,
-    # or it sent less than planned, F was too large: by no more than what moves in 10 ms at line rate.
+    # A host plans on what the hosts upstream had told the switch when it asked. Where a feeder's plan was then
+    # refused, or it sent less than planned, F was too large: by no more than what moves in 10 ms at line rate.
     slack_bytes = GBPS * 0.010 / 8
     Simulation(scenario([job, rival], hosts=3, duration_s=5.0), "mlcc", 1, journal=watch).run()
     assert planned
@@ -346,7 +346,7 @@ def test_v_of_two_hosts_that_plan_the_same_empty_slot_one_is_refused() -> None:
 @pytest.mark.parametrize("policy", ["fifo", "paceline"])
 def test_vi_h_without_switches_the_hosts_manage_alone(policy: str) -> None:
     """§VI-H: hosts keep their own NIC's table and exchange nothing; jobs lose nothing against plain TCP."""
-    sent = []
+    sent: list[Send] = []
 
     def watch(_now_ns: int, _actor: str, _event: object, effects: list[Effect]) -> None:
         sent.extend(effect for effect in effects if isinstance(effect, Send))

@@ -1,4 +1,4 @@
-"""Both arbiters: no link above capacity, nobody held back without a reason, independent jobs independent."""
+"""Both arbiters: no link above capacity, no job held back without a reason, independent jobs independent."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""Ceilings: what is left over may be used, what others were given may not."""
+"""Ceilings: what is left over may be used, what other flows were given may not."""
 
 import numpy as np
 import pytest
@@ -54,8 +54,8 @@ def test_nobody_borrows_what_another_job_was_given(flows: list[tuple[float, int,
     for (share, host, link, job), ceiling in zip(flows, found, strict=True):
         assert ceiling >= share
         if taken[host] < 9.0 and ceiling > share:
-            others = sum(other for other, _, there, of_job in flows if there == link and of_job != job)
-            assert ceiling <= 10.0 - others + 1e-9 or others < 0.01
+            other_jobs = sum(other for other, _, there, of_job in flows if there == link and of_job != job)
+            assert ceiling <= 10.0 - other_jobs + 1e-9 or other_jobs < 0.01
 
 
 def test_the_sum_on_each_link_comes_with_it() -> None:

@@ -1,4 +1,4 @@
-"""Traffic that is not ours: noticed from what flows were promised and did not get, and nobody waits beside it."""
+"""Cross traffic: noticed from what flows were promised and did not get, and no job waits for a turn beside it."""
 
 from dataclasses import replace
 
@@ -48,7 +48,7 @@ class Link:
         self.detector.heard(claim("a"), 0)
 
     def slots(self, count: int, carried: float, promised: float = 1.0) -> bool:
-        """Whether the link is contested at the end."""
+        """Whether the link is shared with cross traffic at the end."""
         for _ in range(count):
             self.now_ns += SLOT_NS
             self.sent += carried * SLOTFUL
@@ -57,7 +57,7 @@ class Link:
         return UP in self.detector.shared_links(self.now_ns)
 
 
-def test_half_of_what_was_promised_is_a_stranger() -> None:
+def test_half_of_what_was_promised_is_cross_traffic() -> None:
     link = Link()
     assert not link.slots(ENOUGH_SLOTS - 1, carried=0.5), "too soon to say"
     assert link.slots(1, carried=0.5)
@@ -70,20 +70,20 @@ def test_nearly_all_of_it_is_none(carried: float, slots: int) -> None:
 
 
 @given(st.floats(0.0, 0.9 * ENOUGH_SLOTS / FRESH_SLOTS), st.integers(1, 100))
-def test_who_was_promised_little_says_nothing(promised: float, slots: int) -> None:
-    """A flow in nobody's way, or one that had nothing to send: its host counts no promise then."""
+def test_a_flow_that_was_promised_little_says_nothing(promised: float, slots: int) -> None:
+    """A flow that needs little, or that had nothing to send: its host counts no promise then."""
     assert not Link().slots(slots, carried=0.0, promised=promised)
 
 
-def test_a_contested_link_stays_so_until_all_of_it_is_ours() -> None:
+def test_a_shared_link_stays_so_until_jobs_carry_all_of_it() -> None:
     link = Link()
     link.slots(ENOUGH_SLOTS, carried=0.5)
-    assert link.slots(10 * ENOUGH_SLOTS, carried=2 / 3), "two flows beside a stranger"
+    assert link.slots(10 * ENOUGH_SLOTS, carried=2 / 3), "two flows beside one of cross traffic"
     assert link.slots(ENOUGH_SLOTS, carried=STILL - 0.01)
     assert not link.slots(ENOUGH_SLOTS, carried=STILL + 0.01)
 
 
-def test_it_is_tried_again_when_nobody_says_anything() -> None:
+def test_it_is_tried_again_when_no_flow_reports() -> None:
     link = Link()
     link.slots(ENOUGH_SLOTS, carried=0.5)
     assert link.detector.shared_links(link.now_ns + (HOLD_SLOTS - 1) * SLOT_NS)
@@ -112,33 +112,33 @@ def test_a_host_counts_promises_while_there_is_something_to_send() -> None:
 # ---- What follows from it ----
 
 
-def arbitration_with(contested: bool) -> Arbitration:
+def arbitration_with(shared: bool) -> Arbitration:
     arbitration = Arbitration(LINKS, arbitrate, cross_traffic=CrossTrafficDetector(LINKS, SLOT_NS))
-    share = 0.5 if contested else 1.0
+    share = 0.5 if shared else 1.0
     for slot in range(ENOUGH_SLOTS + 1):
         arbitration.put([claim("a", sent=share * slot * SLOTFUL, promised=slot * SLOTFUL)], slot, slot * SLOT_NS)
     return arbitration
 
 
-def settled(arbitration: Arbitration, *claims: Claim) -> dict[str, tuple[float, float]]:
+def reallocated(arbitration: Arbitration, *claims: Claim) -> dict[str, tuple[float, float]]:
     arbitration.put(claims, ENOUGH_SLOTS + 1, (ENOUGH_SLOTS + 1) * SLOT_NS)
     arbitration.reallocate((ENOUGH_SLOTS + 1) * SLOT_NS)
     return {flow.job: (share.share_bps, share.ceiling_bps) for flow, share in arbitration.shares.items()}
 
 
-def test_jobs_take_turns_on_a_link_of_ours() -> None:
-    shares = settled(arbitration_with(contested=False), claim("b", ("h3->sw", DOWN)))
+def test_jobs_take_turns_on_a_link_without_cross_traffic() -> None:
+    shares = reallocated(arbitration_with(shared=False), claim("b", ("h3->sw", DOWN)))
     assert sorted(shares.values()) == [(0.0, 0.0), (GBPS, GBPS)]
 
 
-def test_nobody_waits_beside_a_stranger() -> None:
-    shares = settled(arbitration_with(contested=True), claim("b", ("h3->sw", DOWN)))
+def test_no_job_waits_beside_cross_traffic() -> None:
+    shares = reallocated(arbitration_with(shared=True), claim("b", ("h3->sw", DOWN)))
     assert shares == {"a": (GBPS / 2, GBPS), "b": (GBPS / 2, GBPS)}
 
 
-def test_who_meets_no_stranger_takes_turns_in_the_rest() -> None:
-    """b and c meet on the way to h2; b also crosses the contested link."""
-    shares = settled(arbitration_with(contested=True), claim("b", (UP, "sw->h2")), claim("c", ("h3->sw", "sw->h2")))
+def test_a_job_that_meets_no_cross_traffic_takes_turns_in_the_rest() -> None:
+    """b and c meet on the way to h2; b also crosses the shared link."""
+    shares = reallocated(arbitration_with(shared=True), claim("b", (UP, "sw->h2")), claim("c", ("h3->sw", "sw->h2")))
     assert shares["a"] == shares["b"] == (GBPS / 2, GBPS)
     assert shares["c"] == pytest.approx((GBPS / 2, GBPS / 2))
 
@@ -149,8 +149,8 @@ def test_who_meets_no_stranger_takes_turns_in_the_rest() -> None:
     )
 )
 def test_shares_stay_within_capacity(paths: list[tuple[str, ...]]) -> None:
-    arbitration = arbitration_with(contested=True)
-    settled(arbitration, *(claim(f"j{number}", path) for number, path in enumerate(paths)))
+    arbitration = arbitration_with(shared=True)
+    reallocated(arbitration, *(claim(f"j{number}", path) for number, path in enumerate(paths)))
     taken = dict.fromkeys(LINKS, 0.0)
     for one in [claim("a"), *(claim(f"j{number}", path) for number, path in enumerate(paths))]:
         for link in one.path:
@@ -158,7 +158,7 @@ def test_shares_stay_within_capacity(paths: list[tuple[str, ...]]) -> None:
     assert max(taken.values()) <= GBPS * (1 + 1e-9)
 
 
-def test_beside_others_no_worse_than_tcp_and_better_alone() -> None:
+def test_beside_cross_traffic_no_worse_than_tcp_and_better_alone() -> None:
     """Three rings meet at h0, and an iperf comes too."""
     jobs = tuple(
         JobSpec(f"j{number}", Pattern.ALLREDUCE, ("h0", f"h{number}"), (), 10.0 + number, 0.6, None, 0.0, 0.0)

@@ -1,4 +1,4 @@
-"""Who is lossy, and who only meets a full queue now and then."""
+"""Which path is lossy, and which only meets a full queue now and then."""
 
 from paceline.flowcore.detect.losses import LOSSY, READ_BYTES, Losses
 

@@ -51,7 +51,7 @@ def test_it_wants_no_timer_while_nothing_is_to_be_sent() -> None:
     assert host.agent.next_deadline() is None
 
 
-def test_every_slot_renews_the_lease_of_every_live_flow() -> None:
+def test_every_slot_renews_the_claim_of_every_live_flow() -> None:
     host = Host()
     one, other = host.join(ring("a", "h0", "h1"), ring("b", "h0", "h2"))
     host.ready(one, 10 * MS)
@@ -128,11 +128,11 @@ def test_a_grant_for_a_flow_that_is_through_or_unknown_is_ignored() -> None:
     [flow] = host.join(ring("a", "h0", "h1"))
     host.ready(flow, 0)
     host.done(flow)
-    stranger = FlowId("gone", "h0", "h1", flow.role)
-    assert host.answer(grant(flow, 4e8), grant(stranger, 4e8), push=True) == []
+    unknown = FlowId("gone", "h0", "h1", flow.role)
+    assert host.answer(grant(flow, 4e8), grant(unknown, 4e8), push=True) == []
 
 
-def test_who_waited_unobserved_was_promised_nothing_meanwhile() -> None:
+def test_a_flow_that_waited_unobserved_was_promised_nothing_meanwhile() -> None:
     """A daemon does not read the counters of a flow that may not send, not even when its turn comes."""
     host = Host()
     (flow,) = host.join(ring("a", "h0", "h1"))

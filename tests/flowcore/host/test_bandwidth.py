@@ -13,7 +13,7 @@ SLOT_NS = 60_000_000
 
 
 def send(estimate: BandwidthEstimate, slot: int, rate_bps: float, limit_bps: float = inf) -> float:
-    """Sends through a whole slot; what we then count on."""
+    """Sends through a whole slot; the bandwidth it can then count on."""
     estimate.observe(slot, rate_bps / 8 * SLOT_NS / 1e9, SLOT_NS, limit_bps)
     return estimate.value(slot)
 
@@ -45,7 +45,7 @@ def test_idle_slots_are_no_samples_and_let_the_past_expire() -> None:
 
 
 def test_a_slow_flow_finds_the_bandwidth_that_came_free() -> None:
-    """Always at our limit: B grows by a quarter per slot, up to the line rate and no further."""
+    """Always at the host's limit: B grows by a quarter per slot, up to the line rate and no further."""
     estimate = BandwidthEstimate(LINE_BPS)
     bandwidth_bps = send(estimate, 0, 1e9)
     for slot in range(1, 20):

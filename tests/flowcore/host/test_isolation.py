@@ -20,7 +20,7 @@ def test_after_so_many_silent_slots_it_goes_on_with_its_own_nic() -> None:
     assert shares[-1] == GBPS  # one of them has the NIC
 
 
-def test_it_keeps_knocking_and_returns_when_the_switch_speaks() -> None:
+def test_it_keeps_reporting_and_returns_when_the_switch_speaks() -> None:
     host = Host()
     [flow] = host.join(ring("a", "h0", "h1"))
     host.ready(flow, 0)
@@ -54,7 +54,7 @@ def test_public_cloud_shares_the_nic_without_a_single_message(policy: str) -> No
     host.until(2 * SLOT_NS)
     rates = sorted(host.limit_of(flow)[0] for flow in flows)
     assert sum(rates) <= GBPS + FLOOR_BPS
-    assert rates[-1] >= 0.5 * GBPS  # and nobody else slows it down
+    assert rates[-1] >= 0.5 * GBPS  # and no other host slows it down
     ahead = max(flows, key=lambda flow: host.limit_of(flow)[0])
     behind = next(flow for flow in flows if flow != ahead)
     since = len(host.log)

@@ -57,7 +57,7 @@ def test_a_clock_that_is_set_costs_no_slot(policy: str, switch: str | None, by_s
     before = len(host.log)
     host.until(begun_ns + 2 * SLOT_NS)
     if switch:
-        assert not host.agent.isolated, "nobody was silent"
+        assert not host.agent.isolated, "the switch was not silent"
         reports = [when for when, effect in host.log[before:] if isinstance(effect, Send)]
         assert len(reports) >= 2, "one in every slot"
         host.answer(*(grant(flow, GBPS / 2) for flow in flows))

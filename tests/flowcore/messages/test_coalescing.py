@@ -1,4 +1,4 @@
-"""Letters that wait together: joined, they leave a switch in the state that one after the other would."""
+"""Messages that wait together: coalesced, they leave a switch in the state that one after the other would."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,11 +29,11 @@ def grant(flow: FlowId, load: float) -> Grant:
     return Grant(flow, True, 0.0, 0.0, (1e9,) * 4, (load,) * 4, 1, 0.0, 0.0)
 
 
-# A host says of some flows how fast they are, and of others that they are through.
+# A host says of some flows how fast they are, and of some that they are through.
 words = st.lists(st.dictionaries(st.sampled_from(FLOWS), st.floats(0.0, 1e8) | st.none(), min_size=1), max_size=8)
 
 
-def letter(number: int, said: dict[FlowId, float | None]) -> Report:
+def report(number: int, said: dict[FlowId, float | None]) -> Report:
     claims = tuple(claim(flow, rate_bps) for flow, rate_bps in said.items() if rate_bps is not None)
     gone = tuple(Withdrawal(flow, 25e6) for flow, rate_bps in said.items() if rate_bps is None)
     return Report("tor0", number, 0, claims, gone)
@@ -41,9 +41,9 @@ def letter(number: int, said: dict[FlowId, float | None]) -> Report:
 
 @given(words)
 def test_the_spine_ends_up_the_same(said: list[dict[FlowId, float | None]]) -> None:
-    letters: list[Message] = [letter(number, word) for number, word in enumerate(said, 1)]
+    messages: list[Message] = [report(number, word) for number, word in enumerate(said, 1)]
     states, answered = [], []
-    for way in (letters, joined(letters)):
+    for way in (messages, joined(messages)):
         spine = SwitchAgent("spine0", domains(CLOS)["spine0"], CLOCK, POLICIES["mlcc"]())
         heard: dict[FlowId, Grant] = {}
         last = 0
@@ -56,25 +56,25 @@ def test_the_spine_ends_up_the_same(said: list[dict[FlowId, float | None]]) -> N
         states.append((load_bps, known, {flow: heard[flow].accepted for flow in known}))
         answered.append(last)
     assert states[0] == states[1]
-    assert answered[0] <= answered[1] <= len(letters)
+    assert answered[0] <= answered[1] <= len(messages)
 
 
 def test_reports_and_answers_become_one_each() -> None:
     first, second, third = FLOWS[:3]
-    letters: list[Message] = [
+    messages: list[Message] = [
         Report("tor0", 1, 7, (claim(first, 1e6), claim(second, 1e6))),
         Feedback("tor0", 3, 7, (grant(first, 0.1),)),
         Report("tor0", 2, 7, (claim(first, 2e6),), (Withdrawal(third, 1.0),)),
         Feedback("tor0", 5, 7, (grant(second, 0.2),)),
     ]
-    assert joined(letters) == [
+    assert joined(messages) == [
         Report("tor0", 2, 7, (claim(first, 2e6), claim(second, 1e6)), (Withdrawal(third, 1.0),)),
         Feedback("tor0", 5, 7, (grant(first, 0.1), grant(second, 0.2))),
     ]
 
 
 def test_the_highest_number_counts_whatever_came_last() -> None:
-    """Letters about two slots in one frame are answered out of order."""
+    """Messages about two slots in one frame are answered out of order."""
     first, second = FLOWS[:2]
     earlier, later = Feedback("tor0", 7, 1, (grant(first, 0.1),)), Feedback("tor0", 6, 1, (grant(second, 0.2),))
     assert joined([earlier, later]) == [Feedback("tor0", 7, 1, (grant(first, 0.1), grant(second, 0.2)))]
@@ -83,7 +83,7 @@ def test_the_highest_number_counts_whatever_came_last() -> None:
 def test_what_cannot_be_joined() -> None:
     flow = FLOWS[0]
     share = ShareUpdate("spine0", (Share(flow, 1e6, 1e6),))
-    letters: list[Message] = [
+    messages: list[Message] = [
         Report("tor0", 1, 7, (claim(flow, 1e6),)),
         Report("tor0", 2, 7, (), (Withdrawal(flow, 1.0),)),  # read from the end it would still be claimed
         Report("tor0", 3, 8, (claim(flow, 1e6),)),  # plans of other slots
@@ -93,12 +93,12 @@ def test_what_cannot_be_joined() -> None:
         share,
         share,
     ]
-    assert joined(letters) == letters
+    assert joined(messages) == messages
     assert joined([]) == []
 
 
-def test_an_answer_to_an_older_letter_is_none_to_the_newer() -> None:
-    """And one to a later letter of the same switch is: letters may have been joined."""
+def test_an_answer_to_an_older_report_is_none_to_the_newer() -> None:
+    """And one to a later message of the same switch is: messages may have been coalesced."""
     tor = SwitchAgent("tor0", domains(CLOS)["tor0"], CLOCK, POLICIES["mlcc"]())
     flow = FLOWS[0]
     asked = []
@@ -107,8 +107,8 @@ def test_an_answer_to_an_older_letter_is_none_to_the_newer() -> None:
         asked.append({send.to: send.message.number for send in effects if send.to not in CLOS.hosts})
     assert asked[0].keys() == {"spine0", "tor1"}
     answers = []
-    for letters in (asked[0], {switch: number + 5 for switch, number in asked[1].items()}):
-        for switch, number in letters.items():
+    for answered in (asked[0], {switch: number + 5 for switch, number in asked[1].items()}):
+        for switch, number in answered.items():
             effects = tor.handle(Feedback(switch, number, 0, (grant(flow, 0.1),)), 3)
             answers.append([send.message.answers for send in effects])
     assert answers == [[], [], [], [2]]

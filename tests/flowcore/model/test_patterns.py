@@ -107,4 +107,4 @@ def test_followers_invert_preds(job: JobSpec) -> None:
     assert {(feeder, spec.flow) for spec in specs for feeder in spec.upstream} == {
         (flow, downstream) for flow, fed in downstream_of(specs).items() for downstream in fed
     }
-    assert set(downstream_of(specs)) == {spec.flow for spec in specs}  # also those that feed nobody
+    assert set(downstream_of(specs)) == {spec.flow for spec in specs}  # also those that feed no flow

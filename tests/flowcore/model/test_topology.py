@@ -124,12 +124,12 @@ def test_racks_are_of_equal_size(topology: Topology) -> None:
     assert len(set(sizes.values())) == 1
 
 
-@pytest.mark.parametrize("stranger", ["h3", "sw", "", "H0"])
-def test_only_hosts_have_paths(stranger: str) -> None:
-    for src, dst in ((stranger, "h0"), ("h0", stranger), (stranger, stranger)):
+@pytest.mark.parametrize("unknown", ["h3", "sw", "", "H0"])
+def test_only_hosts_have_paths(unknown: str) -> None:
+    for src, dst in ((unknown, "h0"), ("h0", unknown), (unknown, unknown)):
         with pytest.raises(UnknownHostError) as caught:
             star(3, 1.0).path(src, dst, "k")
-        assert str(caught.value) == f"no host {stranger!r} in this star of 3 hosts"
+        assert str(caught.value) == f"no host {unknown!r} in this star of 3 hosts"
 
 
 def test_the_paper_cluster() -> None:

@@ -54,7 +54,7 @@ def test_quantisation_costs_what_shorter_slots_win_back() -> None:
     [(2, ((0.2, 0.2),)), (1, ((0.15, 0.3), (0.12, 0.06))), (3, ((0.2, 0.2),)), (1, ((0.3, 1.0), (0.2, 0.2)))],
 )
 def test_paceline_repairs_all_four(copies: int, mix: tuple[tuple[float, float], ...]) -> None:
-    """On every mix ours is not worse than TCP, FIFO or the literal algorithm."""
-    ours = measured("paceline", copies, *mix).mean_slowdown
+    """On every mix paceline is not worse than TCP, FIFO or the literal algorithm."""
+    slowdown = measured("paceline", copies, *mix).mean_slowdown
     for policy in ("fair", "fifo", "mlcc"):
-        assert ours <= measured(policy, copies, *mix).mean_slowdown * 1.02
+        assert slowdown <= measured(policy, copies, *mix).mean_slowdown * 1.02

@@ -36,7 +36,8 @@ def test_mlcc_applies_what_it_plans_for_this_slot() -> None:
     host.until(SLOT_NS)
     effects = host.answer(grant(flow, available_bps=(5e8,) * HORIZON, load=(0.5,) * HORIZON))
     assert host.limit_of(flow) == pytest.approx((5e8, 5e8))
-    [plan] = [e.message.claims[0].plan_bps for e in effects if isinstance(e, Send)]
+    [report] = [e.message for e in effects if isinstance(e, Send) and isinstance(e.message, Report)]
+    plan = report.claims[0].plan_bps
     assert plan[0] == pytest.approx(5e8)
     planned = plan[0] * (SLOT_NS - RTT_NS) / 8e9 + sum(plan[1:]) * SLOT_NS / 8e9
     left_bytes = SIZE_BYTES - host.sent[flow]

@@ -2,7 +2,6 @@
 
 from collections import deque
 from dataclasses import dataclass, field
-from itertools import count
 
 from paceline.flowcore.messages.events import Effect, Send, SwitchEvent, Tick
 from paceline.flowcore.messages.reports import Bid, Claim, Feedback, Grant, Report, Withdrawal
@@ -19,7 +18,6 @@ CLOCK = SlotClock(SLOT_NS, HORIZON)
 GBPS = 1e9
 STAR = star(4, 1.0)
 TREE = tree(2, 2, 2, (1.0, 1.5, 2.0))
-numbers = count(1)
 
 
 def flow(job: str, source: str, target: str, role: Role = Role.RING) -> FlowId:
@@ -57,13 +55,16 @@ def claim(
 
 @dataclass
 class Fabric:
-    """Every switch of a topology; messages arrive at once. What hosts would receive is kept by host."""
+    """Every switch of a topology. Messages arrive at once, those to dead switches not at all."""
 
     topology: Topology
     policy: str
     now_ns: int = 0
-    inbox: dict[str, list[Feedback]] = field(default_factory=dict)
-    behind_ns: dict[str, int] = field(default_factory=dict)  # by switch
+    number: int = 0  # of the last report
+    inbox: dict[str, list[Feedback]] = field(default_factory=dict)  # what hosts hear because of the last event
+    heard: list[tuple[str, Feedback]] = field(default_factory=list)  # and because of all events
+    behind_ns: dict[str, int] = field(default_factory=dict)  # clocks, by switch
+    dead: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.switches = {name: self.fresh(name) for name in self.topology.switches}
@@ -78,7 +79,8 @@ class Fabric:
     def report(self, host: str, *claims: Claim, withdrawn: tuple[FlowId, ...] = ()) -> dict[FlowId, Grant]:
         """Everything hosts hear because of this report; the latest grant of each flow."""
         gone = tuple(Withdrawal(which, 25e6) for which in withdrawn)
-        report = Report(sender=host, number=next(numbers), first_slot=self.slot, claims=claims, withdrawn=gone)
+        self.number += 1
+        report = Report(sender=host, number=self.number, first_slot=self.slot, claims=claims, withdrawn=gone)
         return self.tell(self.topology.switch_of[host], report)
 
     def tell(self, switch: str, event: SwitchEvent) -> dict[FlowId, Grant]:
@@ -92,17 +94,20 @@ class Fabric:
             else:
                 assert isinstance(effect.message, Feedback)
                 self.inbox.setdefault(effect.to, []).append(effect.message)
+                self.heard.append((effect.to, effect.message))
         received = (feedback for got in self.inbox.values() for feedback in got)
         return {grant.flow: grant for feedback in received for grant in feedback.grants}
 
     def handle(self, switch: str, event: SwitchEvent) -> list[Effect]:
+        if switch in self.dead:
+            return []
         return self.switches[switch].handle(event, self.now_ns - self.behind_ns.get(switch, 0))
 
     def wait_until(self, now_ns: int) -> dict[FlowId, Grant]:
         """Ticks as they fall due; what was pushed meanwhile."""
         pushed: dict[FlowId, Grant] = {}
         while True:
-            due = {name: agent.next_deadline() for name, agent in self.switches.items()}
+            due = {name: agent.next_deadline() for name, agent in self.switches.items() if name not in self.dead}
             soonest = min((d for d in due.values() if d is not None), default=None)
             if soonest is None or soonest > now_ns:
                 self.now_ns = now_ns

@@ -4,26 +4,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.flowcore.messages.events import Tick
-from paceline.flowcore.messages.reports import Report
-from paceline.flowcore.model.patterns import Role
+from paceline.flowcore.messages.events import Send, Tick
+from paceline.flowcore.messages.reports import Feedback, Grant, Report
+from paceline.flowcore.model.patterns import FlowId, Role
 from paceline.flowcore.model.topology import clos, tree
-from tests.flowcore.switch.fabric import FAR, GBPS, HORIZON, SLOT_NS, TREE, Fabric, claim, flow, numbers
+from tests.flowcore.switch.fabric import FAR, GBPS, HORIZON, SLOT_NS, TREE, Fabric, claim, flow
 
 
 def test_a_far_flow_hears_the_whole_path() -> None:
     """available = min and load = Σ over the links of five switches."""
     fabric = Fabric(TREE, "mlcc")
-    others = {
+    planned_bps = {
         flow("x", "h1", "h2"): 3e8,  # tor0->edge0
         flow("y", "h2", "h6"): 8e8,  # edge0->agg, agg->edge1
         flow("z", "h5", "h4"): 4e8,  # tor2->h4
     }
-    for other, rate in others.items():
+    for other, rate in planned_bps.items():
         assert fabric.report(other.source, claim(TREE, other, (rate,)))[other].accepted
     granted = fabric.report("h0", claim(TREE, FAR))[FAR]
     loads = dict.fromkeys(claim(TREE, FAR).path, 0.0)
-    for other, rate in others.items():
+    for other, rate in planned_bps.items():
         for link in claim(TREE, other).path:
             if link in loads:
                 loads[link] += rate
@@ -95,13 +95,14 @@ def test_a_silent_switch_is_answered_for_with_what_it_last_said_about_those_slot
     fabric.report("h5", claim(TREE, flow("z", "h5", "h4"), (8e8, 0.0, 0.0)))  # loads slot 0 only
     assert fabric.report("h0", claim(TREE, FAR))[FAR].available_bps[0] == 2e8
     tor, now_ns = fabric.switches["tor0"], 2 * SLOT_NS
-    tor.handle(Report(sender="h0", number=next(numbers), first_slot=2, claims=(claim(TREE, FAR),)), now_ns)
+    tor.handle(Report(sender="h0", number=fabric.number + 1, first_slot=2, claims=(claim(TREE, FAR),)), now_ns)
     answers = [
         effect.message
         for half_slots in range(1, 8)
         for effect in tor.handle(Tick(), now_ns + half_slots * SLOT_NS // 2)
-        if effect.to == "h0"
+        if isinstance(effect, Send) and effect.to == "h0"
     ]
+    assert isinstance(answers[-1], Feedback)
     assert answers[-1].grants[0].available_bps[0] == GBPS
 
 
@@ -131,14 +132,14 @@ def test_a_flow_from_elsewhere_counts_when_its_last_link_is_divided(role: Role) 
 
 @pytest.mark.parametrize("order", [("h2", "h0"), ("h0", "h2")])
 def test_a_job_with_a_flow_from_elsewhere_is_divided_in_one_place(order: tuple[str, str]) -> None:
-    """Above, because of that flow, and so are its rivals here, whom the flow itself never meets."""
+    """Above, because of that flow, and so are its rivals here, which the flow itself never meets."""
     fabric = Fabric(TREE, "fifo")
     near, far, rival = flow("ring", "h0", "h1"), flow("ring", "h2", "h0"), flow("rival", "h0", "h1")
     claims = {
         "h2": [claim(TREE, far, urgency=1.0)],
         "h0": [claim(TREE, near, urgency=1.0), claim(TREE, rival, urgency=9.0)],
     }
-    grants = {}
+    grants: dict[FlowId, Grant] = {}
     for host in order:
         grants |= fabric.report(host, *claims[host])
     assert (grants[rival].share_bps, grants[near].share_bps, grants[far].share_bps) == (GBPS, 0.0, 0.0)

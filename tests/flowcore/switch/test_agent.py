@@ -32,7 +32,7 @@ def test_the_answer_goes_to_the_sender_and_names_its_flows_only() -> None:
     assert {grant.flow for grant in feedback.grants} == {A, B}
 
 
-def test_a_plan_is_seen_by_others_and_not_by_its_flow() -> None:
+def test_a_plan_is_seen_by_other_flows_and_not_by_its_own() -> None:
     fabric = Fabric(STAR, "mlcc")
     own = fabric.report("h0", claim(STAR, A, (GBPS, 5e8)))
     assert own[A].accepted
@@ -73,7 +73,7 @@ def test_alone_time_is_the_busiest_links() -> None:
 # ---- Relayed volumes (§IV-C) ----
 
 
-def test_it_relays_the_least_of_the_preds_and_the_most_of_the_followers() -> None:
+def test_it_relays_the_least_of_the_upstream_and_the_most_of_the_downstream_flows() -> None:
     fabric = Fabric(STAR, "mlcc")
     pushes = [flow("ps", f"h{n}", "h2", Role.PUSH) for n in (0, 1)]
     pulls = [flow("ps", "h2", f"h{n}", Role.PULL) for n in (0, 1)]
@@ -89,7 +89,7 @@ def test_it_relays_the_least_of_the_preds_and_the_most_of_the_followers() -> Non
     assert again[pushes[0]].downstream_bytes == 3.5e6
 
 
-def test_a_pred_that_is_through_is_remembered() -> None:
+def test_an_upstream_flow_that_is_through_is_remembered() -> None:
     fabric = Fabric(STAR, "mlcc")
     before, after = flow("r", "h0", "h1"), flow("r", "h1", "h2")
     fabric.report("h0", claim(STAR, before, sent_bytes=2e7))
@@ -97,7 +97,7 @@ def test_a_pred_that_is_through_is_remembered() -> None:
     assert fabric.report("h1", claim(STAR, after, upstream=(before,)))[after].upstream_bytes == 2.5e7
 
 
-def test_nobody_waits_for_a_pred_whose_host_is_silent() -> None:
+def test_no_flow_waits_for_an_upstream_flow_whose_host_is_silent() -> None:
     """Its daemon has ended, or let it go: the job runs on."""
     fabric = Fabric(STAR, "mlcc")
     before, after = flow("r", "h0", "h1"), flow("r", "h1", "h2")
@@ -131,7 +131,7 @@ def test_a_flow_that_a_job_has_no_more_does_not_count_for_ever() -> None:
     assert granted[stays].alone_ns == alone_ns
 
 
-def test_a_pred_that_nobody_heard_of_has_sent_nothing() -> None:
+def test_an_upstream_flow_that_no_report_has_named_has_sent_nothing() -> None:
     fabric = Fabric(STAR, "mlcc")
     after = flow("r", "h1", "h2")
     assert fabric.report("h1", claim(STAR, after, upstream=(flow("r", "h0", "h1"),)))[after].upstream_bytes == 0.0
@@ -141,7 +141,7 @@ def test_a_pred_that_nobody_heard_of_has_sent_nothing() -> None:
 
 
 @pytest.mark.parametrize("policy", ["mlcc", "paceline"])
-def test_a_silent_hosts_bandwidth_is_given_to_others(policy: str) -> None:
+def test_a_silent_hosts_bandwidth_is_given_to_other_hosts(policy: str) -> None:
     fabric = Fabric(STAR, policy)
     fabric.report("h0", claim(STAR, A, (GBPS,) * HORIZON, urgency=9.0))
     first = fabric.report("h3", claim(STAR, C))[C]

@@ -126,7 +126,7 @@ def test_the_view_is_the_least_room_and_the_sum_of_loads(
 
 @given(st.lists(st.tuples(flows, plans), max_size=8), flows)
 def test_whatever_the_view_offers_is_accepted(entered: list[tuple[FlowId, tuple[float, ...]]], flow: FlowId) -> None:
-    """So a host that re-plans from a refusal's loads is refused again only if somebody came between."""
+    """So a host that re-plans from a refusal's loads is refused again only if another host came between."""
     table = make_table()
     for other, rates_bps in entered:
         table.renew(other, PATH_OF[other], 0)
@@ -222,7 +222,7 @@ def test_many_flows_with_paths_of_any_length_come_and_go() -> None:
         assert table.load_bps("l3", turn) == 0.0
 
 
-# ---- Law 4: a plan is a lease ----
+# ---- Law 4: an entry must be renewed ----
 
 
 def test_three_silent_slots_are_forgiven_and_a_fourth_is_not() -> None:
@@ -235,7 +235,7 @@ def test_three_silent_slots_are_forgiven_and_a_fourth_is_not() -> None:
 
 
 @given(st.lists(st.tuples(flows, st.integers(0, 3)), min_size=1, max_size=20))
-def test_a_flow_lives_exactly_as_long_as_its_lease(reports: list[tuple[FlowId, int]]) -> None:
+def test_a_flow_lives_exactly_as_long_as_its_entry(reports: list[tuple[FlowId, int]]) -> None:
     table, heard, slot = make_table(), {}, 0
     for flow, later in reports:
         slot += later
@@ -249,7 +249,7 @@ def test_a_flow_lives_exactly_as_long_as_its_lease(reports: list[tuple[FlowId, i
         assert all(known in table for known in heard)
 
 
-def test_dropping_twice_or_a_stranger_is_harmless() -> None:
+def test_dropping_twice_or_an_unknown_flow_is_harmless() -> None:
     table = make_table((FLOWS[0], (1.0,)))
     table.drop(FLOWS[0])
     table.drop(FLOWS[0])

@@ -9,7 +9,7 @@ from paceline.flowcore.model.patterns import FlowId
 from tests.flowcore.switch.fabric import GBPS, SLOT_NS, STAR, A, B, C, Fabric, claim, flow
 
 
-def test_whoever_loses_its_share_is_told_at_once() -> None:
+def test_a_flow_that_loses_its_share_is_told_at_once() -> None:
     fabric = Fabric(STAR, "fifo")
     assert fabric.report("h0", claim(STAR, A, urgency=1.0))[A].share_bps == GBPS
     granted = fabric.report("h3", claim(STAR, C, urgency=2.0))
@@ -18,7 +18,7 @@ def test_whoever_loses_its_share_is_told_at_once() -> None:
     assert granted[A].share_bps == 0.0
 
 
-def test_nobody_is_told_what_did_not_change() -> None:
+def test_no_host_is_told_what_did_not_change() -> None:
     fabric = Fabric(STAR, "fifo")
     fabric.report("h0", claim(STAR, A))
     fabric.report("h2", claim(STAR, flow("d", "h2", "h3")))  # shares no link with A
@@ -53,7 +53,7 @@ def test_the_most_urgent_bid_of_a_job_counts() -> None:
     assert granted[flow("a", "h1", "h2")].share_bps == pytest.approx(GBPS / 2)  # two flows into h2
 
 
-def test_growing_bids_are_settled_within_the_slot() -> None:
+def test_growing_bids_count_within_the_slot() -> None:
     fabric = Fabric(STAR, "fifo")
     fabric.report("h0", claim(STAR, A, urgency=2.0))
     fabric.report("h3", claim(STAR, C, urgency=1.0))
@@ -68,19 +68,20 @@ def test_growing_bids_are_settled_within_the_slot() -> None:
 )
 def test_ceilings_protect_what_other_hosts_were_given(wishes: list[tuple[int, int, float]], policy: str) -> None:
     """On every link but its own NIC, a flow at its ceiling leaves room for the shares of all other hosts."""
-    fabric, granted = Fabric(STAR, policy), {}
+    fabric = Fabric(STAR, policy)
+    granted: dict[FlowId, Grant] = {}
     for number, (source, step, urgency) in enumerate(wishes):
         one = flow(f"job{number}", f"h{source}", f"h{(source + step) % 4}")
         granted |= fabric.report(one.source, claim(STAR, one, urgency=urgency))
     for one, grant in granted.items():
         assert grant.ceiling_bps >= grant.share_bps
         link = STAR.path(one.source, one.target, str(one))[-1]
-        others = sum(
+        other_hosts_bps = sum(
             other.share_bps
             for which, other in granted.items()
             if which.source != one.source and which.target == one.target
         )
-        assert grant.ceiling_bps + others <= STAR.links[link].capacity_bps * (1 + 1e-9)
+        assert grant.ceiling_bps + other_hosts_bps <= STAR.links[link].capacity_bps * (1 + 1e-9)
     assert fabric.switches["sw"].table.peak_ratio <= 1 + 1e-9
 
 

@@ -1,84 +1,43 @@
-"""A switch whose parent is gone: answers at once, says who is missing, divides alone, and takes it back."""
+"""A switch whose parent is gone: answers at once, says which switches are missing, divides alone, and takes it back."""
 
-from collections import deque
 from heapq import heappop, heappush
 from itertools import count
 
 import pytest
 
-from paceline.flowcore.messages.events import Effect, PeersFound, PeersLost, Send, SwitchEvent, Tick
-from paceline.flowcore.messages.reports import Bid, Claim, Feedback, Grant, Report, Withdrawal
+from paceline.flowcore.messages.events import PeersFound, PeersLost, Send, SwitchEvent, Tick
+from paceline.flowcore.messages.reports import Claim, Feedback, Grant, Report
 from paceline.flowcore.model.domain import domains
-from paceline.flowcore.model.patterns import FlowId, Role
-from paceline.flowcore.model.slots import SlotClock
-from paceline.flowcore.model.topology import tree
+from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.policy import POLICIES
 from paceline.flowcore.switch.agent import SwitchAgent
+from tests.flowcore.switch.fabric import CLOCK, FAR, GBPS, SLOT_NS, TREE, Fabric, flow
+from tests.flowcore.switch.fabric import claim as claim_in
 
-SLOT_NS = 60_000_000
-CLOCK = SlotClock(SLOT_NS, 10)
-GBPS = 1e9
-TREE = tree(2, 2, 2, (1.0, 1.5, 2.0))
-NEAR = FlowId("near", "h0", "h1", Role.RING)  # within tor0
-FAR = FlowId("far", "h0", "h4", Role.RING)  # tor0 - edge0 - agg - edge1 - tor2
-FAR_TOO = FlowId("far-too", "h1", "h5", Role.RING)
-OTHERS = ("agg", "edge0", "edge1", "tor2")  # on the path of FAR
+NEAR = flow("near", "h0", "h1")  # within tor0
+FAR_TOO = flow("far-too", "h1", "h5")
+OTHERS = ("agg", "edge0", "edge1", "tor2")  # the other switches on the path of FAR
 
 
-def claim(flow: FlowId, *plan_bps: float, urgency: float = 1.0) -> Claim:
-    path = TREE.path(flow.source, flow.target, str(flow))
-    return Claim(flow, path, 25e6, Bid(urgency, 1e8, 1e8), 0.0, 0.0, (), (), plan_bps)
+def claim(which: FlowId, *plan_bps: float, urgency: float = 1.0) -> Claim:
+    return claim_in(TREE, which, plan_bps, urgency=urgency)
 
 
-class Fabric:
-    """Every switch of the tree. What goes to a dead one is lost; what hosts hear is kept."""
+class LossyTree(Fabric):
+    """The tree, as tests here ask it: a report's number and what its host hears at once."""
 
     def __init__(self, policy: str) -> None:
-        self.agents = {
-            name: SwitchAgent(name, domain, CLOCK, POLICIES[policy]()) for name, domain in domains(TREE).items()
-        }
-        self.dead: set[str] = set()
-        self.heard: list[tuple[str, Feedback]] = []
-        self.now_ns = 0
-        self._numbers = count(1)
+        super().__init__(TREE, policy)
 
-    def report(self, host: str, *claims: Claim, withdrawn: tuple[FlowId, ...] = ()) -> tuple[int, list[Feedback]]:
-        """Its number, and what the host hears at once."""
-        gone = tuple(Withdrawal(flow, 25e6) for flow in withdrawn)
-        report = Report(host, next(self._numbers), CLOCK.index(self.now_ns), claims, gone)
-        before = len(self.heard)
-        self.tell(TREE.switch_of[host], report)
-        return report.number, [feedback for to, feedback in self.heard[before:] if to == host]
-
-    def tell(self, switch: str, event: SwitchEvent) -> None:
-        waiting: deque[tuple[str, SwitchEvent]] = deque([(switch, event)])
-        while waiting:
-            name, event = waiting.popleft()
-            if name not in self.dead:
-                waiting += self._deliver(self.agents[name].handle(event, self.now_ns))
-
-    def _deliver(self, effects: list[Effect]) -> list[tuple[str, SwitchEvent]]:
-        letters = []
-        for effect in effects:
-            assert isinstance(effect, Send)
-            if effect.to in self.agents:
-                letters.append((effect.to, effect.message))
-            else:
-                assert isinstance(effect.message, Feedback)
-                self.heard.append((effect.to, effect.message))
-        return letters
+    def ask(self, host: str, *claims: Claim) -> tuple[int, list[Feedback]]:
+        self.report(host, *claims)
+        return self.number, self.inbox.get(host, [])
 
     def wait(self, slots: float) -> list[Feedback]:
-        """Time passes, with a tick whenever somebody wants one; what hosts hear meanwhile."""
-        before, until_ns = len(self.heard), self.now_ns + round(slots * SLOT_NS)
-        while True:
-            alive = {name: agent for name, agent in self.agents.items() if name not in self.dead}
-            due = [(ns, name) for name, agent in alive.items() if (ns := agent.next_deadline()) is not None]
-            if not due or min(due)[0] > until_ns:
-                self.now_ns = until_ns
-                return [feedback for _, feedback in self.heard[before:]]
-            self.now_ns, name = min(due)
-            self.tell(name, Tick())
+        """Time passes, with ticks as they fall due; what hosts hear meanwhile."""
+        before = len(self.heard)
+        self.wait_until(self.now_ns + round(slots * SLOT_NS))
+        return [feedback for _, feedback in self.heard[before:]]
 
     def lose(self, *switches: str) -> None:
         """The shell of tor0 notices at once."""
@@ -99,12 +58,12 @@ def test_what_a_newer_report_names_is_answered_with_it_alone(named: tuple[FlowId
 
 @pytest.mark.parametrize("policy", ["mlcc", "paceline", "fifo"])
 def test_every_report_gets_one_answer(policy: str) -> None:
-    fabric = Fabric(policy)
+    fabric = LossyTree(policy)
     asked: list[int] = []
     for slot in range(6):
-        asked.append(fabric.report("h0", claim(FAR, 1e8), claim(NEAR, 1e8))[0])
-        asked.append(fabric.report("h1", claim(FAR_TOO, 1e8))[0])
-        asked.append(fabric.report("h4", claim(FlowId("r", "h4", "h0", Role.RING)))[0])
+        asked.append(fabric.ask("h0", claim(FAR, 1e8), claim(NEAR, 1e8))[0])
+        asked.append(fabric.ask("h1", claim(FAR_TOO, 1e8))[0])
+        asked.append(fabric.ask("h4", claim(flow("r", "h4", "h0")))[0])
         if slot == 3:
             fabric.lose(*OTHERS)
         fabric.wait(1)
@@ -116,20 +75,20 @@ def test_every_report_gets_one_answer(policy: str) -> None:
 
 @pytest.mark.parametrize("policy", ["mlcc", "paceline"])
 def test_after_a_loss_hosts_are_answered_at_once_and_told(policy: str) -> None:
-    fabric = Fabric(policy)
-    _, [before] = fabric.report("h0", claim(FAR))
+    fabric = LossyTree(policy)
+    _, [before] = fabric.ask("h0", claim(FAR))
     assert before.silent == ()
     fabric.lose(*OTHERS)
-    number, heard = fabric.report("h0", claim(FAR, 1e8), claim(NEAR, 1e8))
+    number, heard = fabric.ask("h0", claim(FAR, 1e8), claim(NEAR, 1e8))
     assert [feedback.answers for feedback in heard if feedback.answers >= 0] == [number]
     assert all(feedback.silent == OTHERS for feedback in heard)
     assert {grant.flow for feedback in heard for grant in feedback.grants} == {FAR, NEAR}
 
 
-def test_a_loss_answers_those_who_wait() -> None:
-    fabric = Fabric("mlcc")
-    fabric.dead = set(OTHERS)  # nobody has noticed yet
-    number, heard = fabric.report("h0", claim(FAR))
+def test_a_loss_answers_the_reports_that_wait() -> None:
+    fabric = LossyTree("mlcc")
+    fabric.dead = set(OTHERS)  # not noticed yet
+    number, heard = fabric.ask("h0", claim(FAR))
     assert heard == []
     fabric.lose(*OTHERS)
     assert [(to, feedback.answers) for to, feedback in fabric.heard] == [("h0", number)]
@@ -137,89 +96,90 @@ def test_a_loss_answers_those_who_wait() -> None:
 
 @pytest.mark.parametrize("policy", ["paceline", "fifo"])
 def test_alone_it_divides_what_it_knows_within_capacity(policy: str) -> None:
-    fabric = Fabric(policy)
+    fabric = LossyTree(policy)
     fabric.lose(*OTHERS)
-    one, other = FlowId("one", "h0", "h4", Role.RING), FlowId("other", "h0", "h5", Role.RING)
-    fabric.report("h0", claim(one, urgency=2.0), claim(other, urgency=1.0))
-    fabric.report("h1", claim(FAR_TOO, urgency=3.0))
+    one, other = flow("one", "h0", "h4"), flow("other", "h0", "h5")
+    fabric.ask("h0", claim(one, urgency=2.0), claim(other, urgency=1.0))
+    fabric.ask("h1", claim(FAR_TOO, urgency=3.0))
     fabric.wait(1)
     shares = {grant.flow: grant.share_bps for _, feedback in fabric.heard for grant in feedback.grants}
     assert len(shares) == 3
     assert sum(shares.values()) == pytest.approx(1.5 * GBPS)  # tor0->edge0 carries all three
     assert shares[one] + shares[other] <= GBPS * (1 + 1e-9)
-    assert fabric.agents["tor0"].arbitration.peak_ratio <= 1 + 1e-9
+    arbitration = fabric.switches["tor0"].arbitration
+    assert arbitration is not None and arbitration.peak_ratio <= 1 + 1e-9
 
 
 def test_alone_its_table_still_refuses() -> None:
-    fabric = Fabric("mlcc")
+    fabric = LossyTree("mlcc")
     fabric.lose(*OTHERS)
-    fabric.report("h1", claim(FAR_TOO, 9e8))
-    _, [refused] = fabric.report("h0", claim(FAR, 9e8))  # 1.5 Gbit/s from tor0 upwards
+    fabric.ask("h1", claim(FAR_TOO, 9e8))
+    _, [refused] = fabric.ask("h0", claim(FAR, 9e8))  # 1.5 Gbit/s from tor0 upwards
     assert [grant.accepted for grant in refused.grants] == [False]
-    _, [fits] = fabric.report("h0", claim(FAR, 5e8))
+    _, [fits] = fabric.ask("h0", claim(FAR, 5e8))
     assert [grant.accepted for grant in fits.grants] == [True]
 
 
 @pytest.mark.parametrize("policy", ["mlcc", "paceline"])
 def test_the_first_word_ends_the_silence(policy: str) -> None:
-    fabric = Fabric(policy)
-    fabric.report("h0", claim(FAR))
+    fabric = LossyTree(policy)
+    fabric.ask("h0", claim(FAR))
     fabric.lose(*OTHERS)
-    assert fabric.report("h0", claim(FAR))[1][-1].silent == OTHERS
+    assert fabric.ask("h0", claim(FAR))[1][-1].silent == OTHERS
     fabric.dead.clear()
-    fabric.report("h0", claim(FAR))  # is forwarded also to the silent, whose answers end it
-    assert fabric.agents["tor0"].silent == set()
-    _, heard = fabric.report("h0", claim(FAR, 1e8))
+    fabric.ask("h0", claim(FAR))  # is forwarded also to the silent, whose answers end it
+    assert fabric.switches["tor0"].silent == set()
+    _, heard = fabric.ask("h0", claim(FAR, 1e8))
     assert heard[-1].silent == ()
-    assert FAR in fabric.agents["agg"].table  # and it was rebuilt
+    assert FAR in fabric.switches["agg"].table  # and it was rebuilt
 
 
 @pytest.mark.parametrize("policy", ["mlcc", "paceline"])
 def test_silence_is_noticed_without_the_shell(policy: str) -> None:
-    """Nobody says that the parent is lost: an overdue answer does."""
-    fabric = Fabric(policy)
-    fabric.report("h0", claim(FAR))
+    """The shell does not say that the parent is lost: an overdue answer does."""
+    fabric = LossyTree(policy)
+    fabric.ask("h0", claim(FAR))
     fabric.dead = {"agg"}
-    number, _ = fabric.report("h0", claim(FAR, 1e8))
+    number, _ = fabric.ask("h0", claim(FAR, 1e8))
     heard = fabric.wait(3)
     assert number in [feedback.answers for feedback in heard]
-    number, [answer, *_] = fabric.report("h0", claim(FAR, 1e8))
+    number, [answer, *_] = fabric.ask("h0", claim(FAR, 1e8))
     assert (answer.answers, answer.silent) == (number, ("agg",))
     fabric.dead.clear()
-    fabric.report("h0", claim(FAR, 1e8))
-    assert fabric.report("h0", claim(FAR, 1e8))[1][-1].silent == ()
+    fabric.ask("h0", claim(FAR, 1e8))
+    assert fabric.ask("h0", claim(FAR, 1e8))[1][-1].silent == ()
 
 
 @pytest.mark.parametrize("policy", ["mlcc", "paceline"])
 def test_silence_is_noticed_though_every_slot_brings_a_newer_report(policy: str) -> None:
     """The newer one takes over how long its flows have been waited for."""
-    fabric = Fabric(policy)
+    fabric = LossyTree(policy)
     fabric.dead = {"agg"}
     answered: list[Feedback] = []
     for _ in range(6):
-        number, heard = fabric.report("h0", claim(FAR, 1e8), claim(NEAR, 1e8))
+        number, heard = fabric.ask("h0", claim(FAR, 1e8), claim(NEAR, 1e8))
         answered += [feedback for feedback in (*heard, *fabric.wait(1)) if feedback.answers == number]
-    assert len(answered) >= 3  # with an arbiter FAR has nobody to decide about it, and waits for that every other slot
+    assert len(answered) >= 3  # with an arbiter no switch decides about FAR, which waits for that every other slot
     assert all(feedback.silent == ("agg",) for feedback in answered[1:])
-    assert fabric.agents["tor0"].silent == {"agg"}
+    assert fabric.switches["tor0"].silent == {"agg"}
 
 
-def test_whom_a_newer_flow_waits_for_has_its_slot_as_well() -> None:
-    """agg is gone and FAR waits for it; that the flow beside it has just been asked about makes nobody late."""
-    fabric = Fabric("mlcc")
+def test_a_switch_that_a_newer_flow_waits_for_has_its_slot_as_well() -> None:
+    """agg is gone and FAR waits for it; tor1 has only just been asked about the flow beside it, and is not late."""
+    fabric = LossyTree("mlcc")
     fabric.dead = {"agg", "tor1"}
-    beside = FlowId("beside", "h0", "h2", Role.RING)
-    fabric.report("h0", claim(FAR))
+    beside = flow("beside", "h0", "h2")
+    fabric.ask("h0", claim(FAR))
     fabric.wait(1.9)
-    number, _ = fabric.report("h0", claim(FAR), claim(beside))
+    number, _ = fabric.ask("h0", claim(FAR), claim(beside))
     [answer, *_] = fabric.wait(0.2)
-    assert (answer.answers, fabric.agents["tor0"].silent) == (number, {"agg"})
+    assert (answer.answers, fabric.switches["tor0"].silent) == (number, {"agg"})
 
 
 def test_a_switch_that_needs_more_than_a_slot_is_late_and_not_silent() -> None:
     """Its word on the report before is what the answer is made of."""
     agent = SwitchAgent("tor0", domains(TREE)["tor0"], CLOCK, POLICIES["mlcc"]())
-    beside = FlowId("beside", "h0", "h2", Role.RING)  # tor0 - edge0 - tor1
+    beside = flow("beside", "h0", "h2")  # tor0 - edge0 - tor1
     grant = Grant(beside, True, 0.0, 0.0, (GBPS,) * 10, (0.0,) * 10, 1, 0.0, 0.0)
     order = count()
     coming: list[tuple[int, int, SwitchEvent]] = []
@@ -231,58 +191,58 @@ def test_a_switch_that_needs_more_than_a_slot_is_late_and_not_silent() -> None:
         now_ns, _, event = heappop(coming)
         for effect in agent.handle(event, now_ns):
             assert isinstance(effect, Send)
-            if isinstance(letter := effect.message, Report):
+            if isinstance(message := effect.message, Report):
                 takes_ns = round((1.3 if effect.to == "edge0" else 0.1) * SLOT_NS)
-                answer = Feedback(effect.to, letter.number, letter.first_slot, (grant,))
+                answer = Feedback(effect.to, message.number, message.first_slot, (grant,))
                 heappush(coming, (now_ns + takes_ns, next(order), answer))
-            elif isinstance(letter, Feedback) and letter.answers >= 0:
-                answered.append(letter.answers)
+            elif isinstance(message, Feedback) and message.answers >= 0:
+                answered.append(message.answers)
         assert not agent.silent
     assert len(answered) >= 3
 
 
 @pytest.mark.parametrize("policy", ["mlcc", "paceline"])
-def test_after_a_long_stall_the_answer_comes_before_the_lease_ends(policy: str) -> None:
-    """Nobody ticked for longer than a lease: the report that waited is answered all the same."""
-    fabric = Fabric(policy)
+def test_after_a_long_stall_the_answer_comes_before_the_entry_ends(policy: str) -> None:
+    """No tick came for longer than entries last: the report that waited is answered all the same."""
+    fabric = LossyTree(policy)
     fabric.dead = {"agg"}
-    number, heard = fabric.report("h0", claim(FAR, 1e8))
+    number, heard = fabric.ask("h0", claim(FAR, 1e8))
     assert heard == []
     fabric.now_ns = 9 * SLOT_NS
     fabric.tell("tor0", Tick())
     assert number in [feedback.answers for _, feedback in fabric.heard]
 
 
-def test_switches_that_nobody_asks_are_found_by_the_shell() -> None:
-    fabric = Fabric("paceline")
-    fabric.report("h0", claim(NEAR))
+def test_switches_that_no_report_asks_are_found_by_the_shell() -> None:
+    fabric = LossyTree("paceline")
+    fabric.ask("h0", claim(NEAR))
     fabric.lose("agg", "edge0")
-    assert fabric.report("h0", claim(NEAR))[1][-1].silent == ("agg", "edge0")
+    assert fabric.ask("h0", claim(NEAR))[1][-1].silent == ("agg", "edge0")
     fabric.dead.clear()
     fabric.tell("tor0", PeersFound(("agg", "edge0")))
-    assert fabric.report("h0", claim(NEAR))[1][-1].silent == ()
+    assert fabric.ask("h0", claim(NEAR))[1][-1].silent == ()
 
 
 def test_what_a_lost_switch_had_promised_is_forgotten() -> None:
-    fabric = Fabric("mlcc")
-    fabric.report("h5", claim(FlowId("z", "h5", "h4", Role.RING), 8e8))
-    assert fabric.report("h0", claim(FAR))[1][0].grants[0].available_bps[0] == pytest.approx(2e8)
+    fabric = LossyTree("mlcc")
+    fabric.ask("h5", claim(flow("z", "h5", "h4"), 8e8))
+    assert fabric.ask("h0", claim(FAR))[1][0].grants[0].available_bps[0] == pytest.approx(2e8)
     fabric.lose("tor2")
-    assert fabric.report("h0", claim(FAR))[1][0].grants[0].available_bps[0] == GBPS
+    assert fabric.ask("h0", claim(FAR))[1][0].grants[0].available_bps[0] == GBPS
 
 
 def test_the_parents_shares_come_back_with_it() -> None:
     """Alone, tor0 gives FAR its NIC; the tree knows a more urgent job on the way to h4."""
-    fabric = Fabric("fifo")
-    rival = FlowId("rival", "h2", "h4", Role.RING)
-    fabric.report("h2", claim(rival, urgency=9.0))
-    assert fabric.report("h0", claim(FAR))[1][-1].grants[0].share_bps == 0.0
+    fabric = LossyTree("fifo")
+    rival = flow("rival", "h2", "h4")
+    fabric.ask("h2", claim(rival, urgency=9.0))
+    assert fabric.ask("h0", claim(FAR))[1][-1].grants[0].share_bps == 0.0
     fabric.lose(*OTHERS, "tor1")
-    assert fabric.report("h0", claim(FAR))[1][-1].grants[0].share_bps == GBPS
+    assert fabric.ask("h0", claim(FAR))[1][-1].grants[0].share_bps == GBPS
     fabric.dead.clear()
     for _ in range(2):
-        fabric.report("h2", claim(rival, urgency=9.0))
-        fabric.report("h0", claim(FAR))
+        fabric.ask("h2", claim(rival, urgency=9.0))
+        fabric.ask("h0", claim(FAR))
         fabric.wait(1)
     grants = [grant for _, feedback in fabric.heard for grant in feedback.grants if grant.flow == FAR]
     assert grants[-1].share_bps == 0.0

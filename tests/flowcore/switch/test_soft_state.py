@@ -29,7 +29,7 @@ def test_a_restarted_switch_is_rebuilt_by_the_next_reports(policy: str) -> None:
 
 
 @pytest.mark.parametrize("lost", ["tor0", "edge0"])
-def test_a_child_restarted_within_its_lease_gets_its_shares_again(lost: str) -> None:
+def test_a_child_restarted_before_its_claims_end_gets_its_shares_again(lost: str) -> None:
     """To its parent nothing has changed; that the child is back must be news enough."""
     topology = tree(2, 1, 2, (1.0, 1.0, 1.0))  # tor0 - edge0 - agg - edge1 - tor1
     fabric = Fabric(topology, "paceline")
@@ -68,10 +68,10 @@ def test_memory_is_bounded_while_jobs_come_and_go(policy: str) -> None:
             fabric.wait_until(start_ns + slot * SLOT_NS)
             fabric.report("h0", claim(TREE, one, (1e8,)))
         if number % 2:
-            fabric.report("h0", withdrawn=(one,))  # the others just fall silent
+            fabric.report("h0", withdrawn=(one,))  # the even jobs just fall silent
         sizes.append(sum(held(switch) for switch in fabric.switches.values()))
-    settled = 2 * JOB_MEMORY_SLOTS // 50
-    assert max(sizes[settled:]) <= max(sizes[:settled]) * 1.1
+    warm = 2 * JOB_MEMORY_SLOTS // 50
+    assert max(sizes[warm:]) <= max(sizes[:warm]) * 1.1
 
 
 # ---- A clock that is set back ----
@@ -79,7 +79,7 @@ def test_memory_is_bounded_while_jobs_come_and_go(policy: str) -> None:
 
 @pytest.mark.parametrize("policy", ["mlcc", "paceline"])
 def test_a_switch_whose_clock_is_set_back_begins_anew(policy: str) -> None:
-    """Leases and plans are dated in a time to come: they go, and what hosts say next counts as after a restart."""
+    """Entries and plans are dated in a time to come: they go, and what hosts say next counts as after a restart."""
     fabric = Fabric(STAR, policy, now_ns=1000 * SLOT_NS)
     fabric.report("h0", claim(STAR, A, (GBPS,) * HORIZON))
     fabric.now_ns = 500 * SLOT_NS
@@ -93,7 +93,7 @@ def test_a_switch_whose_clock_is_set_back_begins_anew(policy: str) -> None:
     deadline_ns = switch.next_deadline()
     assert deadline_ns is not None and deadline_ns - fabric.now_ns <= SLOT_NS
     fabric.wait_until(fabric.now_ns + (ENTRY_SLOTS + 2) * SLOT_NS)
-    assert len(switch.table) == 0  # and leases end
+    assert len(switch.table) == 0  # and entries end
 
 
 def test_after_a_step_back_the_parent_is_asked_anew() -> None:
