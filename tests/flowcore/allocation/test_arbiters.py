@@ -110,7 +110,7 @@ def test_alone_a_job_gets_what_its_narrowest_link_carries(arbiter: Arbiter) -> N
 
 
 @both
-def test_nobody_asks_nobody_gets(arbiter: Arbiter) -> None:
+def test_without_contenders_no_link_is_given(arbiter: Arbiter) -> None:
     assert arbiter([], CAPACITY_BPS) == []
 
 

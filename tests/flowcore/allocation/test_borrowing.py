@@ -16,10 +16,10 @@ def ceilings_of(*flows: tuple[float, int, int, int]) -> list[float]:
     share, host, beyond, job = map(np.array, zip(*flows, strict=True))
     paths = np.stack([host, beyond], axis=1)
     ceiling, _ = ceilings(share.astype(float), paths, host, job, CAPACITY)
-    return ceiling.tolist()
+    return [float(bps) for bps in ceiling]
 
 
-def test_what_is_left_over_is_everybodys() -> None:
+def test_every_flow_may_use_what_is_left_over() -> None:
     assert ceilings_of((3.0, 0, 2, 0), (5.0, 1, 2, 1)) == [5.0, 7.0]
 
 
@@ -32,7 +32,7 @@ def test_a_job_with_a_link_to_itself_is_not_held_to_its_shares() -> None:
     assert ceilings_of((5.0, 0, 2, 0), (5.0, 1, 2, 0)) == [10.0, 10.0]
 
 
-def test_neither_is_one_that_others_only_wait_for() -> None:
+def test_neither_is_one_that_other_jobs_only_wait_for() -> None:
     assert ceilings_of((5.0, 0, 2, 0), (5.0, 1, 2, 0), (0.0, 1, 2, 1)) == [10.0, 10.0, 0.0]
 
 
@@ -45,7 +45,7 @@ def test_but_where_another_job_was_given_something_it_is() -> None:
         st.tuples(st.floats(0.0, 3.0), st.integers(0, 1), st.integers(2, 3), st.integers(0, 2)), min_size=1, max_size=6
     )
 )
-def test_nobody_borrows_what_another_job_was_given(flows: list[tuple[float, int, int, int]]) -> None:
+def test_no_flow_borrows_what_another_job_was_given(flows: list[tuple[float, int, int, int]]) -> None:
     """Unless the two share a host whose NIC is full: there the kernel serves guarantees first."""
     found = ceilings_of(*flows)
     taken = np.zeros(5)

@@ -26,7 +26,7 @@ def test_a_ring_member_catches_up_with_what_arrived() -> None:
 
 
 @pytest.mark.parametrize("role", list(Role))
-def test_who_is_not_behind_need_not_hurry(role: Role) -> None:
+def test_a_flow_that_is_not_behind_need_not_hurry(role: Role) -> None:
     assert shortfall_bytes(role, 100.0, upstream_bytes=100.0, downstream_bytes=100.0) == 0.0
     assert shortfall_bytes(role, 101.0, upstream_bytes=100.0, downstream_bytes=100.0) == 0.0
 
@@ -43,7 +43,7 @@ def test_ahead_of_the_pred_by_the_window_is_no_excess() -> None:
     assert excess_bytes(160.0, upstream_bytes=100.0, window_bytes=0.0) == 60.0
 
 
-def test_without_preds_there_is_no_excess() -> None:
+def test_without_upstream_flows_there_is_no_excess() -> None:
     assert excess_bytes(1e12, upstream_bytes=inf, window_bytes=0.0) == 0.0
     assert excess_bytes(1e12, upstream_bytes=inf, window_bytes=inf) == 0.0
 
@@ -57,7 +57,7 @@ def test_after_the_decrease_the_invariant_holds(volume: float, feeder: float, wi
 
 
 @given(st.sampled_from(Role), volumes, volumes, volumes)
-def test_after_the_increase_nobody_is_behind(role: Role, volume: float, feeder: float, downstream: float) -> None:
+def test_after_the_increase_no_flow_is_behind(role: Role, volume: float, feeder: float, downstream: float) -> None:
     target = downstream if role is Role.PUSH else feeder
     assert volume + shortfall_bytes(role, volume, feeder, downstream) == pytest.approx(max(volume, target))
 

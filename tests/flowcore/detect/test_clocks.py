@@ -1,5 +1,7 @@
 """Cristian's algorithm: the offset is found to within half a round trip, whatever the delays."""
 
+from collections.abc import Callable
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -8,7 +10,9 @@ from paceline.flowcore.detect.clocks import DRIFT, MAX_SKEW, ClockEstimate
 SLOT_NS = 60_000_000
 
 
-def exchange(estimate: ClockEstimate, sent_ns: int, there_ns: int, held_ns: int, back_ns: int, peer) -> None:
+def exchange(
+    estimate: ClockEstimate, sent_ns: int, there_ns: int, held_ns: int, back_ns: int, peer: Callable[[int], int]
+) -> None:
     """A message out, held by the peer, and back; `peer` maps true time (which is our clock) to the peer's."""
     arrives = sent_ns + there_ns
     estimate.observe(sent_ns, peer(arrives), peer(arrives + held_ns), arrives + held_ns + back_ns)
@@ -18,7 +22,9 @@ delays = st.integers(0, 5_000_000)
 
 
 @given(st.integers(-(10**12), 10**12), st.lists(st.tuples(delays, delays, delays), min_size=1, max_size=40))
-def test_never_further_off_than_half_the_shortest_round_trip(offset_ns: int, exchanges: list) -> None:
+def test_never_further_off_than_half_the_shortest_round_trip(
+    offset_ns: int, exchanges: list[tuple[int, int, int]]
+) -> None:
     estimate = ClockEstimate()
     for number, (there, held, back) in enumerate(exchanges):
         exchange(estimate, number * SLOT_NS, there, held, back, lambda t: t + offset_ns)

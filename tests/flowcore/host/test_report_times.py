@@ -41,7 +41,7 @@ def test_a_phase_that_is_none_stays_within_the_slot() -> None:
 @pytest.mark.parametrize("switch", ["sw", None])
 @pytest.mark.parametrize("policy", [name for name in POLICIES if POLICIES[name]().paced])
 def test_a_clock_that_is_set_costs_no_slot(policy: str, switch: str | None, by_slots: int) -> None:
-    host = Host(policy, switch, sends_bps=1e7)
+    host = Host(policy, switch, sends_bps=1e8)
     flows = host.join(ring("a", "h0", "h1"), ring("b", "h0", "h2"))
     for flow in flows:
         host.ready(flow, 10 * MS)

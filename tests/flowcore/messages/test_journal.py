@@ -1,11 +1,21 @@
 import json
+from collections.abc import Iterable
 from math import inf
 from pathlib import Path
 
 import pytest
 
 from paceline.flowcore.host.agent import HostAgent
-from paceline.flowcore.messages.events import IterationEnded, JobJoined, Limit, Progress, Tick
+from paceline.flowcore.messages.events import (
+    Effect,
+    HostEvent,
+    IterationEnded,
+    JobJoined,
+    Limit,
+    Progress,
+    SwitchEvent,
+    Tick,
+)
 from paceline.flowcore.messages.journal import Agent, Entry, JournalError, decode, encode, replay
 from paceline.flowcore.model.domain import domains
 from paceline.flowcore.model.patterns import FlowId, FlowSpec, Role
@@ -50,7 +60,7 @@ def scenario() -> Scenario:
 def record(scenario: Scenario, policy: str) -> list[str]:
     lines: list[str] = []
 
-    def sink(now_ns, actor, event, effects):
+    def sink(now_ns: int, actor: str, event: HostEvent | SwitchEvent, effects: Iterable[Effect]) -> None:
         lines.append(encode(Entry(now_ns, actor, event, tuple(effects))))
 
     Simulation(scenario, policy, seed=1, journal=sink).run()
@@ -59,9 +69,12 @@ def record(scenario: Scenario, policy: str) -> list[str]:
 
 def fresh_agents(scenario: Scenario, policy: str) -> dict[str, Agent]:
     topology, clock, chosen = scenario.topology, scenario.slots.clock(), POLICIES[policy]()
-    hosts = {name: HostAgent(name, topology, clock, chosen, topology.switch_of[name]) for name in topology.hosts}
-    switches = {name: SwitchAgent(name, domains(topology)[name], clock, chosen) for name in topology.switches}
-    return hosts | switches
+    agents: dict[str, Agent] = {}
+    for name in topology.hosts:
+        agents[name] = HostAgent(name, topology, clock, chosen, topology.switch_of[name])
+    for name in topology.switches:
+        agents[name] = SwitchAgent(name, domains(topology)[name], clock, chosen)
+    return agents
 
 
 @pytest.mark.parametrize("policy", ["paceline", "mlcc", "srpt", "fair"])
@@ -103,7 +116,7 @@ def test_a_missing_line_is_found(scenario: Scenario) -> None:
         JobJoined("a", (FlowSpec(FLOW, 1.0, (), inf),), ((FLOW, (FLOW,)), (FLOW, ()))),
     ],
 )
-def test_round_trip_keeps_types_and_digits(event) -> None:
+def test_round_trip_keeps_types_and_digits(event: HostEvent) -> None:
     entry = Entry(2**62 + 1, "h0", event, (Limit(FLOW, 1e9, inf),))
     line = encode(entry)
     assert "\n" not in line
@@ -145,7 +158,7 @@ def test_an_unknown_actor_is_named() -> None:
 
 
 class Quiet:
-    def handle(self, event: object, now_ns: int) -> list:
+    def handle(self, event: object, now_ns: int) -> list[Effect]:
         return []
 
 

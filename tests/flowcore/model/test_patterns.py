@@ -60,7 +60,7 @@ def test_a_flow_shows_job_role_and_ends(role: Role, shown: str) -> None:
 
 
 @given(st.one_of(rings, ps_jobs))
-def test_flows_are_unique_and_preds_are_flows_of_the_job(job: JobSpec) -> None:
+def test_flows_are_unique_and_upstream_flows_are_flows_of_the_job(job: JobSpec) -> None:
     specs = flows_of(job)
     flows = {spec.flow for spec in specs}
     assert len(flows) == len(specs)
@@ -69,7 +69,7 @@ def test_flows_are_unique_and_preds_are_flows_of_the_job(job: JobSpec) -> None:
 
 
 @given(st.one_of(rings, ps_jobs))
-def test_a_pred_arrives_where_its_follower_leaves(job: JobSpec) -> None:
+def test_an_upstream_flow_arrives_where_its_downstream_flow_leaves(job: JobSpec) -> None:
     assert all(feeder.target == spec.flow.source for spec in flows_of(job) for feeder in spec.upstream)
 
 
@@ -102,7 +102,7 @@ def test_an_iteration_can_finish_under_its_own_dependencies(job: JobSpec) -> Non
 
 
 @given(st.one_of(rings, ps_jobs))
-def test_followers_invert_preds(job: JobSpec) -> None:
+def test_downstream_inverts_upstream(job: JobSpec) -> None:
     specs = flows_of(job)
     assert {(feeder, spec.flow) for spec in specs for feeder in spec.upstream} == {
         (flow, downstream) for flow, fed in downstream_of(specs).items() for downstream in fed

@@ -32,7 +32,7 @@ def test_a_group_within_the_scope_is_divided_here() -> None:
     arbitration = arbitration_of(claim("a", urgency=9.0), claim("b"))
     result = arbitration.reallocate(0)
     assert result.changed == {flow("a"), flow("b")}
-    assert result.escalate == result.recall == ()
+    assert result.escalate == () and result.recall == ()
     assert [arbitration.shares[flow(job)].share_bps for job in "ab"] == [GBPS, 0.0]
 
 

@@ -236,7 +236,8 @@ def test_three_silent_slots_are_forgiven_and_a_fourth_is_not() -> None:
 
 @given(st.lists(st.tuples(flows, st.integers(0, 3)), min_size=1, max_size=20))
 def test_a_flow_lives_exactly_as_long_as_its_entry(reports: list[tuple[FlowId, int]]) -> None:
-    table, heard, slot = make_table(), {}, 0
+    table, slot = make_table(), 0
+    heard: dict[FlowId, int] = {}
     for flow, later in reports:
         slot += later
         gone = table.expire(slot)
