@@ -129,17 +129,25 @@ class HostAgent:
         return [flow for flow in self.flows.values() if flow.live]
 
     def report(
-        self, flows: Iterable[FlowState], now_ns: int, *, plans: bool = False, withdraw: Sequence[FlowState] = ()
+        self,
+        flows: Iterable[FlowState],
+        now_ns: int,
+        *,
+        plans: bool = False,
+        withdraw: Sequence[FlowState] = (),
+        stalled: Sequence[FlowState] = (),
     ) -> None:
         """Send one report with these flows' claims, with or without their plans."""
         flows = tuple(flows)
         newcomers = any(flow.grant is None for flow in flows)
         claims = tuple(self._claim(flow, now_ns, plans) for flow in flows)
-        gone = tuple(Withdrawal(flow.id, flow.final_bytes) for flow in withdraw if flow.withdraw(now_ns))
+        gone = [flow for flow in withdraw if flow.withdraw(now_ns)]
+        gone += [flow for flow in stalled if flow.withdraw(now_ns, stalled=True)]
         if not claims and not gone:
             return
         self._number += 1
-        report = Report(self.name, self._number, self.clock.index(now_ns), claims, gone)
+        withdrawn = tuple(Withdrawal(flow.id, flow.withdrawn_bytes) for flow in gone)
+        report = Report(self.name, self._number, self.clock.index(now_ns), claims, withdrawn)
         if self._switch is not None:
             # Also while isolated: its answer shows that it is back.
             self.answers.asked(self._number, now_ns, newcomers=newcomers)
@@ -242,7 +250,7 @@ class HostAgent:
             slot = self.clock.index(now_ns)
             for flow in self.flows.values():
                 if flow.live:
-                    flow.close_slot(slot - 1)
+                    flow.close_slot(slot - 1, self.clock.length_ns)
             if self._phase_ns:
                 self._consult(self.policy.on_boundary, now_ns)
         report_due = now_ns >= self._tick_ns
@@ -318,4 +326,7 @@ class HostAgent:
         for flow in job.flows:
             fresh += flow.sent_bytes - flow.counted_bytes
             flow.counted_bytes = flow.sent_bytes
-        job.progress.advance(now_ns, fresh / job.size_bytes)
+        if job.stalled and not fresh:
+            job.progress.skip(now_ns)  # the job holds itself up: that is no slowdown
+        else:
+            job.progress.advance(now_ns, fresh / job.size_bytes)

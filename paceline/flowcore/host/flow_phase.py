@@ -2,14 +2,17 @@
 
              bytes wait          claim           grant
      IDLE ─────────────▶ READY ────────▶ ASKED ────────▶ GRANTED ──almost through: claim withdrawn──▶ RELEASED
-      ▲                    ▲               │  ◀──────────  │                                             │
-      │                    │               │  grant lost   │           ◀──────────claim: it was not──────┘
-      │                    └─ never asked  │               │           (ASKED)
+      ▲                                    │  ◀──────────  │ │ ◀───────────────claim: it was not───────┘
+      │                                    │  grant lost   │ └──share unused: claim withdrawn──▶ STALLED
+      │                                    │               │   ◀────────claim: bytes move again─────┘
       └── all sent ◀───────────────────────┴───────────────┴── SENT until the claim is withdrawn
 
 A flow is *live* while it has bytes waiting, and *claimed* while the switch counts it: the two overlap, but a claim may
-outlive the last byte (SENT), and bytes may outlive a claim (RELEASED: the successor's grant shall arrive as the last
-byte leaves). A grant that arrives outside ASKED is used all the same: the switch has news.
+outlive the last byte (SENT), and bytes may outlive a claim. RELEASED: the successor's grant shall arrive as the last
+byte leaves. STALLED: the flow was given a share and moved nothing, through no fault of the network (a collective that
+hangs, a member that computes longer); a claim that is not used must hold no other flow back.
+
+A grant that arrives outside ASKED is used all the same: the switch has news.
 """
 
 from dataclasses import dataclass
@@ -25,6 +28,7 @@ class Phase(Enum):
     ASKED = "asked", True, True  # without a grant so far
     GRANTED = "granted", True, True
     RELEASED = "released", True, False  # its claim was withdrawn because it was almost through
+    STALLED = "stalled", True, False  # ... because it did not use its share
     SENT = "sent", False, True  # its claim is still to be withdrawn
 
     def __init__(self, label: str, live: bool, claimed: bool) -> None:
@@ -70,14 +74,14 @@ class PhasedFlow:
         if self.phase is Phase.GRANTED:
             self.phase = Phase.ASKED
 
-    def withdraw(self, now_ns: int) -> bool:
+    def withdraw(self, now_ns: int, *, stalled: bool = False) -> bool:
         """False if there was no claim to withdraw."""
         if not self.claimed:
             return False
         if self.phase is Phase.SENT:
             self.phase = Phase.IDLE
         else:
-            self.phase, self.released_ns = Phase.RELEASED, now_ns
+            self.phase, self.released_ns = Phase.STALLED if stalled else Phase.RELEASED, now_ns
         return True
 
     def all_sent(self) -> None:

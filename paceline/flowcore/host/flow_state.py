@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass, field
 
+from paceline.flowcore.detect.stalls import StallDetector
 from paceline.flowcore.host.bandwidth import BandwidthEstimate
-from paceline.flowcore.host.flow_phase import PhasedFlow
+from paceline.flowcore.host.flow_phase import Phase, PhasedFlow
 from paceline.flowcore.host.progress import JobProgress
 from paceline.flowcore.messages.events import Limit
 from paceline.flowcore.model.patterns import FlowId, FlowSpec
@@ -26,6 +27,8 @@ class FlowState(PhasedFlow):
     plan_bps: tuple[float, ...] = ()
     plan_slot: int = 0
     limit: Limit = field(init=False)
+    stalls: StallDetector = field(default_factory=StallDetector)
+    stalled_bytes: float = 0.0  # what it had sent in this iteration when its claim was withdrawn
     promised_bytes: float = 0.0  # at the rates it was guaranteed, over all iterations, while it had something to send
     # What was promised and sent in the current slot, for the bandwidth estimate.
     _slot_sent_bytes: float = 0.0
@@ -91,12 +94,14 @@ class FlowState(PhasedFlow):
             self.promised_bytes += self._promised_unseen_bytes
         self._promised_unseen_bytes = 0.0
 
-    def close_slot(self, slot: int) -> None:
-        """Sample B_i. A flow that had to wait for its upstream flows shows how fast those are, not the network (as BBR
-        leaves out samples during which the application had nothing to send)."""
-        if self._slot_busy_ns > 0 and not self._waits_for_upstream:
+    def close_slot(self, slot: int, slot_ns: int) -> None:
+        """Sample whether its share was used, and B_i. A flow that had to wait for its upstream flows shows how fast
+        those are, not the network (as BBR leaves out samples while the application had nothing to send)."""
+        if self._slot_busy_ns > 0:
             promised_bps = self._slot_promised_bits_ns / self._slot_busy_ns
-            self.bandwidth.observe(slot, self._slot_sent_bytes, self._slot_busy_ns, promised_bps)
+            self.stalls.observe(slot, slot_ns, self._slot_busy_ns, promised_bps, self._slot_sent_bytes)
+            if not self._waits_for_upstream:
+                self.bandwidth.observe(slot, self._slot_sent_bytes, self._slot_busy_ns, promised_bps)
         self._slot_sent_bytes = self._slot_promised_bits_ns = 0.0
         self._slot_busy_ns = 0
 
@@ -109,6 +114,11 @@ class FlowState(PhasedFlow):
         self.bandwidth = BandwidthEstimate(self.bandwidth.line_rate_bps)
         self.lose_grant()
         self.plan_bps, self.replanned_slot = (), -1
+
+    @property
+    def withdrawn_bytes(self) -> float:
+        """F for the switch when its claim is withdrawn: all of the iteration, unless it does not move."""
+        return self.volume_bytes if self.phase is Phase.STALLED else self.final_bytes
 
     @property
     def _waits_for_upstream(self) -> bool:
@@ -127,6 +137,12 @@ class JobFlows:
     def size_bytes(self) -> float:
         """What this host sends in one iteration."""
         return sum(flow.spec.size_bytes for flow in self.flows)
+
+    @property
+    def stalled(self) -> bool:
+        """Bytes of it wait here, and none of them through the network's fault."""
+        live = [flow for flow in self.flows if flow.live]
+        return bool(live) and all(flow.phase is Phase.STALLED for flow in live)
 
     @property
     def remaining_share(self) -> float:

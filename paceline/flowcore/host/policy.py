@@ -37,7 +37,13 @@ class HostContext(Protocol):
     def live_flows(self) -> list[FlowState]: ...
 
     def report(
-        self, flows: Iterable[FlowState], now_ns: int, *, plans: bool = False, withdraw: Sequence[FlowState] = ()
+        self,
+        flows: Iterable[FlowState],
+        now_ns: int,
+        *,
+        plans: bool = False,
+        withdraw: Sequence[FlowState] = (),
+        stalled: Sequence[FlowState] = (),
     ) -> None:
         """Send one report with these flows' claims, with or without their plans."""
 

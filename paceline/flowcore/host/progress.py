@@ -20,6 +20,11 @@ MEMORY_ITERATIONS = 5.0
 COMPUTE_GAIN = 0.25
 
 
+# Urgency is bounded: a job bids with the square of its slowdown, and one that crawls for a reason of its own must not
+# outbid all others together for ever.
+LEAST_PACE = 1 / 16
+
+
 class JobProgress:
     """The pace of one job as one host sees it. Times are nanoseconds of the caller's clock."""
 
@@ -52,8 +57,11 @@ class JobProgress:
         if pace > 1.0:
             pace = 1.0
         kept = math.exp(-elapsed_ns / (MEMORY_ITERATIONS * alone_ns))
-        # A floor under P: after a long stall the bid is large already, and 1/P must stay finite.
-        self._pace = min(1.0, max(1e-3, kept * self._pace + (1.0 - kept) * pace))
+        self._pace = min(1.0, max(LEAST_PACE, kept * self._pace + (1.0 - kept) * pace))
+
+    def skip(self, now_ns: int) -> None:
+        """Time has passed that says nothing about the network."""
+        self._updated_ns = now_ns
 
     def clock_set(self, by_ns: int) -> None:
         """The caller's clock was set forward by so much; what is dated by it moves along."""

@@ -13,14 +13,18 @@ answer, which carries the current loads.
 Hand-over. A flow that will be through within one round trip withdraws its claim at once, so that its successor's
 grant arrives as its last byte leaves rather than a round trip later. Should the prediction fail, the flow is still
 live at the next slot and claims again.
+
+Where the policy says so, a share that its flow does not use for a slot is lent to other flows: the host withdraws the
+claim (detect/stalls.py).
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from paceline.flowcore.allocation.allocator import allocate
+from paceline.flowcore.host.flow_phase import Phase
 from paceline.flowcore.host.flow_state import FlowState
 from paceline.flowcore.host.policy import HostContext, Policy
 from paceline.flowcore.messages.events import FLOOR_BPS
@@ -33,6 +37,8 @@ SHORTEST_BURST_RTTS = 8
 
 
 class Arbitrated(Policy):
+    lends_unused: ClassVar[bool] = False  # a share that its flow does not use is lent to others (detect/stalls.py)
+
     def on_ready(self, host: HostContext, flow: FlowState, now_ns: int) -> None:
         host.limit(flow, FLOOR_BPS, host.nic_bps)
         host.report([flow], now_ns)
@@ -43,15 +49,26 @@ class Arbitrated(Policy):
         host.report((), now_ns, withdraw=[flow])
 
     def on_slot(self, host: HostContext, now_ns: int) -> None:
-        flows = []
-        for flow in host.live_flows():
-            if not flow.claimed:
-                if now_ns - flow.released_ns < host.rtt_ns:
-                    continue  # as predicted, it is about to end
-                flow.lose_grant()  # it was not: begin anew
-            flows.append(flow)
+        unused = [flow for flow in host.live_flows() if self.lends_unused and flow.claimed and flow.stalls.unused]
+        for flow in unused:
+            flow.stalled_bytes = flow.sent_bytes
+            host.limit(flow, FLOOR_BPS, host.nic_bps)  # as before its first claim: it may start again at any time
+        flows = [flow for flow in host.live_flows() if flow not in unused and self._contends(host, flow, now_ns)]
         self._plan(host, flows, now_ns)
-        host.report(flows, now_ns, plans=True)
+        host.report(flows, now_ns, plans=True, stalled=unused)
+
+    @staticmethod
+    def _contends(host: HostContext, flow: FlowState, now_ns: int) -> bool:
+        match flow.phase:
+            case Phase.RELEASED if now_ns - flow.released_ns < host.rtt_ns:
+                return False  # as predicted, it is about to end
+            case Phase.STALLED:
+                moved_bytes = flow.sent_bytes - flow.stalled_bytes
+                if not flow.stalls.may_claim(host.clock.index(now_ns), host.clock.length_ns, moved_bytes):
+                    return False
+        if not flow.claimed:
+            flow.lose_grant()  # it lasts longer than predicted, or moves again: begin anew
+        return True
 
     def on_feedback(self, host: HostContext, flows: list[FlowState], now_ns: int) -> None:
         refused = []

@@ -10,7 +10,7 @@ Control messages take `latency_ns` each way between a host and its switch and be
 import heapq
 import random
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from time import perf_counter_ns
 
@@ -57,7 +57,9 @@ class Simulation:
         local: bool = False,
         recording: Recording | None = None,
         journal: JournalSink | None = None,
+        hangs_s: Mapping[str, float] | None = None,
     ) -> None:
+        """`hangs_s`: jobs whose bytes stop moving at that time, for ever."""
         self.scenario = scenario
         self.now_ns = 0
         self.end_ns = None if scenario.duration_s is None else ns_from_s(scenario.duration_s)
@@ -82,6 +84,8 @@ class Simulation:
         self._live_on: dict[str, dict[FlowId, None]] = {host: {} for host in self.hosts}
         for job in self.jobs.values():
             self._at(ns_from_s(job.spec.start_s), partial(self._start, job))
+        for job_name, hangs_s_at in (hangs_s or {}).items():
+            self._at(ns_from_s(hangs_s_at), partial(self.network.hang, job_name))
         for number, bursts in enumerate(scenario.cross_traffic):
             self._cross(bursts, number, random.Random(f"{seed}/cross/{number}"))
 
