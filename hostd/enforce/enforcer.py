@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from hostd.enforce.base import Backend
-from hostd.enforce.error_counts import ErrorCounts
-from hostd.enforce.errors import CannotEnforce, EnforcementError, ErrorKind, not_restored
+from hostd.enforce.errors import CannotEnforce, EnforcementError, ErrorCounts, ErrorKind, not_restored
 from hostd.enforce.observe import ObserveBackend
 from hostd.enforce.selection import make_backend, same_backend, select_backend
 from hostd.enforce.settings import EnforcementSettings

@@ -1,9 +1,12 @@
-"""What could not be enforced, and of which kind.
+"""What could not be enforced, and of which kind; counted and logged.
 
 Law: the kind is set where the error arises. Its text names processes, sockets and devices, and hardly ever repeats; its
-kind is one of a fixed few, the `reason` label of paceline_host_enforcement_errors.
+kind is one of a fixed few, the `reason` label of paceline_host_enforcement_errors. However many errors there are, log
+and memory stay bounded.
 """
 
+import logging
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -11,6 +14,12 @@ from enum import StrEnum
 from hostd.kernel.pidfd import SocketGone
 from hostd.safety.undo_log import Revoked
 from paceline.flowcore.model.patterns import FlowId
+from paceline.service.log_rate_limit import LogRateLimit
+
+_log = logging.getLogger(__name__)
+
+MOST_REASONS, KEPT_REASONS = 100, 50
+REASON_CHARS = 80
 
 
 class ErrorKind(StrEnum):
@@ -70,3 +79,19 @@ def kind_of(error: Exception) -> ErrorKind:
             return ErrorKind.KERNEL
         case _:
             return ErrorKind.OTHER
+
+
+class ErrorCounts:
+    def __init__(self) -> None:
+        self.by_kind: Counter[ErrorKind] = Counter()
+        self.by_reason: Counter[str] = Counter()  # the most frequent of them
+        self._log_limit = LogRateLimit()
+
+    def add(self, errors: Iterable[EnforcementError]) -> None:
+        for error in errors:
+            self.by_kind[error.kind] += 1
+            self.by_reason[error.reason[:REASON_CHARS]] += 1
+            if len(self.by_reason) > MOST_REASONS:
+                self.by_reason = Counter(dict(self.by_reason.most_common(KEPT_REASONS)))
+            names = {"job": error.flow.job, "flow": str(error.flow)} if error.flow else {}
+            self._log_limit.log(_log, logging.WARNING, error.reason, "not enforced: %s", error.reason, extra=names)

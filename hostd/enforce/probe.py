@@ -42,13 +42,13 @@ class Finding:
 
 def probe() -> list[Finding]:
     """In the order people should read them: backends, what they need, devices."""
-    htb, mark, pace = _htb(), _socket_option("SO_PRIORITY", SO_PRIORITY, MAJOR | FIRST_MINOR), _pacing()
+    htb, priority, pace = _htb(), _socket_option("SO_PRIORITY", SO_PRIORITY, MAJOR | FIRST_MINOR), _pacing()
     reach = _duplicating()
     return [
-        _backend("htb", [htb, mark, reach]),
+        _backend("htb", [htb, priority, reach]),
         _backend("pacing", [pace, reach]),
         Finding("observe", True, "needs nothing"),
-        *(htb, mark, pace, reach, _bundles(), _congestion_controls()),
+        *(htb, priority, pace, reach, _bundles(), _congestion_controls()),
         *_devices(),
     ]
 

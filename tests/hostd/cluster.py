@@ -65,7 +65,7 @@ class Cluster:
     def run(self, group: ProcessGroup, holds: Callable[[], object], limit_s: float = SETTLED_S) -> float:
         """Lets the jobs go on until it holds; how long that took.
 
-        Looked at by the clock: whoever looks when a job says something sees it at the ends of iterations only.
+        Looked at by the clock: a look when a job says something is a look at the end of an iteration.
         """
         began_s = time.monotonic()
         while not holds():

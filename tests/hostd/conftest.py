@@ -131,7 +131,7 @@ def next_line(process: "subprocess.Popen[str]", limit_s: float = 20.0) -> str:
     while not line.endswith(b"\n"):
         ready, _, _ = select.select([process.stdout], [], [], limit_s)
         assert ready, "it says nothing"
-        byte = os.read(process.stdout.fileno(), 1)  # nothing is left in Python's buffer, where nobody would wait for it
+        byte = os.read(process.stdout.fileno(), 1)  # nothing is left in Python's buffer, where select would not see it
         if not byte:
             break
         line += byte

@@ -114,7 +114,7 @@ def test_only_jobs_on_the_list_are_controlled(cluster: Cluster) -> None:
     cluster.pause(group, 0.5)
     assert joined(daemon) == {"mine"}
     asked = {flow["flow"].partition("/")[0]: flow["requested_bps"] for flow in flows(daemon.status())}
-    assert asked["mine"] is not None and asked["theirs"] is None, "the others are watched"
+    assert asked["mine"] is not None and asked["theirs"] is None, "the other job is watched"
     assert cluster.state(theirs)[-1] == before, "its sockets are as they were"
     logged = [json.loads(line) for line in daemon.log().splitlines()]
     said = {(line.get("job"), line["message"]): line.get("flow") for line in logged}

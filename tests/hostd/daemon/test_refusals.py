@@ -72,7 +72,7 @@ def test_without_the_capability_to_change_queues(cluster: Cluster) -> None:
 
 
 def test_a_process_it_may_not_look_into(cluster: Cluster) -> None:
-    """The job is root with all capabilities, hostd is root with fewer: the kernel refuses to let it borrow."""
+    """The job is root with all capabilities, hostd is root with fewer: the kernel refuses to duplicate its sockets."""
     group = cluster.jobs("a")
     daemon = cluster.hostd(mode="advise", start=False)
     without(daemon, SYS_PTRACE)

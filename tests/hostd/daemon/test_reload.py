@@ -86,6 +86,6 @@ def test_a_reload_ends_a_release(cluster: Cluster) -> None:
     assert ask(daemon.place / "control.sock", "release") == {"released": True, "problems": {}}
     assert cluster.state(sockets) == before
     cluster.pause(group, 0.5)
-    assert cluster.state(sockets) == before, "nothing is set until somebody says so"
+    assert cluster.state(sockets) == before, "nothing is set until an operator says so"
     reload(daemon, "enforce with htb from now on")
     assert cluster.state(sockets) != before

@@ -110,7 +110,7 @@ def test_the_guardian_killed_first(held: Held) -> None:
     held.is_free_within(TEN_SLOTS_S)
 
 
-def test_somebody_deletes_our_root(held: Held) -> None:
+def test_another_program_deletes_the_root(held: Held) -> None:
     """As `tc qdisc del dev eth0 root` does."""
     with held.cluster.testbed.nodes["h0"].enter(), Netlink() as netlink:
         netlink.ask(delete_root(held.cluster.testbed.nodes["h0"].index_of("eth0"), 0))

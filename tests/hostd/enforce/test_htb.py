@@ -1,4 +1,4 @@
-"""htb: its own handle, its manners towards what others set, borrowing, and devices that come and go."""
+"""htb: its own handle, its manners towards what other programs set, borrowing, and devices that come and go."""
 
 import struct
 import subprocess
@@ -308,7 +308,7 @@ def test_a_root_that_was_replaced_is_refused_or_taken_over(wire: Wire, undo_log:
             assert [node.kind for node in read_tree(netlink, wire.here.index_of("eth0")).qdiscs] == ["pfifo"]
 
 
-def test_classes_that_are_not_ours_are_not_read(wire: Wire, undo_log: UndoLog) -> None:
+def test_classes_of_other_programs_are_not_read(wire: Wire, undo_log: UndoLog) -> None:
     """A device with several queues has one of the kernel's classes for each when our root was deleted."""
     wire.here.netlink.link("add", kind="ifb", ifname="ifb9", num_tx_queues=4)
     index = wire.here.index_of("ifb9")

@@ -1,4 +1,4 @@
-"""pacing: borrowing for those who cannot, and the sysctl that is not ours."""
+"""pacing: borrowing computed for sockets, and the sysctl of the whole namespace."""
 
 import math
 import os
@@ -37,12 +37,12 @@ def test_guarantees_are_kept_and_the_link_is_not_exceeded(pairs: list[tuple[floa
         assert one.rate_bps * (1 - 1e-9) <= rate <= one.ceiling_bps * (1 + 1e-9)
     promised = sum(one.rate_bps for one in limits)
     assert sum(rates) <= max(promised, LINK_BPS) * (1 + 1e-9)
-    # Work-conserving: the link is full, or everybody is at the ceiling.
+    # Work-conserving: the link is full, or every flow is at the ceiling.
     at_ceiling = all(rate >= one.ceiling_bps * (1 - 1e-9) for one, rate in zip(limits, rates, strict=True))
     assert at_ceiling or sum(rates) >= LINK_BPS * (1 - 1e-9)
-    # Nothing is set aside for those who were guaranteed nothing, and what is left is open to each of them.
-    *others, idle = borrowing([*limits, *[IDLE] * 3], LINK_BPS)
-    assert others[: len(limits)] == rates
+    # Nothing is set aside for flows that were guaranteed nothing, and what is left is open to each of them.
+    *rest, idle = borrowing([*limits, *[IDLE] * 3], LINK_BPS)
+    assert rest[: len(limits)] == rates
     assert idle == max(LINK_BPS - promised, FLOOR_BPS)
 
 
@@ -58,11 +58,11 @@ def test_guarantees_are_kept_and_the_link_is_not_exceeded(pairs: list[tuple[floa
         ([IDLE, limit(600e6, LINK_BPS)], [400e6, LINK_BPS]),
     ],
 )
-def test_who_gets_what(limits: list[Limit], expected: list[float]) -> None:
+def test_which_flow_gets_what(limits: list[Limit], expected: list[float]) -> None:
     assert borrowing(limits, LINK_BPS) == pytest.approx(expected)
 
 
-def test_without_a_known_link_everybody_goes_up_to_the_ceiling() -> None:
+def test_without_a_known_link_every_flow_goes_up_to_the_ceiling() -> None:
     assert borrowing([limit(1e6, 2e6), limit(3e6, 5e6)], math.inf) == [2e6, 5e6]
 
 

@@ -139,7 +139,7 @@ class Loses:
 
 
 @pytest.mark.usefixtures("namespace")
-def test_who_was_helped_by_another_and_loses_packets_itself_goes_on_noticing_soon(tmp_path: Path) -> None:
+def test_a_control_connection_that_loses_packets_itself_keeps_its_short_wait(tmp_path: Path) -> None:
     assert TRANSPORT.where_lossy(True), "needs Linux 6.15"
     undo_log = UndoLog(tmp_path / "lease.json")
     sockets = SocketOptions(undo_log, SO_PRIORITY, TRANSPORT)

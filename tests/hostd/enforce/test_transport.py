@@ -28,6 +28,6 @@ def test_a_kernel_that_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Transport("reno", 10.0).where_lossy(True) == {}
 
 
-def test_whoever_named_a_congestion_control_has_it() -> None:
+def test_a_congestion_control_that_is_named_is_used() -> None:
     assert Transport("reno", 10.0).where_lossy(True).keys() == {TCP_RTO_MIN_US}
     assert Transport(None, 10.0).where_lossy(True).keys() == {TCP_RTO_MIN_US, TCP_CONGESTION}

@@ -117,7 +117,7 @@ def test_on_a_long_path_it_says_which_it_can_be() -> None:
         return bottleneck(host, state, capacity_bps, 0)
 
     assert found(4e8, 0.6) == (("down->h1",), "no other link leaves it less", 4e8, pytest.approx(0.6))
-    several = found(4e8, 0.8)  # up->down with 0.8 alone, or down->h1 with 0.6 and 0.2 on the others
+    several = found(4e8, 0.8)  # up->down with 0.8 alone, or down->h1 with 0.6 and 0.2 on the rest
     assert several.links == ("up->down", "down->h1") and several.price is None
     assert found(4e8, 0.1).links == state.path[1:], "the numbers are of different moments"
 

@@ -1,4 +1,4 @@
-"""The control socket: answers, errors, and who is not answered."""
+"""The control socket: answers, errors, and users that are not answered."""
 
 import asyncio
 import json
@@ -82,7 +82,7 @@ async def test_a_predecessors_socket_is_no_obstacle(tmp_path: Path) -> None:
 
 
 async def test_another_user_is_refused_and_counted(tmp_path: Path) -> None:
-    """Even where the file would let him in."""
+    """Even where the file's mode would let it in."""
     path = tmp_path / "control.sock"
     control = await opened(path)
     path.chmod(0o777)
@@ -101,7 +101,7 @@ async def test_another_user_is_refused_and_counted(tmp_path: Path) -> None:
     await control.close()
 
 
-def test_nobody_there(tmp_path: Path) -> None:
+def test_no_daemon_there(tmp_path: Path) -> None:
     with pytest.raises(OSError):
         ask(tmp_path / "control.sock", "status")
     assert os.listdir(tmp_path) == []  # noqa: PTH208

@@ -106,12 +106,12 @@ def test_what_has_left_leaves_no_series(published: Published) -> None:
 
 
 def test_errors_are_counted_by_kind_and_only_once(published: Published) -> None:
-    assert published.at("troubles_total", reason="gone") == 0.0, "from the start, so that the first one is an increase"
+    assert published.at("enforcement_errors_total", reason="gone") == 0.0, "from the start, so that the first one is an increase"
     published.enforcer.errors.by_kind.update({ErrorKind.GONE: 2, ErrorKind.OTHER: 1})
     published.update()
     published.enforcer.errors.by_kind.update({ErrorKind.GONE: 1})
     published.update()
-    assert [published.at("troubles_total", reason=kind) for kind in ("gone", "other")] == [3.0, 1.0]
+    assert [published.at("enforcement_errors_total", reason=kind) for kind in ("gone", "other")] == [3.0, 1.0]
 
 
 def test_the_switchs_answer_grows_old_while_a_flow_has_bytes_to_send(published: Published) -> None:
@@ -119,11 +119,11 @@ def test_the_switchs_answer_grows_old_while_a_flow_has_bytes_to_send(published: 
     published.agent.handle(JobJoined("mine", (FlowSpec(flow, 8e6, (), 0.0),)), 0)
     published.now_ns = 5_000_000_000
     published.update()
-    assert published.at("switch_word_age_seconds") == 0.0, "no flow has anything to send"
+    assert published.at("switch_answer_age_seconds") == 0.0, "no flow has anything to send"
     published.agent.handle(FlowReady(flow, 0), published.now_ns)
     published.now_ns += 2_000_000_000
     published.update()
-    assert published.at("switch_word_age_seconds") == 2.0
+    assert published.at("switch_answer_age_seconds") == 2.0
 
 
 def test_what_the_kernel_has_no_rate_for_has_no_series(published: Published) -> None:

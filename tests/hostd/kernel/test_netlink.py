@@ -19,7 +19,7 @@ def test_garbage_is_no_attribute_and_no_crash(raw: bytes) -> None:
     attributes(raw)
 
 
-def test_one_of_many_messages_fails_and_the_others_are_performed() -> None:
+def test_one_of_many_messages_fails_and_the_rest_are_performed() -> None:
     with Namespace("one") as one, one.enter(), Netlink() as netlink:
         good = Node("pfifo", MAJOR, TC_H_ROOT, 0, b"").message(RTM_NEWQDISC, 1)
         # 300: more than one batch; each but the last deletes what is not there.

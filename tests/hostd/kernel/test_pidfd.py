@@ -1,4 +1,4 @@
-"""Borrowed sockets: the right one or none, and never kept."""
+"""Duplicated sockets: the right one or none, and never kept."""
 
 import errno
 import os
@@ -70,7 +70,7 @@ def test_a_closed_descriptor_a_file_and_an_ended_process_are_gone() -> None:
         pass
 
 
-def test_nothing_leaks_when_borrowing_fails(pair: tuple[socket.socket, socket.socket]) -> None:
+def test_nothing_leaks_when_duplicating_fails(pair: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = pair
     descriptors = os.listdir("/proc/self/fd")  # noqa: PTH208
     for number, cookie in ((ours.fileno(), cookie_of(theirs)), (9999, 1), (2, 1)):

@@ -53,7 +53,7 @@ def test_acknowledged_bytes_are_counted_once(connect) -> None:
     assert meter.waiting_bytes == 0
 
 
-def test_what_was_sent_before_the_first_look_is_not_ours(connect) -> None:
+def test_what_was_sent_before_the_first_look_is_not_counted(connect) -> None:
     one = connect()
     one.send(50_000)
     wait_until(lambda: TcpCounters.of(one.ours).acked_bytes >= 50_000)
@@ -84,7 +84,7 @@ def test_the_sum_survives_sockets_that_close(connect) -> None:
     assert meter.read([]) == 50_000
 
 
-def test_bytes_that_nobody_takes_are_waiting_not_sent(connect) -> None:
+def test_bytes_that_the_peer_does_not_take_are_waiting_not_sent(connect) -> None:
     one = connect()
     meter = FlowMeter()
     meter.read([one.handle])

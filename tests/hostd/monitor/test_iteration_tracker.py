@@ -10,7 +10,6 @@ from hostd.monitor.iteration_tracker import IterationTracker
 from hostd.monitor.job_facts import JobFacts
 from paceline.flowcore.messages.events import FlowDone, FlowReady, HostEvent, IterationEnded, JobJoined, JobLeft
 from paceline.flowcore.model.patterns import FlowId, Role
-from paceline.flowcore.model.units import UNLIMITED
 
 NEXT = (Role.RING, "h1")
 FLOW = FlowId("a", "h0", "h1", Role.RING)
@@ -127,27 +126,6 @@ def test_flows_within_control_traffic_are_left_out() -> None:
     for number in range(6):
         tracker.observe(JobFacts(number, False, False, 3, {NEXT: 1e6 * number, store: 10.0 * number}, {}))
     assert set(tracker.sizes) == {NEXT}
-
-
-def test_a_server_gives_back_what_was_pushed_to_it() -> None:
-    tracker = IterationTracker("p", "h2")
-    for number in range(2):
-        sent = {(Role.PULL, "h0"): 100.0 * number, (Role.PULL, "h1"): 100.0 * number}
-        events = tracker.observe(JobFacts(number, False, False, 3, sent, sent))
-    [joined] = events
-    pushes = {FlowId("p", "h0", "h2", Role.PUSH), FlowId("p", "h1", "h2", Role.PUSH)}
-    for spec in joined.flows:
-        assert spec.flow.role == Role.PULL and set(spec.upstream) == pushes and spec.window_bytes == 0.0
-
-
-def test_a_worker_pushes_without_waiting_for_any_flow() -> None:
-    tracker = IterationTracker("p", "h0")
-    for number in range(2):
-        events = tracker.observe(JobFacts(number, False, False, 2, {(Role.PUSH, "h2"): 100.0 * number}, {}))
-    [joined] = events
-    [spec] = joined.flows
-    assert spec.upstream == () and spec.window_bytes == UNLIMITED
-    assert joined.downstream == ((spec.flow, (FlowId("p", "h2", "h0", Role.PULL),)),)
 
 
 def test_a_job_that_leaves_says_so_once() -> None:

@@ -1,4 +1,4 @@
-"""Who comes and goes is one line, with job and flow."""
+"""A job that comes or goes is one line, with job and flow."""
 
 import pytest
 

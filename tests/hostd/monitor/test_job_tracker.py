@@ -79,7 +79,7 @@ def test_an_inherited_socket_counts_once_and_as_long_as_a_process_has_it(shared:
     assert shared.sent_bytes() == 0
     shared.send()
     assert shared.sent_bytes() == LEAST_DATA_BYTES
-    assert shared.seen(child, parent) == first, "it stays with whom it was found"
+    assert shared.seen(child, parent) == first, "it stays with the process where it was found"
     leaving, staying = (parent, child) if first.pid == parent.pid else (child, parent)
     leaving.kill()
     leaving.wait()

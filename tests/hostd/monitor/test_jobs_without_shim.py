@@ -34,11 +34,11 @@ def test_by_command_cgroup_or_pid(sleeper: int) -> None:
     assert processes_of([JobWithoutShim("a", cgroup=group + "/not-there")]) == {}
 
 
-def test_the_first_entry_counts_and_whoever_has_the_shim_is_left_out(sleeper: int) -> None:
+def test_the_first_entry_counts_and_a_process_with_the_shim_is_left_out(sleeper: int) -> None:
     jobs = [JobWithoutShim("a", pid=sleeper), JobWithoutShim("b", command=f"*{MARK} {os.getpid()}")]
     assert processes_of(jobs) == {"a": {sleeper}}
     assert processes_of(jobs, besides=[sleeper]) == {}
-    assert processes_of(jobs, besides=[os.getpid()]) == {}, "nor are those whom it started"
+    assert processes_of(jobs, besides=[os.getpid()]) == {}, "nor are those that it started"
     assert processes_of([JobWithoutShim("me", pid=os.getpid())]) == {}
 
 
@@ -53,7 +53,7 @@ def test_a_job_without_the_shim_is_seen_paced_and_whole(cluster: Cluster) -> Non
     pids = {process.spec.host: process.pid for process in group.processes}
     for host in pids:
         for counters in (cluster.directory / host).iterdir():
-            counters.unlink()  # it goes on writing, and nobody can read it: the same as no shim
+            counters.unlink()  # it goes on writing, and no process can read it: the same as no shim
     sockets = cluster.sockets(group)
     before = cluster.state(sockets)
     daemon = cluster.hostd(more=f'[[without_shim]]\njob = "legacy"\npid = {pids["h0"]}')

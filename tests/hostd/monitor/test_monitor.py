@@ -46,7 +46,7 @@ class Feeding:
         self._ours.close()
 
 
-def test_who_feeds_a_job_is_told_from_sockets_that_only_receive(job: OwnJob, watched: Watched) -> None:
+def test_hosts_that_feed_a_job_are_told_from_sockets_that_only_receive(job: OwnJob, watched: Watched) -> None:
     with Feeding("127.0.0.3") as before, Feeding("127.0.0.4") as early:
         early.send(BURST_BYTES)
         watched.step()
@@ -87,7 +87,7 @@ def test_a_job_from_its_first_bytes_to_its_end(job: OwnJob, watched: Watched, tm
 
 
 def test_a_job_joins_with_its_first_iteration_whatever_prepared_it(job: OwnJob, watched: Watched) -> None:
-    """As DDP does it: the parameters go to all others first, and those send nothing before their first burst."""
+    """As DDP does it: the parameters go to all other ranks first, and those send nothing before their first burst."""
     job.answer(2 * BURST_BYTES)
     job.writer.enqueue(job.record, 2 * BURST_BYTES, 0)
     watched.step()
@@ -119,7 +119,7 @@ def test_a_job_that_comes_is_noticed_before_the_next_second(job: OwnJob, watched
     newcomer = PythonWriter(identity_from_env(env))
     began_ns = watched.now_ns
     while watched.now_ns < began_ns + 2 * IDLE_NS:
-        job.announce()  # somebody must give reason to look
+        job.announce()  # a job must give reason to look
         watched.step()
     assert watched.monitor.jobs.keys() == {"a", "b"}
     newcomer.finish()
@@ -168,14 +168,14 @@ class Stranger:
 
 
 def look_around(watched: Watched) -> tuple[set[int], dict[str, str]]:
-    """Who the job consists of, and who is not seen."""
+    """Which processes the job consists of, and which are not seen."""
     watched.now_ns += HOUSEKEEPING_NS
     watched.step()
     return set(watched.monitor.jobs["a"].processes), watched.monitor.invisible
 
 
 @pytest.mark.parametrize("known_before", [True, False], ids=["known before", "seen together"])
-def test_a_job_is_of_the_user_who_had_it_first(
+def test_a_job_is_of_the_user_that_had_it_first(
     job: OwnJob, watched: Watched, tmp_path: Path, known_before: bool
 ) -> None:
     if known_before:
@@ -187,11 +187,11 @@ def test_a_job_is_of_the_user_who_had_it_first(
         )
         job.writer.finish()
         processes, invisible = look_around(watched)
-        assert (processes, invisible) == ({stranger.process.pid}, {}), "nobody else has it any more"
+        assert (processes, invisible) == ({stranger.process.pid}, {}), "no other user has it any more"
 
 
 def test_a_name_stays_with_its_user(job: OwnJob, watched: Watched, tmp_path: Path) -> None:
-    """Who had it while nobody else did keeps it, also against an older process."""
+    """A user that had it alone keeps it, also against an older process."""
     with Stranger(next(tmp_path.glob("*"))) as stranger:
         job.writer.finish()
         assert look_around(watched)[0] == {stranger.process.pid}

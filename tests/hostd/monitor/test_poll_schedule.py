@@ -1,7 +1,7 @@
 """When a job is looked at: often where something may happen, hardly ever in between."""
 
 from hostd.monitor.monitor import HOUSEKEEPING_NS, IDLE_NS, SLOW_POLL_NS
-from hostd.monitor.poll_schedule import COUNTERS_NS, LOOK_NS, RECEIVING_NS
+from hostd.monitor.poll_schedule import COUNTERS_NS, LOOK_NS, RECEIVING_NS, SHORTEST_READ_NS, PollSchedule
 from paceline.flowcore.messages.events import FlowDone, FlowReady, IterationEnded
 from tests.hostd.monitor.conftest import BURST_BYTES, FLOW, LINE_BPS, MS, OwnJob, Watched, joined
 
@@ -69,7 +69,7 @@ def test_a_job_that_is_held_is_measured_when_it_can_have_sent_something(job: Own
     watched.until(FlowDone)
 
 
-def test_a_job_that_waits_for_others_is_looked_at_less_often_but_before_its_next_burst(
+def test_a_job_that_waits_for_its_peers_is_looked_at_less_often_but_before_its_next_burst(
     job: OwnJob, watched: Watched
 ) -> None:
     joined(job, watched)
@@ -97,3 +97,27 @@ def test_a_host_that_only_watches_polls_slowly(job: OwnJob, watched: Watched) ->
         watched.step()
         looks += 1
     assert looks <= 500 * MS // (SLOW_POLL_NS - LOOK_NS) + 2
+
+
+def test_a_burst_is_read_half_way_to_its_end_at_the_speed_it_has() -> None:
+    schedule, began_ns = PollSchedule(), 10 * MS
+    schedule.sending(1e6, 1e6, began_ns, began_ns, None)
+    now_ns = began_ns + 10 * MS  # a tenth in 10 ms: 90 ms are left
+    assert schedule.sending(0.9e6, 1e6, now_ns, now_ns, None) == now_ns + 45 * MS
+    let_go_ns = schedule.sending(0.9e6, 1e6, now_ns, now_ns, LINE_BPS)
+    assert let_go_ns == now_ns + SHORTEST_READ_NS, "7.2 ms at the line's rate: the shortest"
+    assert schedule.sending(1e4, 1e6, now_ns, now_ns, None) == now_ns + SHORTEST_READ_NS, "nearly through"
+    late_ns = began_ns + 60 * MS  # nothing since: it stands
+    assert schedule.sending(0.9e6, 1e6, late_ns, late_ns, None) == COUNTERS_NS
+
+
+def test_a_compute_phase_is_as_long_as_the_shortest_lately() -> None:
+    schedule = PollSchedule()
+    for ended_ns, ready_ns in ((0, 80 * MS), (200 * MS, 240 * MS)):
+        schedule.note([IterationEnded("a")], ended_ns)
+        schedule.note([FlowReady(FLOW, 0)], ready_ns)
+    assert schedule.not_sending(LOOK_NS, True, 300 * MS, 300 * MS) == 300 * MS + RECEIVING_NS, "all is sent"
+    schedule.note([IterationEnded("a")], 400 * MS)
+    assert schedule.not_sending(LOOK_NS, True, 300 * MS, 401 * MS) == 430 * MS, "three quarters of 40 ms"
+    assert schedule.not_sending(LOOK_NS, True, 300 * MS, 440 * MS) == 440 * MS + LOOK_NS
+    assert PollSchedule().not_sending(LOOK_NS, False, 0, 5 * MS) == 5 * MS + LOOK_NS, "it is learned"

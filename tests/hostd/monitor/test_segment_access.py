@@ -59,7 +59,7 @@ print(*look(), len(searches), flush=True)
 
 @pytest.fixture
 def directory() -> Iterator[Path]:
-    """As hostd makes it: root's, and everybody may put files there."""
+    """As hostd makes it: root's, and every user may put files there."""
     made = Path(tempfile.mkdtemp(dir="/dev/shm"))
     made.chmod(0o1777)
     yield made
@@ -83,7 +83,7 @@ CONTAINER = ("unshare", "--pid", "--fork", "--mount-proc")
 
 
 @pytest.mark.parametrize("around", [(), CONTAINER], ids=["process", "container"])
-def test_counters_of_every_user_are_read_and_removed_when_he_is_dead(directory: Path, around: tuple[str, ...]) -> None:
+def test_counters_of_every_user_are_read_and_removed_when_it_is_dead(directory: Path, around: tuple[str, ...]) -> None:
     with running(*around, sys.executable, "-c", JOB_OF_ANOTHER_USER, str(directory)) as job:
         assert next_line(job) == "ready"
         with running(*reading(directory)) as monitor:

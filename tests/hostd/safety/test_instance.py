@@ -1,4 +1,4 @@
-"""One hostd per network namespace, and nobody else's business."""
+"""One hostd per network namespace, whatever other users do."""
 
 import os
 import subprocess
@@ -62,7 +62,7 @@ def test_a_second_one_is_told_of_the_first() -> None:
 
 
 @pytest.mark.parametrize("then", ["", "held.listen()", FULL], ids=["bound", "listening", "full"])
-def test_another_user_keeps_nobody_from_starting(name: str, then: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_another_user_keeps_no_hostd_from_starting(name: str, then: str, caplog: pytest.LogCaptureFixture) -> None:
     with held(name, NOBODY, then), only_hostd_here():
         assert f"uid {NOBODY} holds hostd's name" in caplog.text
 
@@ -73,7 +73,7 @@ def test_root_does(name: str, then: str) -> None:
         pass
 
 
-def test_who_does_not_run_as_root_keeps_his_own_from_starting(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hostd_without_root_keeps_its_users_second_one_away(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: NOBODY)
     listening = held(name, NOBODY, "held.listen()")
     with listening as pid, pytest.raises(AlreadyRunning, match=f"pid {pid}"), only_hostd_here():
@@ -86,7 +86,7 @@ def test_another_kind_of_socket_is_another_name(name: str) -> None:
         pass
 
 
-def test_who_cannot_be_told_is_taken_for_a_hostd(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_holder_is_taken_for_a_hostd(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(instance, "_NETLINK_SOCK_DIAG", 31)  # no such protocol, as in a kernel without it
     with held(name, NOBODY, "held.listen()"), pytest.raises(AlreadyRunning), only_hostd_here():
         pass

@@ -94,7 +94,7 @@ def test_guardian_killed_first(hold: Callable[..., Held]) -> None:
     os.kill(held.guardian, signal.SIGKILL)
     successor = int(held.line("replaced"))
     assert successor != held.guardian
-    assert held.state() != held.before  # nobody noticed: the limits stay
+    assert held.state() != held.before  # no flow noticed: the limits stay
     held.holder.kill()
     assert wait_until(lambda: held.state() == held.before) < TEN_SLOTS_S
 

@@ -1,4 +1,4 @@
-"""Taking a root qdisc back: whoever does it, however often, and wherever the one before was interrupted."""
+"""Taking a root qdisc back: by any process, however often, and wherever the one before was interrupted."""
 
 import errno
 import struct
@@ -18,7 +18,7 @@ HTB = attribute(2, struct.pack("=IIIII", 3, 10, 0, 0, 0))
 
 
 class Device:
-    """A device with somebody's tree: a root, two classes, and a queue below one of them."""
+    """A device with another program's tree: a root, two classes, and a queue below one of them."""
 
     def __init__(self, netlink: Netlink, ifindex: int) -> None:
         self.netlink, self.ifindex = netlink, ifindex
@@ -66,7 +66,7 @@ def test_interrupted_after_our_root_was_deleted_the_next_one_goes_on(device: Dev
     assert device.tree() == device.theirs
 
 
-def test_a_root_of_somebody_who_came_later_is_left_alone(device: Device) -> None:
+def test_a_root_that_was_set_later_is_left_alone(device: Device) -> None:
     for handle in (0x70000, ROOT):  # even one that is called like the one before
         device.set_root(handle)
         found = device.tree()

@@ -1,4 +1,4 @@
-"""The undo log: on disk before the change, first record wins, newest back first, nobody else's file."""
+"""The undo log: on disk before the change, first record wins, newest back first, no other boot's file."""
 
 import json
 import os
@@ -134,7 +134,7 @@ SOCKET = as_json(SocketUndo(1, 2, 3, 4, 5, "00"))
         as_json(SysctlUndo("", "")) | {"path": 5},
     ],
 )
-def test_an_entry_that_nobody_would_have_written_makes_a_bad_undo_log(path: Path, entry: dict[str, object]) -> None:
+def test_an_entry_that_hostd_would_not_have_written_makes_a_bad_undo_log(path: Path, entry: dict[str, object]) -> None:
     UndoLog(path).record({"it": SysctlUndo("/etc/passwd", "x")})
     with path.open("a") as out:
         out.write(json.dumps({"entries": {"it": entry}}) + "\n")
@@ -182,6 +182,29 @@ def test_a_new_lease_begins_beside_a_broken_one(path: Path, content: bytes) -> N
     assert undo_log.close() == {} and release(path) == {}
 
 
+def test_what_an_older_hostd_wrote_is_undone(path: Path) -> None:
+    """It called the file a lease journal. Its lines, keys and kinds of entries are read as they are."""
+    with Namespace("one") as one, one.enter():
+        head = {
+            "version": 2,
+            "boot": Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
+            "network_namespace": Path("/proc/thread-self/ns/net").stat().st_ino,
+        }
+        entries = {
+            "sysctl tcp_tso_rtt_log": {"undo": "sysctl", "path": str(TSO_RTT_LOG), "text": "7"},
+            "companion of socket 5: socket 6": SOCKET | {"pid": 2**22 - 1},
+            "qdisc eth7": {"undo": "qdisc", "ifindex": 77, "handle": 0x0ACE0000, "tree": [], "pause_ms": 10},
+            "class eth7 2": {"undo": "netlink", "messages": []},
+            "routes eth7": {"undo": "routes"},
+        }
+        path.parent.mkdir()
+        path.write_text(
+            "".join(json.dumps(line) + "\n" for line in (head, {"entries": entries}, {"over": ["class eth7 2"]}))
+        )
+        assert release(path) == {} and not path.exists()
+        assert TSO_RTT_LOG.read_text() == "7\n"
+
+
 @pytest.mark.parametrize("key", ["version", "boot", "network_namespace"])
 def test_an_undo_log_of_another_boot_or_namespace_is_left_alone(path: Path, key: str) -> None:
     UndoLog(path)
@@ -215,7 +238,7 @@ def test_a_long_life_does_not_make_a_long_file(path: Path) -> None:
     assert "stays" in path.read_text()
 
 
-def test_others_cannot_read_it(path: Path) -> None:
+def test_other_users_cannot_read_it(path: Path) -> None:
     UndoLog(path)
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.parent.stat().st_mode & 0o777 == 0o700
