@@ -16,6 +16,7 @@ MOVES = {
     "grant": lambda flow: flow.take_grant(GRANT, 0),
     "grant lost": lambda flow: flow.lose_grant(),
     "withdraw": lambda flow: flow.withdraw(7),
+    "stall": lambda flow: flow.withdraw(7, stalled=True),
     "all sent": lambda flow: flow.all_sent(),
 }
 
@@ -43,6 +44,10 @@ def after(*moves: str) -> PhasedFlow:
         (("bytes wait", "claim", "grant", "all sent", "withdraw"), Phase.IDLE),
         (("bytes wait", "claim", "grant", "all sent", "bytes wait"), Phase.ASKED),
         (("bytes wait", "all sent"), Phase.IDLE),
+        (("bytes wait", "claim", "grant", "stall"), Phase.STALLED),
+        (("bytes wait", "claim", "grant", "stall", "grant"), Phase.STALLED),
+        (("bytes wait", "claim", "grant", "stall", "grant lost", "claim"), Phase.ASKED),
+        (("bytes wait", "claim", "grant", "stall", "all sent"), Phase.IDLE),
         (("bytes wait", "grant"), Phase.READY),
         (("bytes wait", "grant", "claim"), Phase.GRANTED),
     ],
@@ -64,7 +69,7 @@ def test_a_new_iteration_knows_no_grant() -> None:
 
 def possible(phase: Phase) -> list[str]:
     """What hosts and policies do in a phase: they claim only what is live, and finish only what was."""
-    moves = ["bytes wait", "withdraw", "grant lost"]
+    moves = ["bytes wait", "withdraw", "stall", "grant lost"]
     return [*moves, "claim", "grant", "all sent"] if phase.live else moves
 
 
