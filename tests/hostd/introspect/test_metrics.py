@@ -106,7 +106,7 @@ def test_what_has_left_leaves_no_series(published: Published) -> None:
 
 
 def test_errors_are_counted_by_kind_and_only_once(published: Published) -> None:
-    assert published.at("enforcement_errors_total", reason="gone") == 0.0, "from the start, so that the first one is an increase"
+    assert published.at("enforcement_errors_total", reason="gone") == 0.0, "so that the first one is an increase"
     published.enforcer.errors.by_kind.update({ErrorKind.GONE: 2, ErrorKind.OTHER: 1})
     published.update()
     published.enforcer.errors.by_kind.update({ErrorKind.GONE: 1})
