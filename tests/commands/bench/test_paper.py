@@ -26,7 +26,7 @@ def test_quick_experiments_are_measured_kept_and_resumed(
     assert [document["experiment"] for document in first["experiments"]] == ["alone", "delay"]
     alone, delay = first["experiments"]
     assert {row["control"] for row in alone["result"]["rows"]} == set(CONTROLS)
-    # 25 MB and 0.2 s, sped_up by four: 0.05 s of computing and as much of sending.
+    # 25 MB and 0.2 s, sped up by four: 0.05 s of computing and as much of sending.
     assert all(0.09 < row["iteration_s"] < 5 for row in alone["result"]["rows"])
     assert 0 < delay["result"]["negotiations"]["6 hosts, 1 switch"]["p50_ms"] < 60
     assert alone["quick"] and alone["machine"]["cpus"] and alone["commits"] == [alone["commit"]]
