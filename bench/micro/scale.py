@@ -5,7 +5,7 @@ once a slot, whatever the size of the cluster: a ToR serves only its own rack, a
 the measurement's `across`. So the work grows with the hosts and is divided among processes; each is one Python
 thread, filled to FILL of a core so that a queue stays short (at 60 % utilisation random arrivals wait 0.75 service
 times on average). Spines divide the upper tier's work among them: claims on their own links as ECMP divides the flows,
-forwarded reports from ToR to ToR by a hash of the ToR they are for (switchd/routes.py).
+forwarded reports from ToR to ToR by a hash of the ToR they are for (switchd/routing.py).
 
 Not measured is how well reports coalesce. Flows to the same ToR share a forwarded report, and reports to the same spine
 a frame. Few ToRs and one spine, as measured here, fill them; among hundreds of ToRs nearly every flow that leaves its

@@ -1,6 +1,6 @@
 """The testbed is the package `bench`, which a checkout has and the wheel has not.
 
-Commands import it where they run. Where it is missing that raises ModuleNotFoundError, which cli.py turns into one
+Commands import it where they run. Where it is missing that raises ModuleNotFoundError, which paceline/cli.py turns into one
 line; another package or file that happens to be called `bench` is as good as none.
 """
 
