@@ -1,7 +1,7 @@
 """The testbed is the package `bench`, which a checkout has and the wheel has not.
 
-Commands import it where they run. Where it is missing that raises ModuleNotFoundError, which paceline/cli.py turns into one
-line; another package or file that happens to be called `bench` is as good as none.
+Commands import it where they run. Where it is missing that raises ModuleNotFoundError, which paceline/cli.py turns into
+one line; another package or file that happens to be called `bench` is as good as none.
 """
 
 from pathlib import Path
