@@ -19,7 +19,7 @@ from hostd.enforce.enforcer import Enforcer
 from hostd.introspect.durations import Durations
 from hostd.monitor.monitor import Monitor
 from paceline.flowcore.host.agent import HostAgent
-from paceline.flowcore.messages.coalescing import joined
+from paceline.flowcore.messages.coalescing import coalesce
 from paceline.flowcore.messages.events import ClockSet, Effect, HostEvent, JobJoined, JobLeft, Limit, Message, Send
 from paceline.flowcore.messages.journal import Entry, encode
 from paceline.flowcore.messages.reports import Report
@@ -125,6 +125,6 @@ class AgentDriver:
 
     def _report(self, reports: Iterable[Message]) -> None:
         """All in one: a switch that has heard of half of a job's flows gives them everything, and the rest wait."""
-        for report in joined(reports):
+        for report in coalesce(reports):
             if isinstance(report, Report) and self._send is not None:
                 self._send(report)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from paceline.flowcore.messages.coalescing import joined
+from paceline.flowcore.messages.coalescing import coalesce
 from paceline.flowcore.messages.escalation import EscalatedClaims, ShareUpdate
 from paceline.flowcore.messages.events import Message, Send
 from paceline.flowcore.messages.reports import Feedback, Report
@@ -49,7 +49,7 @@ def _envelopes(name: str, outgoing: Sequence[Outgoing]) -> list[pb.Envelope]:
     for item in outgoing:
         if isinstance(item, Send):
             own.setdefault(item.to, []).append(item.message)
-    return relayed + [message_to_envelope(name, to, one) for to, messages in own.items() for one in joined(messages)]
+    return relayed + [message_to_envelope(name, to, one) for to, messages in own.items() for one in coalesce(messages)]
 
 
 def _halves(outgoing: Sequence[Outgoing]) -> list[list[Outgoing]]:

@@ -15,7 +15,7 @@ from paceline.flowcore.messages.events import Message
 from paceline.flowcore.messages.reports import NO_ANSWER, Feedback, Report
 
 
-def joined(messages: Iterable[Message]) -> list[Message]:
+def coalesce(messages: Iterable[Message]) -> list[Message]:
     """The messages to one peer as few as will do, in the order of the first of each kind."""
     bundles: list[list[Message]] = []
     open_for: dict[object, list[Message]] = {}
@@ -26,7 +26,7 @@ def joined(messages: Iterable[Message]) -> list[Message]:
             bundle = open_for[kind] = []
             bundles.append(bundle)
         bundle.append(message)
-    return [_joined(bundle) for bundle in bundles]
+    return [_coalesced(bundle) for bundle in bundles]
 
 
 def _kind(message: Message) -> object:
@@ -48,7 +48,7 @@ def _ends_a_claim_of(bundle: Sequence[Message], message: Message) -> bool:
     return not claimed.isdisjoint(gone.flow for gone in message.withdrawn)
 
 
-def _joined(bundle: Sequence[Message]) -> Message:
+def _coalesced(bundle: Sequence[Message]) -> Message:
     last = bundle[-1]
     if len(bundle) == 1:
         return last

@@ -6,7 +6,7 @@ from typing import TypeVar
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.flowcore.messages.coalescing import joined
+from paceline.flowcore.messages.coalescing import coalesce
 from paceline.flowcore.messages.escalation import Share, ShareUpdate
 from paceline.flowcore.messages.events import Effect, Message, Send
 from paceline.flowcore.messages.reports import NO_ANSWER, Bid, Claim, Feedback, Grant, Report, Withdrawal
@@ -53,7 +53,7 @@ def sent(effects: Iterable[Effect], kind: type[Kind]) -> list[tuple[str, Kind]]:
 def test_the_spine_ends_up_the_same(said: list[dict[FlowId, float | None]]) -> None:
     messages: list[Message] = [report(number, word) for number, word in enumerate(said, 1)]
     states, answered = [], []
-    for way in (messages, joined(messages)):
+    for way in (messages, coalesce(messages)):
         spine = SwitchAgent("spine0", domains(CLOS)["spine0"], CLOCK, POLICIES["mlcc"]())
         heard: dict[FlowId, Grant] = {}
         last = 0
@@ -77,7 +77,7 @@ def test_reports_and_answers_become_one_each() -> None:
         Report("tor0", 2, 7, (claim(first, 2e6),), (Withdrawal(third, 1.0),)),
         Feedback("tor0", 5, 7, (grant(second, 0.2),)),
     ]
-    assert joined(messages) == [
+    assert coalesce(messages) == [
         Report("tor0", 2, 7, (claim(first, 2e6), claim(second, 1e6)), (Withdrawal(third, 1.0),)),
         Feedback("tor0", 5, 7, (grant(first, 0.1), grant(second, 0.2))),
     ]
@@ -87,7 +87,7 @@ def test_the_highest_number_counts_whatever_came_last() -> None:
     """Messages about two slots in one frame are answered out of order."""
     first, second = FLOWS[:2]
     earlier, later = Feedback("tor0", 7, 1, (grant(first, 0.1),)), Feedback("tor0", 6, 1, (grant(second, 0.2),))
-    assert joined([earlier, later]) == [Feedback("tor0", 7, 1, (grant(first, 0.1), grant(second, 0.2)))]
+    assert coalesce([earlier, later]) == [Feedback("tor0", 7, 1, (grant(first, 0.1), grant(second, 0.2)))]
 
 
 def test_what_cannot_be_joined() -> None:
@@ -103,8 +103,8 @@ def test_what_cannot_be_joined() -> None:
         share,
         share,
     ]
-    assert joined(messages) == messages
-    assert joined([]) == []
+    assert coalesce(messages) == messages
+    assert coalesce([]) == []
 
 
 def test_an_answer_to_an_older_report_is_none_to_the_newer() -> None:
