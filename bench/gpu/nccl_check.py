@@ -211,7 +211,7 @@ def machine(backend: str) -> dict[str, Any]:
     if backend == "nccl":
         described["gpu"] = torch.cuda.get_device_name(0)
         described["cuda"] = torch.version.cuda
-        described["nccl"] = ".".join(map(str, torch.cuda.nccl.version()))  # type: ignore[no-untyped-call]
+        described["nccl"] = ".".join(map(str, torch.cuda.nccl.version()))
     return described
 
 

@@ -50,7 +50,7 @@ class Layers(nn.Module):
 
     def forward(self, batch: torch.Tensor, compute_s: float) -> torch.Tensor:
         outputs = [layer(batch).square().mean() for layer in self.layers]
-        loss: torch.Tensor = Compute.apply(torch.stack(outputs).sum(), compute_s)  # type: ignore[no-untyped-call]
+        loss: torch.Tensor = Compute.apply(torch.stack(outputs).sum(), compute_s)
         return loss
 
 
