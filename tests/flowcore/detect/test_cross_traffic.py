@@ -14,11 +14,8 @@ from paceline.flowcore.detect.cross_traffic import (
     STILL,
     CrossTrafficDetector,
 )
-from paceline.flowcore.host.bandwidth import BandwidthEstimate
-from paceline.flowcore.host.flow_state import FlowState
-from paceline.flowcore.messages.events import Limit
 from paceline.flowcore.messages.reports import Bid, Claim
-from paceline.flowcore.model.patterns import FlowId, FlowSpec, Role
+from paceline.flowcore.model.patterns import FlowId, Role
 from paceline.flowcore.model.scenario import CrossTraffic, JobSpec, Pattern, Scenario, SlotsSpec
 from paceline.flowcore.model.topology import star
 from paceline.flowcore.model.units import transfer_bytes
@@ -96,17 +93,6 @@ def test_a_claim_that_comes_back_begins_anew() -> None:
     link.detector.forget(claim("a").flow)
     link.promised += 100 * SLOTFUL  # meanwhile
     assert not link.slots(1, carried=1.0)
-
-
-def test_a_host_counts_promises_while_there_is_something_to_send() -> None:
-    spec = FlowSpec(claim("a").flow, 25e6, (), float("inf"))
-    flow = FlowState(spec=spec, path=(UP, DOWN), downstream=(), bandwidth=BandwidthEstimate(GBPS))
-    flow.limit = Limit(flow.id, GBPS / 2, GBPS / 2)
-    flow.start_observing(0)
-    flow.observe(1e6, SLOT_NS)
-    assert flow.promised_bytes == pytest.approx(SLOTFUL / 2)
-    flow.observe(1e6, 2 * SLOT_NS, idle=True)
-    assert flow.promised_bytes == pytest.approx(SLOTFUL / 2)
 
 
 # ---- What follows from it ----
