@@ -78,7 +78,9 @@ class Lease:
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
         try:
             self._guardian = subprocess.Popen(
-                [sys.executable, "-S", "-m", "hostd.safety.guardian", *arguments],
+                # -P and cwd: a json.py in the directory that hostd was started in must not run as root.
+                [sys.executable, "-P", "-S", "-m", "hostd.safety.guardian", *arguments],
+                cwd="/",
                 pass_fds=(theirs,),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,

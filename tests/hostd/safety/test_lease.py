@@ -144,6 +144,21 @@ def test_an_orderly_end_takes_the_guardian_along(tmp_path: Path) -> None:
         lease.undo_log.check()
 
 
+def test_the_guardian_runs_no_module_of_the_directory_hostd_was_started_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = tmp_path / "ran"
+    for module in ("json.py", "os.py", "select.py", "hostd.py"):
+        (tmp_path / module).write_text(f"open({str(ran)!r}, 'w')\n")
+    monkeypatch.chdir(tmp_path)
+    lease = Lease(UndoLog(Path("run/lease.json")), SLOT_MS * 1_000_000)
+    try:
+        assert not ran.exists()
+        assert Path(f"/proc/{lease.guardian_pid}/cwd").readlink() == Path("/")
+    finally:
+        assert lease.close() == {}
+
+
 def test_a_guardian_that_could_not_restore_everything_has_revoked_all_the_same(tmp_path: Path) -> None:
     undo_log = UndoLog(tmp_path / "lease.json")
     undo_log.record({"not ours": SysctlUndo("/proc/sys/kernel/hostname", "x")})
