@@ -168,7 +168,7 @@ def _parse(path: Path, text: str) -> dict[str, Undo]:
             entries |= {str(key): from_json(fields) for key, fields in line.get("entries", {}).items()}
             for key in line.get("over", ()):
                 entries.pop(key, None)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise BadUndoLog(f"{path}: not an undo log ({error!r})") from None
     for key, expected in _here().items():
         if found[key] != expected:

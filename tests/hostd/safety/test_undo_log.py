@@ -119,6 +119,18 @@ def test_a_corrupt_undo_log_is_one_line(path: Path, text: str) -> None:
     assert path.read_text() == text
 
 
+@pytest.mark.parametrize("line", [1, 2])
+def test_a_deeply_nested_undo_log_is_a_bad_one(path: Path, line: int) -> None:
+    UndoLog(path)
+    lines = path.read_text().splitlines()
+    lines.insert(line, '{"entries":' * 100_000)
+    path.write_text("\n".join(lines) + "\n")
+    with pytest.raises(BadUndoLog, match="not an undo log"):
+        release(path)
+    assert guardian_main(path) == REVOKED
+    assert list(UndoLog(path).leftovers) == ["lease.bad"]
+
+
 SOCKET = as_json(SocketUndo(1, 2, 3, 4, 5, "00"))
 
 
