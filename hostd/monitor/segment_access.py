@@ -57,9 +57,14 @@ def _duplicate(path: Path, wanted: os.stat_result) -> int | None:
             if one.inode != wanted.st_ino:
                 continue
             duplicate = duplicate_descriptor(pid, one.fd)
-            if os.path.samestat(os.fstat(duplicate), wanted):  # and not of another file system
+            found = False
+            try:
+                found = os.path.samestat(os.fstat(duplicate), wanted)  # and not of another file system
+            finally:  # a file system of the job's own may refuse to say which file it is
+                if not found:
+                    os.close(duplicate)
+            if found:
                 return duplicate
-            os.close(duplicate)
     except (SocketGone, OSError):
         pass
     return None

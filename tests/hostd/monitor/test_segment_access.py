@@ -1,5 +1,6 @@
 """With the service's two capabilities, the counters of every user's jobs can be read, and no other file of theirs."""
 
+import errno
 import os
 import shutil
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from hostd.monitor import segment_access
 from nccl_shim.segment.liveness import start_ticks
 from tests.hostd.conftest import next_line
 from tests.hostd.kernel.test_sockets import WITH_TWO_CAPABILITIES
@@ -104,3 +106,24 @@ def test_a_file_that_its_alleged_writer_does_not_hold_is_looked_for_once(directo
             assert next_line(monitor) == "not ours"
             assert next_line(monitor) == f"[] ['{file.name}']"
             assert monitor.communicate("\n", timeout=30)[0] == f"[] ['{file.name}'] 1\n"
+
+
+def test_nothing_stays_open_of_a_file_that_cannot_be_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system of the job's own (FUSE) may answer fstat with an error, in any number of files."""
+
+    def refuse(*_files: object) -> bool:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    path = tmp_path / f"{os.getpid()}-{start_ticks(os.getpid())}-0.pls"
+    with path.open("w") as held:
+        wanted = os.fstat(held.fileno())
+        descriptors = os.listdir("/proc/self/fd")  # noqa: PTH208
+        monkeypatch.setattr(segment_access.os.path, "samestat", refuse)
+        assert [segment_access._duplicate(path, wanted) for _ in range(5)] == 5 * [None]
+        monkeypatch.setattr(segment_access.os.path, "samestat", lambda *_files: False)
+        assert segment_access._duplicate(path, wanted) is None
+        assert os.listdir("/proc/self/fd") == descriptors  # noqa: PTH208
+        monkeypatch.undo()
+        duplicate = segment_access._duplicate(path, wanted)
+        assert duplicate is not None
+        os.close(duplicate)
