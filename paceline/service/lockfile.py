@@ -2,13 +2,18 @@
 
 The file stays behind, unlocked: removing it would let two daemons each lock a file of the same name. The descriptor
 is closed on exec, but a child forked without exec shares the lock and keeps it.
+
+The file is for its user alone: flock needs no more than a descriptor, so a user that may read it may hold the lock.
 """
 
 import fcntl
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+MODE = 0o600
 
 
 class AlreadyRunning(Exception):
@@ -18,8 +23,10 @@ class AlreadyRunning(Exception):
 @contextmanager
 def only_instance(path: Path) -> Iterator[None]:
     # No links followed: other users may be able to write to the directory.
-    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, MODE)
     try:
+        if stat.S_IMODE(os.fstat(lock).st_mode) != MODE:
+            os.fchmod(lock, MODE)  # an earlier release left it readable
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -1,6 +1,7 @@
 """One instance, until its process is gone."""
 
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -38,6 +39,21 @@ def test_kill_frees_it(tmp_path: Path) -> None:
         holder.communicate()
     with only_instance(lock):
         pass
+
+
+@pytest.mark.parametrize("before", [None, 0o644])
+def test_no_other_user_can_take_the_lock(tmp_path: Path, before: int | None) -> None:
+    """flock asks for a descriptor only; an earlier release left the file readable to every user."""
+    lock = tmp_path / "hostd.lock"
+    if before is not None:
+        lock.touch()
+        lock.chmod(before)
+    mask = os.umask(0)
+    try:
+        with only_instance(lock):
+            assert stat.S_IMODE(lock.stat().st_mode) == 0o600
+    finally:
+        os.umask(mask)
 
 
 def test_a_planted_link_is_not_followed(tmp_path: Path) -> None:
