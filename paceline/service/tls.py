@@ -1,4 +1,4 @@
-"""Mutual TLS: both ends show a certificate of one CA, and the name in it is the host or switch that speaks.
+"""Mutual TLS: both ends show a certificate of one CA, and the DNS name in it is the host or switch that speaks.
 
 Law: what crosses a network is encrypted and both ends are known, unless an operator configured plaintext. On loopback
 and unix sockets plaintext is fine: a process that can listen there can do worse.
@@ -80,7 +80,10 @@ def expecting(server_name: str) -> list[tuple[str, str]]:
 
 
 def peer_names(auth_context: Mapping[str, Iterable[bytes]]) -> set[str]:
-    """The names in the peer's verified certificate (CN and SANs); none on a connection without one."""
-    raw = [*auth_context.get("x509_common_name", ()), *auth_context.get("x509_subject_alternative_name", ())]
-    names = {name.decode("utf-8", "replace") for name in raw}
+    """The DNS names in the peer's verified certificate; none on a connection without one.
+
+    Neither its common name, which is free text, nor the other alternative names: an e-mail address or a URI may read
+    like a host of the topology, and a CA checks each kind by other rules.
+    """
+    names = {name.decode("utf-8", "replace") for name in auth_context.get("peer_dns", ())}
     return {name for name in names if name.isprintable()} - {""}

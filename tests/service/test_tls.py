@@ -6,10 +6,16 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from ipaddress import ip_address
 from pathlib import Path
 
 import grpc
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
+from cryptography.x509.oid import NameOID
 
 from paceline.flowcore.model.fields import InputError, Value
 from paceline.service.tls import TlsFiles, expecting, peer_names, plaintext_allowed, tls_files
@@ -52,7 +58,41 @@ async def test_a_host_is_known_by_its_certificate(certificates) -> None:
     switch, host = certificates.of("sw"), certificates.of("h0", "10.0.0.7", "h0.example.org")
     async with server(switch.server_credentials()) as address:
         channel = grpc.aio.secure_channel(address, host.channel_credentials(), options=expecting("sw"))
-        assert await ask(channel) == {"h0", "10.0.0.7", "h0.example.org"}
+        assert await ask(channel) == {"h0", "h0.example.org"}
+
+
+@pytest.mark.parametrize(
+    ("sans", "names"),
+    [
+        ([], set()),
+        ([x509.DNSName("h1")], {"h1"}),
+        ([x509.UniformResourceIdentifier("h0"), x509.RFC822Name("h0"), x509.IPAddress(ip_address("10.0.0.7"))], set()),
+    ],
+    ids=["none", "another", "other kinds"],
+)
+async def test_only_its_dns_names_say_which_host_it_is(
+    certificates, tmp_path: Path, sans: list[x509.GeneralName], names: set[str]
+) -> None:
+    """All of them have the common name h0."""
+    switch = certificates.of("sw")
+    ca = x509.load_pem_x509_certificate(switch.ca.read_bytes())
+    ca_key = load_pem_private_key((certificates.directory / "ca.key").read_bytes(), None)
+    key = ec.generate_private_key(ec.SECP256R1())
+    builder = (
+        x509.CertificateBuilder(subject_name=x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "h0")]))
+        .issuer_name(ca.subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(ca.not_valid_before_utc)
+        .not_valid_after(ca.not_valid_after_utc)
+    )
+    if sans:
+        builder = builder.add_extension(x509.SubjectAlternativeName(sans), critical=False)
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    certificate = builder.sign(ca_key, SHA256()).public_bytes(Encoding.PEM)
+    credentials = grpc.ssl_channel_credentials(switch.ca.read_bytes(), pem, certificate)
+    async with server(switch.server_credentials()) as address:
+        assert await ask(grpc.aio.secure_channel(address, credentials, options=expecting("sw"))) == names
 
 
 async def test_the_address_in_the_certificate_will_do_as_well(certificates) -> None:
@@ -118,7 +158,7 @@ async def test_plaintext_has_no_names() -> None:
 
 
 def test_names_that_would_break_a_line_are_no_names() -> None:
-    context = {"x509_common_name": [b"h0"], "x509_subject_alternative_name": [b"h0", b"a\nb", b"\x1b[31m", b""]}
+    context = {"peer_dns": [b"h0", b"a\nb", b"\x1b[31m", b""]}
     assert peer_names(context) == {"h0"}
 
 
