@@ -32,8 +32,10 @@ SETTLED_S = 20.0  # for anything that should happen soon, on a busy machine
 
 
 class Cluster:
-    def __init__(self, fork_server: ForkServer, stack: ExitStack, impairment: Impairment = UNIMPAIRED) -> None:
-        self.topology = star(2, LINK_GBPS)
+    def __init__(
+        self, fork_server: ForkServer, stack: ExitStack, impairment: Impairment = UNIMPAIRED, hosts: int = 2
+    ) -> None:
+        self.topology = star(hosts, LINK_GBPS)
         self.directory = new_directory()
         stack.callback(shutil.rmtree, self.directory, ignore_errors=True)
         self.testbed = stack.enter_context(Testbed(self.topology, impairment=impairment))
@@ -46,17 +48,24 @@ class Cluster:
     # ---- Jobs ----
 
     def jobs(
-        self, *names: str, model_mb: float = 1.25, compute_s: float = 0.1, iterations: int | None = None
+        self,
+        *names: str,
+        model_mb: float = 1.25,
+        compute_s: float = 0.1,
+        iterations: int | None = None,
+        hosts: tuple[str, str] = ("h0", "h1"),
+        module: str | None = None,
     ) -> ProcessGroup:
-        """Starts them, each with a worker on both hosts."""
+        """Starts them, each with a worker on both hosts; `module` runs instead of the synthetic job."""
         specs = [
-            JobSpec(name, Pattern.ALLREDUCE, ("h0", "h1"), (), model_mb, compute_s, iterations, 0.0, 0.0)
-            for name in names
+            JobSpec(name, Pattern.ALLREDUCE, hosts, (), model_mb, compute_s, iterations, 0.0, 0.0) for name in names
         ]
         before, self._jobs = self._jobs, [*self._jobs, *specs]
         scenario = Scenario("test", 1, None, SLOTS, self.topology, tuple(self._jobs), ())
         processes = process_specs(scenario, 1, "synthetic", self.testbed.addresses, self.directory)
         new = [spec for spec in processes if spec.job not in {job.name for job in before}]
+        if module is not None:
+            new = [replace(spec, module=module) for spec in new]
         group = self._stack.enter_context(ProcessGroup(self._fork_server, self.testbed, new, self.directory))
         group.await_ready()
         group.go()
