@@ -12,6 +12,7 @@ from paceline.service.lifecycle import NothingToReload
 from paceline.service.metrics import MetricsServer
 from paceline.wire.calls import MAX_MESSAGE_BYTES, SERVICE, UNREAD_OPTIONS
 from switchd.config import SwitchConfig
+from switchd.handshake import HELLO_TIMEOUT_S
 from switchd.streams import Streams
 from switchd.switch import Switch
 from switchd.uplink import Uplink
@@ -24,6 +25,10 @@ SERVER_OPTIONS = [
     ("grpc.max_receive_message_length", 4 * MAX_MESSAGE_BYTES),
     ("grpc.so_reuseport", 0),  # a second switch on the same port must fail, not take every other connection
     ("grpc.max_concurrent_streams", 128),
+    # TCP, then TLS and HTTP/2 by then, or the connection is closed: gRPC itself would wait for two minutes.
+    ("grpc.server_handshake_timeout_ms", round(1000 * HELLO_TIMEOUT_S)),
+    # A connection without a stream costs a descriptor, and hosts and switches keep their streams open.
+    ("grpc.max_connection_idle_ms", 10_000),
     ("grpc.keepalive_time_ms", 1000),
     ("grpc.keepalive_timeout_ms", 1000),
     # Peers ping an idle stream every second (paceline/wire/calls.py); a server would hang up on them after three.

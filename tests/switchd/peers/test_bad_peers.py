@@ -157,9 +157,10 @@ async def test_a_stream_that_begins_with_something_else(net: Fabric) -> None:
         await call.read()
 
 
-async def test_silence(net: Fabric, monkeypatch) -> None:
+@pytest.mark.parametrize("method", ["Negotiate", "Federate"])
+async def test_silence(net: Fabric, monkeypatch, method: str) -> None:
     monkeypatch.setattr(handshake, "HELLO_TIMEOUT_S", 0.05)
-    call = net.channel("sw").stream_stream(path("Negotiate"))(timeout=PATIENCE_S)
+    call = net.channel("sw").stream_stream(path(method))(timeout=PATIENCE_S)
     with pytest.raises(grpc.aio.AioRpcError, match="no Hello") as refused:
         await call.read()
     assert refused.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
