@@ -3,7 +3,10 @@
 import asyncio
 import socket
 import threading
+import time
 import urllib.request
+from collections.abc import Callable
+from contextlib import ExitStack
 
 import pytest
 from prometheus_client import Counter
@@ -15,6 +18,13 @@ from paceline.service.metrics import MetricsServer, new_registry
 def scrape(server: MetricsServer) -> str:
     with urllib.request.urlopen(f"http://{server.address}/metrics", timeout=20) as answer:
         return answer.read().decode()
+
+
+def wait_until(holds: Callable[[], object], limit_s: float = 20.0) -> None:
+    until_s = time.monotonic() + limit_s
+    while not holds():
+        assert time.monotonic() < until_s, "it never came"
+        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:0", "[::1]:0", "localhost:0"])
@@ -85,6 +95,45 @@ async def test_a_loop_that_hangs_is_not_healthy(monkeypatch) -> None:
     with MetricsServer(new_registry(), "127.0.0.1:0", lambda: True) as server:
         assert healthz(server) == 503  # it waits here for the answer, and can say nothing itself
         assert "process_" in scrape(server)
+
+
+def test_a_slow_peer_delays_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither one that sends nothing nor one that does not read its page, nor more of them than there are threads."""
+    registry = new_registry()
+    counter = Counter("paceline_test", "more than the buffers of a socket", ["label"], registry=registry)
+    for number in range(400):
+        counter.labels(f"{number}-{'x' * 20_000}")
+    monkeypatch.setattr(metrics, "REQUEST_TIMEOUT_S", 600.0)
+    monkeypatch.setattr(metrics._Handler, "timeout", 600.0)
+    before = threading.active_count()
+    with MetricsServer(registry, "127.0.0.1:0") as server, ExitStack() as slow:
+        for number in range(2 * metrics.MOST_CONNECTIONS):
+            peer = slow.enter_context(socket.create_connection(server.address, timeout=20))
+            if number % 2:
+                peer.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+        assert healthz(server) == 200
+        assert "process_" in scrape(server)
+        assert threading.active_count() <= before + 1 + metrics.MOST_CONNECTIONS
+    wait_until(lambda: threading.active_count() == before)
+
+
+def test_a_trickle_does_not_keep_a_connection_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "REQUEST_TIMEOUT_S", 0.5)
+    with (
+        MetricsServer(new_registry(), "127.0.0.1:0") as server,
+        socket.create_connection(server.address, timeout=0.05) as peer,
+    ):
+
+        def is_closed() -> bool:
+            try:
+                peer.sendall(b"x")
+                return peer.recv(1) == b""
+            except TimeoutError:
+                return False
+            except ConnectionError:
+                return True
+
+        wait_until(is_closed)
 
 
 def test_a_scraper_that_sends_nothing_or_rubbish_stops_nobody(monkeypatch, capfd) -> None:
