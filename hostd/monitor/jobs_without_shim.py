@@ -60,7 +60,3 @@ def _stems_from(ancestors: Container[int], pid: int) -> bool:
                 return True
             pid = int((_PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()[1])
     return False
-
-
-def is_there(pid: int) -> bool:
-    return (_PROC / str(pid)).exists()

@@ -30,12 +30,14 @@ from pathlib import Path
 
 from hostd.kernel.sockets import DataSocket
 from hostd.monitor.job_tracker import JobTracker
-from hostd.monitor.jobs_without_shim import JobWithoutShim, is_there, processes_of
+from hostd.monitor.jobs_without_shim import JobWithoutShim, processes_of
+from hostd.monitor.process_identity import ProcessIdentity, identity_of
 from hostd.monitor.segment_access import SegmentAccess
-from nccl_shim.segment.liveness import start_ticks
+from nccl_shim.segment.liveness import owner_of, start_ticks
 from nccl_shim.segment.python_writer import make_directory
 from nccl_shim.segment.reader import ProcessView, Reader
 from paceline.flowcore.messages.events import HostEvent, Progress
+from paceline.flowcore.model.fields import printable
 from paceline.flowcore.model.patterns import FlowId
 
 FRESH_NS = 10_000_000
@@ -70,7 +72,7 @@ class Monitor:
         self._on_sockets = on_sockets
         self._owners: dict[str, int] = {}  # the uid that a job's name belongs to
         self._housekeeping_ns = self._all_read_ns = 0
-        self._found: dict[str, set[int]] = {}  # processes of jobs without the shim ...
+        self._found: dict[str, dict[int, ProcessIdentity | None]] = {}  # processes of jobs without the shim ...
         self._searched_ns: int | None = None  # ... as they were then
 
     @property
@@ -186,11 +188,16 @@ class Monitor:
         views = self._reader.poll()
         if not all(view.alive for view in views):
             self._reader.reap()
-        self.invisible = dict(self._reader.refused)
+        # Any user may choose a file's name.
+        self.invisible = {printable(name): printable(why) for name, why in self._reader.refused.items()}
         living: dict[str, dict[int, ProcessView]] = {}
         for view in views:
-            if view.alive and not view.snapshot.finished and view.host_pid is not None:
+            if not view.alive or view.snapshot.finished or view.host_pid is None:
+                continue
+            if (owner := owner_of(view.host_pid)) in (None, view.uid):
                 living.setdefault(view.snapshot.job, {})[view.host_pid] = view
+            else:  # process_identity.py
+                self.invisible[str(view.host_pid)] = f"was of uid {view.uid}, and is of uid {owner} since an exec"
         self._owners = {job: self._owner(job, processes) for job, processes in living.items()}
         found: dict[str, dict[int, ProcessView | None]] = {}
         for job, owner in self._owners.items():
@@ -216,7 +223,11 @@ class Monitor:
             return {}
         if self._searched_ns is None or now_ns - self._searched_ns >= SEARCH_NS:
             self._searched_ns = now_ns
-            self._found = processes_of(self.without_shim, {pid for job in with_shim.values() for pid in job})
-        alive = {name: {pid for pid in pids if is_there(pid)} for name, pids in self._found.items()}
+            found = processes_of(self.without_shim, {pid for job in with_shim.values() for pid in job})
+            self._found = {name: {pid: identity_of(pid) for pid in pids} for name, pids in found.items()}
+        alive = {
+            name: {pid for pid, before in identities.items() if before is not None and identity_of(pid) == before}
+            for name, identities in self._found.items()
+        }
         listed = {one.job for one in self.without_shim}
         return {name: dict.fromkeys(pids) for name, pids in alive.items() if pids and name in listed}

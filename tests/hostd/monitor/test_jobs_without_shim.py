@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from hostd.monitor.jobs_without_shim import JobWithoutShim, is_there, processes_of
+from hostd.monitor.jobs_without_shim import JobWithoutShim, processes_of
 from tests.hostd.cluster import Cluster, cluster, flows, fork_server, joined
 
 __all__ = ["cluster", "fork_server"]  # fixtures
+
+pytestmark = pytest.mark.root
 
 MARK = "a-mark-of-this-test"
 
@@ -40,12 +42,6 @@ def test_the_first_entry_counts_and_a_process_with_the_shim_is_left_out(sleeper:
     assert processes_of(jobs, besides=[sleeper]) == {}
     assert processes_of(jobs, besides=[os.getpid()]) == {}, "nor are those that it started"
     assert processes_of([JobWithoutShim("me", pid=os.getpid())]) == {}
-
-
-def test_a_process_is_there_until_it_ends() -> None:
-    process = subprocess.Popen([sys.executable, "-S", "-c", ""])
-    process.wait()
-    assert is_there(os.getpid()) and not is_there(process.pid)
 
 
 def test_a_job_without_the_shim_is_seen_paced_and_whole(cluster: Cluster) -> None:

@@ -20,6 +20,8 @@ from paceline.flowcore.messages.events import FlowDone, FlowReady, HostEvent, It
 from tests.hostd.conftest import wait_until
 from tests.hostd.monitor.conftest import BURST_BYTES, FLOW, MS, OwnJob, Watched, joined
 
+pytestmark = pytest.mark.root
+
 NOBODY = 65534
 
 
@@ -143,6 +145,19 @@ def test_what_is_no_segment_is_invisible_by_name(watched: Watched, tmp_path: Pat
     broken.chmod(0o600)
     watched.step()
     assert watched.monitor.invisible.keys() == {broken.name}
+    assert watched.monitor.jobs.keys() == {"a"}
+
+
+def test_a_file_name_is_made_printable_before_it_is_shown(watched: Watched, tmp_path: Path, job: OwnJob) -> None:
+    """Any user chooses such names, and an operator's terminal shows them."""
+    suffix = next(tmp_path.glob("*")).suffix
+    for name in (b"\x1b[2Jgone", b"two\nlines", b"no utf-8 \xff"):
+        Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name + suffix.encode())).touch(mode=0o600)
+    watched.step()
+    assert watched.monitor.invisible.keys() == {
+        f"{name}{suffix}" for name in ("\\x1b[2Jgone", "two\\nlines", "no utf-8 \\udcff")
+    }
+    assert all(why.isprintable() for why in watched.monitor.invisible.values())
     assert watched.monitor.jobs.keys() == {"a"}
 
 
