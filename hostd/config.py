@@ -24,6 +24,7 @@ from paceline.flowcore.model.scenario import SlotsSpec, slots_table, topology_ta
 from paceline.flowcore.model.topology import Topology, star_of
 from paceline.flowcore.policy import FOR_DAEMONS
 from paceline.service.address import host_port
+from paceline.service.renamed_keys import with_new_names
 from paceline.service.tls import TlsFiles, plaintext_allowed, tls_files
 
 MODES = ("observe", "advise", "enforce")
@@ -31,6 +32,9 @@ RUNTIME_DIRECTORY = Path("/run/paceline/hostd")
 RETRANSMIT_MS = 4.0  # dozens of round trips in a cluster; many kernels take no less than 8
 MAX_CONFIG_BYTES = 1_000_000
 MAX_PATTERN_CHARS = 1000
+
+# Old key → new key; the old ones go with the next release. docs/operations.md has the same list.
+RENAMED = {"small_bundles": "small_tso_bursts", "retransmit_ms": "min_rto_ms"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +106,10 @@ def parse_config(text: str, source: str) -> HostConfig:
         root = Value(source, "", tomllib.loads(text))
     except (ValueError, RecursionError) as error:
         raise InputError(source, "the file", f"no TOML ({error})", "a host's configuration in TOML") from None
+    root = with_new_names(root, RENAMED)
     found: dict[str, Any] = read_table(root, _TOP)
+    # The backends' names for them.
+    found["small_bundles"], found["retransmit_ms"] = found.pop("small_tso_bursts"), found.pop("min_rto_ms")
     addresses, nic_gbps = found.pop("addresses"), found.pop("nic_gbps")
     if found["topology"] is None:
         if nic_gbps is None:
@@ -199,9 +206,9 @@ _TOP = {
     "shim_directory": Field(_directory, None),
     "runtime_directory": Field(_directory, RUNTIME_DIRECTORY),
     "takeover": Field(_flag, False),
-    "small_bundles": Field(_flag, False),
+    "small_tso_bursts": Field(_flag, False),
     "congestion_control": Field(printable_name, None),
-    "retransmit_ms": Field(number_from(1.0, KERNEL_RETRANSMIT_MS), RETRANSMIT_MS),
+    "min_rto_ms": Field(number_from(1.0, KERNEL_RETRANSMIT_MS), RETRANSMIT_MS),
     "metrics": Field(_address, None),
     "tls": Field(tls_files, None),
     "plaintext": Field(_flag, False),

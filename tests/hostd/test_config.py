@@ -48,7 +48,7 @@ jobs = ["bert", "llama"]
 shim_directory = "/dev/shm/elsewhere"
 runtime_directory = "/run/elsewhere"
 takeover = true
-small_bundles = true
+small_tso_bursts = true
 congestion_control = "bbr"
 metrics = "0.0.0.0:9465"
 plaintext = true
@@ -85,6 +85,21 @@ cgroup = "/system.slice/*"
 
 
 @pytest.mark.parametrize(
+    ("old", "new", "value"), [("small_bundles", "small_tso_bursts", "true"), ("retransmit_ms", "min_rto_ms", "20")]
+)
+def test_a_renamed_key_works_under_both_names_and_the_old_one_warns(
+    old: str, new: str, value: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    renamed = parsed(f"{new} = {value}\n")
+    assert renamed.enforcement != parsed("").enforcement
+    assert caplog.messages == []
+    assert parsed(f"{old} = {value}\n") == renamed
+    assert caplog.messages == [f"hostd.toml: {old} is deprecated: use {new}"]
+    with pytest.raises(InputError, match=f"{old}: found a second name of '{new}'"):
+        parsed(f"{old} = {value}\n{new} = {value}\n")
+
+
+@pytest.mark.parametrize(
     ("line", "key"),
     [
         ('policy = "tcp"', "policy"),
@@ -98,7 +113,8 @@ cgroup = "/system.slice/*"
         ('shim_directory = "relative"', "shim_directory"),
         ("runtime_directory = 3", "runtime_directory"),
         ("takeover = 1", "takeover"),
-        ('small_bundles = "yes"', "small_bundles"),
+        ('small_tso_bursts = "yes"', "small_tso_bursts"),
+        ('small_bundles = "yes"', "small_tso_bursts"),
         ("congestion_control = 7", "congestion_control"),
         ("plaintext = 0", "plaintext"),
         ("slots = { length_ms = 0.1 }", "slots.length_ms"),
