@@ -64,17 +64,17 @@ def measure_one(setup: Setup, servers: int) -> Cost:
     )
     run = TraceRun(build_topology("section-vii", servers), options)
     assert isinstance(run.engine, SampledEngine)
-    fast = run.engine.fast
+    array = run.engine.array
     began: list[tuple[float, int, int]] = []
-    fast.at(round(setup.arrived_s * 1e9), lambda: began.append((perf_counter(), fast.steps, fast.flow_steps)))
+    array.at(round(setup.arrived_s * 1e9), lambda: began.append((perf_counter(), array.steps, array.flow_steps)))
     run.run(trace.items)
     wall_s, steps, flow_steps = (now - then for now, then in zip(_now(run.engine), began[0], strict=True))
     cost_s, sending = wall_s / setup.simulated_s, flow_steps / max(steps, 1)
     return Cost(
         servers=servers,
         jobs_running=len(run.cluster.placed),
-        jobs_on_several_servers=len(fast.members),
-        flows=len(fast.network.numbers),
+        jobs_on_several_servers=len(array.jobs),
+        flows=len(array.network.numbers),
         flows_sending=round(sending, 1),
         wall_s_per_simulated_s=round(cost_s, 4),
         us_per_flow_and_simulated_s=round(1e6 * cost_s / max(sending, 1.0), 1),
@@ -83,7 +83,7 @@ def measure_one(setup: Setup, servers: int) -> Cost:
 
 
 def _now(engine: SampledEngine) -> tuple[float, int, int]:
-    return perf_counter(), engine.fast.steps, engine.fast.flow_steps
+    return perf_counter(), engine.array.steps, engine.array.flow_steps
 
 
 def document(setup: Setup, costs: Sequence[Cost]) -> dict[str, object]:

@@ -19,6 +19,8 @@ from paceline.sim.report import figure
 from tests.bench.jobs.test_link_recorder import recorded_bytes
 from tests.commands.output import one_line
 
+pytestmark = [pytest.mark.root, pytest.mark.slow]
+
 CONTROLS = ("cubic", "paceline")
 TIMES = 4.0  # smaller than the demo's
 ITERATIONS = 8

@@ -12,6 +12,8 @@ from tests.hostd.cluster import Cluster, cluster, flows, fork_server, joined
 
 __all__ = ["cluster", "fork_server"]  # fixtures
 
+pytestmark = pytest.mark.root
+
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
     assert cli.main([str(argument) for argument in arguments]) == 0

@@ -17,6 +17,8 @@ from tests.switchd.processes import ROOT
 
 __all__ = ["certificates", "fabric"]  # fixtures
 
+pytestmark = pytest.mark.slow
+
 STAR = star(3, 1.0)
 
 

@@ -12,6 +12,8 @@ from paceline.flowcore.model.scenario import SlotsSpec
 from paceline.flowcore.model.topology import Topology, clos, star, tree
 from tests.switchd.fabric import Fabric, claim, flow, until
 
+pytestmark = pytest.mark.slow
+
 GBPS = 1e9
 STAR = star(4, 1.0)
 TREE = tree(2, 2, 2, (1.0, 1.5, 2.0))

@@ -20,6 +20,8 @@ from tests.switchd.fabric import PATIENCE_S, Fabric, claim, flow, until
 from tests.switchd.processes import Switches, run
 from tests.switchd.reporting import Reporter
 
+pytestmark = pytest.mark.slow
+
 STAR = star(4, 1.0)
 SLOT_MS = 400.0  # so that two slots are two slots on a busy machine as well
 SLOT_S = SLOT_MS / 1e3

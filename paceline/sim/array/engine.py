@@ -79,11 +79,6 @@ class ArraySimulation:
         self._sequence = count()
         self._indices = count()
 
-    @property
-    def members(self) -> dict[str, NetworkJob]:
-        """The name that bench/micro/trace_cost.py has for `jobs`."""
-        return self.jobs
-
     def at(self, time_ns: int, action: Action) -> None:
         heapq.heappush(self._heap, (time_ns, next(self._sequence), action))
 

@@ -89,11 +89,6 @@ class SampledEngine:
         return self.array.now_ns / 1e9 + self.skipped_s
 
     @property
-    def fast(self) -> ArraySimulation:
-        """The name that bench/micro/trace_cost.py has for `array`."""
-        return self.array
-
-    @property
     def iterations(self) -> dict[str, int]:
         """How many each job on several servers did in detail, so far."""
         present = {name: len(job.training.iteration_ends_ns) for name, job in self.array.jobs.items()}

@@ -17,6 +17,8 @@ from paceline.flowcore.model.scenario import Scenario
 from paceline.sim.jobs import TrainingJob
 from tests.bench.conftest import ALONE, FACTORS, FakeRuns
 
+pytestmark = pytest.mark.root
+
 CONTROLS = ("reno", "cubic", "paceline")
 
 

@@ -17,6 +17,8 @@ from bench.jobs.launch import fork_server_environment, modules_for
 from bench.jobs.run import Conditions, run_once
 from paceline.sim.scenario_file import read_scenario
 
+pytestmark = [pytest.mark.root, pytest.mark.slow]
+
 
 @pytest.mark.parametrize(("number", "said"), [(signal.SIGKILL, "ended"), (signal.SIGSTOP, "does not answer")])
 def test_a_daemon_that_ends_or_hangs_spoils_the_run(small: Path, number: int, said: str) -> None:

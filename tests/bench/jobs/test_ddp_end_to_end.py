@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from bench.jobs.daemon_control import DaemonControl
 from bench.jobs.fork_server import ForkServer
 from bench.jobs.launch import fork_server_environment, modules_for
@@ -12,6 +14,8 @@ from paceline.flowcore.messages.journal import decode, replay
 from paceline.flowcore.messages.reports import Feedback
 from paceline.flowcore.model.scenario import parse_scenario
 from paceline.flowcore.policy import POLICIES
+
+pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.torch]
 
 SCENARIO = """
 version = 1

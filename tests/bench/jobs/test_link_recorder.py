@@ -14,6 +14,8 @@ from hostd.kernel.tcp_info import WIRE_PER_PAYLOAD
 from paceline.flowcore.model.scenario import parse_scenario
 from paceline.sim.recording import Recording
 
+pytestmark = [pytest.mark.root, pytest.mark.slow]
+
 SIZE_BYTES, COMPUTE_S = 8e6, 0.3
 SCENARIO = """
 version = 1

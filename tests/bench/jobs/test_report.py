@@ -18,6 +18,8 @@ from paceline.sim.run import job_result, whole_iteration_s
 from paceline.sim.scenario_file import read_scenario
 from tests.bench.conftest import SMALL
 
+pytestmark = pytest.mark.root
+
 
 def test_the_report_compares_with_alone_and_with_the_bound(small: Path) -> None:
     scenario = read_scenario(small)

@@ -23,6 +23,8 @@ from paceline.flowcore.model.scenario import Scenario, parse_scenario
 from paceline.sim.jobs import TrainingJob
 from paceline.sim.run import iteration_times_s
 
+pytestmark = pytest.mark.root
+
 RING = """
 [[job]]
 name = "ring"

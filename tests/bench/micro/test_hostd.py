@@ -7,6 +7,8 @@ import pytest
 from bench.micro.hostd_soak import soak
 from paceline import cli
 
+pytestmark = [pytest.mark.root, pytest.mark.slow]
+
 
 def test_the_command_measures_hostd(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--flows", "2", "--slot-ms", "60", "--slots", "30", "--json"]

@@ -18,6 +18,8 @@ from paceline.flowcore.model.topology import Topology, clos, star
 from paceline.wire import control_pb2 as pb
 from paceline.wire.codec import FlowPaths, flow_of, report_from_wire
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 STAR = star(6, 10.0)
 CLOS = clos(5, 4, 1, (10.0, 100.0))

@@ -11,6 +11,8 @@ import pytest
 from bench.micro.rate import SLOT_NS, Curve, Step, error, measure_rate, settle_ms
 from paceline.flowcore.model.units import NS_PER_MS, transfer_bytes
 
+pytestmark = [pytest.mark.root, pytest.mark.slow]
+
 RATE_BPS = 400e6
 STEP = Step(1_000 * NS_PER_MS, 1_000 * NS_PER_MS + SLOT_NS, RATE_BPS)
 PACKET_NS = 50_000

@@ -7,6 +7,8 @@ import pytest
 
 from paceline.cli import main
 
+pytestmark = pytest.mark.slow
+
 
 def test_each_size_is_measured_in_a_process_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "w.toml").write_text("arrival_every_s = 0.01\nmedian_s = 1e5\nsigma = 0.1\n")

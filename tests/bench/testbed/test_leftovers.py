@@ -10,8 +10,12 @@ import time
 from pathlib import Path
 from tempfile import mkdtemp
 
+import pytest
+
 from bench.child_process import OWNER_VARIABLE, owner_mark, pid_namespace
 from bench.testbed.leftovers import marked_processes, new_directory, remove_leftovers
+
+pytestmark = pytest.mark.root
 
 OWNER = """
 import json, os, sys, time

@@ -10,8 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 from ipaddress import IPv4Interface
 from pathlib import Path
 
+import pytest
+
 from bench.child_process import OWNER_VARIABLE, owner_mark
 from bench.testbed.namespace import Namespace, connect
+
+pytestmark = pytest.mark.root
 
 A, B = IPv4Interface("10.0.0.1/24"), IPv4Interface("10.0.0.2/24")
 

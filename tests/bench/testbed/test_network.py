@@ -19,6 +19,8 @@ from paceline.flowcore.model.scenario import parse_scenario
 from paceline.flowcore.model.topology import Topology, clos, star, tree
 from tests.bench.testbed.traffic import TIMEOUT_S, Transfer, send
 
+pytestmark = pytest.mark.root
+
 ROOT = Path(__file__).parents[3]
 NOISE_BYTES = 20_000  # address resolution, acknowledgements
 SLOW_GBPS = 0.1  # slow enough for any machine to keep up with

@@ -7,6 +7,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+pytestmark = pytest.mark.root
+
 ROOT = Path(__file__).parents[3]
 ORDINARY_USER = 65534  # nobody
 

@@ -27,6 +27,8 @@ from tests.bench.testbed.test_leftovers import alive, wait_until
 
 __all__ = ["fake_runs", "small"]  # fixtures
 
+pytestmark = [pytest.mark.root, pytest.mark.slow]
+
 ROOT = Path(__file__).parents[3]
 
 

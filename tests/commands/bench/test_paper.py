@@ -11,6 +11,8 @@ from bench.experiments.registry import EXPERIMENTS
 from bench.jobs import cases as jobs_cases
 from paceline import cli
 
+pytestmark = [pytest.mark.root, pytest.mark.slow]
+
 
 def paper(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
     assert cli.main(["bench", "paper", *arguments, "--json"]) == 0

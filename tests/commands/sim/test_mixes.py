@@ -1,7 +1,11 @@
 """`paceline sim mixes`."""
 
+import pytest
+
 from paceline.cli import main
 from tests.commands.output import run_json
+
+pytestmark = pytest.mark.slow
 
 MIXES = ["sim", "mixes", "--count", "2", "--seed", "4", "--duration-s", "5", "--policies", "paceline"]
 

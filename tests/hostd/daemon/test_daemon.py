@@ -17,6 +17,8 @@ from tests.hostd.cluster import SLOTS, Cluster, cluster, flows, fork_server, joi
 METRICS = "127.0.0.1:9465"
 __all__ = ["cluster", "fork_server"]  # fixtures
 
+pytestmark = pytest.mark.root
+
 
 def test_two_jobs_with_a_switch(cluster: Cluster, tmp_path: Path) -> None:
     group = cluster.jobs("a", "b")

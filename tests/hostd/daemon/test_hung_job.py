@@ -15,6 +15,8 @@ from bench.jobs.process_group import ProcessGroup
 from tests.hostd.cluster import Cluster, joined
 from tests.hostd.daemon.hanging_job import ITERATIONS
 
+pytestmark = pytest.mark.root
+
 HANGING = "tests.hostd.daemon.hanging_job"
 
 

@@ -2,6 +2,8 @@
 
 from contextlib import ExitStack
 
+import pytest
+
 from bench.jobs.fork_server import ForkServer
 from bench.testbed.impair import Impairment
 from hostd.enforce.transport import LOSSY_CONGESTION_CONTROL, TCP_CONGESTION
@@ -10,6 +12,8 @@ from hostd.kernel.sockets import DataSocket
 from tests.hostd.cluster import Cluster, fork_server
 
 __all__ = ["fork_server"]  # a fixture
+
+pytestmark = pytest.mark.root
 
 SOON_S = 10.0  # it takes half a second of sending, of which these jobs do little
 

@@ -15,6 +15,8 @@ from tests.hostd.cluster import Cluster, cluster, flows, fork_server, joined
 
 __all__ = ["cluster", "fork_server"]  # fixtures
 
+pytestmark = pytest.mark.root
+
 ROOT = Path(__file__).parents[3]
 NET_ADMIN, SYS_PTRACE = 12, 19
 

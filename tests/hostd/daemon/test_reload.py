@@ -1,9 +1,13 @@
 """SIGHUP: a valid change takes effect while jobs run, an invalid one changes nothing."""
 
+import pytest
+
 from hostd.introspect.control import ask
 from tests.hostd.cluster import Cluster, cluster, edit, flows, fork_server, joined, reload
 
 __all__ = ["cluster", "fork_server"]  # fixtures
+
+pytestmark = pytest.mark.root
 
 AS_BEFORE = "running as before"
 

@@ -22,6 +22,8 @@ from tests.hostd.conftest import wait_until
 
 __all__ = ["cluster", "fork_server"]  # fixtures
 
+pytestmark = pytest.mark.root
+
 SLOT_MS = 100.0
 TEN_SLOTS_S = 10 * SLOT_MS / 1e3
 HELD_PART = 0.05

@@ -22,6 +22,8 @@ from tests.switchd.fabric import Fabric, until
 
 __all__ = ["cluster", "fork_server"]  # fixtures
 
+pytestmark = pytest.mark.root
+
 
 def test_switchd_killed_and_restarted(cluster: Cluster) -> None:
     group = cluster.jobs("a", "b")

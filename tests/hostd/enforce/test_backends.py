@@ -23,6 +23,8 @@ from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.units import UNLIMITED
 from tests.hostd.conftest import FLOW, HERE, HERE6, PORT, THERE, THERE6, Wire, next_line, wait_until
 
+pytestmark = pytest.mark.root
+
 Make = Callable[[UndoLog], Backend]
 LINK_BPS = 1e9
 TRANSPORT = Transport("reno", retransmit_ms=40.0)

@@ -21,6 +21,8 @@ from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.units import UNLIMITED
 from tests.hostd.conftest import FLOW, HERE, Wire
 
+pytestmark = pytest.mark.root
+
 SLOT_NS = 1_000_000_000  # the guardian is patient: no test is about its patience
 LIMIT = Limit(FLOW, 2e7, 5e7)
 

@@ -26,6 +26,8 @@ from hostd.safety.undo_log import UndoLog
 from paceline.flowcore.messages.events import Limit
 from tests.hostd.conftest import FLOW, Wire
 
+pytestmark = pytest.mark.root
+
 NOBODY = 65534
 LIMIT = Limit(FLOW, 5e7, 5e7)
 

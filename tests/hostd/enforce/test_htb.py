@@ -33,6 +33,8 @@ from paceline.flowcore.messages.events import Limit
 from paceline.flowcore.model.patterns import FlowId, Role
 from tests.hostd.conftest import FLOW, PORT, Wire, wait_until
 
+pytestmark = pytest.mark.root
+
 OTHER = FlowId("other", "h0", "h1", Role.RING)
 LINK_BPS = 200e6
 IPV4_AT_7 = 7 << 16 | 0x0008  # a filter's priority, and its protocol as the network writes it

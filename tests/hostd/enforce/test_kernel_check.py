@@ -12,6 +12,8 @@ from paceline.flowcore.messages.events import FLOOR_BPS, Limit
 from paceline.flowcore.model.units import UNLIMITED
 from tests.hostd.conftest import FLOW, Wire
 
+pytestmark = pytest.mark.root
+
 NIC_BPS = 1e9
 
 

@@ -20,6 +20,8 @@ from paceline.flowcore.messages.events import FLOOR_BPS, Limit
 from paceline.flowcore.model.patterns import FlowId, Role
 from paceline.flowcore.model.units import UNLIMITED
 
+pytestmark = pytest.mark.root
+
 LINK_BPS = 1e9
 RATES = st.floats(FLOOR_BPS * 1.01, LINK_BPS)
 IDLE = Limit(FlowId("idle", "h0", "h1", Role.RING), FLOOR_BPS, LINK_BPS)  # as policies leave a flow that is through

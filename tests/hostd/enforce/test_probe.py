@@ -15,6 +15,8 @@ from hostd.kernel.devices import Device, read_devices
 from hostd.kernel.netlink import Netlink
 from tests.hostd.conftest import HERE, Wire
 
+pytestmark = pytest.mark.root
+
 ROOT = Path(__file__).parents[3]
 SECOND = IPv4Interface("10.96.0.1/24"), IPv4Interface("10.96.0.2/24")
 

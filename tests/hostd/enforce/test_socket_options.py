@@ -18,6 +18,8 @@ from hostd.kernel.sockets import DataSocket, own_namespace
 from hostd.safety.undo_log import UndoLog, _read
 from paceline.flowcore.detect.losses import Losses
 
+pytestmark = pytest.mark.root
+
 RTO_MIN_US = Path("/proc/sys/net/ipv4/tcp_rto_min_us")
 TRANSPORT = Transport(retransmit_ms=40.0)
 

@@ -13,6 +13,8 @@ import pytest
 
 from hostd.introspect.control import MAX_LINE_BYTES, ControlSocket, ask
 
+pytestmark = pytest.mark.root
+
 NOBODY = 65534
 
 

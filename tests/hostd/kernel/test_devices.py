@@ -1,7 +1,11 @@
 """What a device is, as the namespace that it is in sees it."""
 
+import pytest
+
 from hostd.kernel.devices import link_speed_bps
 from tests.hostd.conftest import Wire
+
+pytestmark = pytest.mark.root
 
 
 def test_the_speed_is_that_of_the_device_in_our_namespace(wire: Wire) -> None:

@@ -1,5 +1,6 @@
 """Netlink as bytes: attributes, and many messages in one send."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -7,6 +8,8 @@ from bench.testbed.namespace import Namespace
 from hostd.enforce.htb_device import MAJOR
 from hostd.kernel.netlink import Netlink, attribute, attributes, means_absent
 from hostd.kernel.qdisc_tree import RTM_NEWQDISC, TC_H_ROOT, Node, delete_root, read_tree
+
+pytestmark = pytest.mark.root
 
 
 @given(st.dictionaries(st.integers(1, 0x3FFF), st.binary(max_size=40)))

@@ -17,6 +17,8 @@ from hostd.kernel.sockets import DataSocket, ProcessSockets, by_host
 from hostd.kernel.tcp_info import TcpCounters
 from tests.hostd.conftest import HERE, HERE6, PORT, THERE, THERE6, Wire, next_line, wait_until
 
+pytestmark = pytest.mark.root
+
 ROOT = Path(__file__).parents[3]
 
 

@@ -11,6 +11,8 @@ from hostd.kernel.sockets import DataSocket
 from hostd.kernel.tcp_info import FlowMeter, TcpCounters
 from tests.hostd.conftest import wait_until
 
+pytestmark = pytest.mark.root
+
 
 class Connection:
     def __init__(self, listener: socket.socket) -> None:

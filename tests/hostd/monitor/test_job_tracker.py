@@ -15,6 +15,8 @@ from hostd.monitor.job_tracker import JobTracker
 from paceline.flowcore.model.patterns import Role
 from tests.hostd.conftest import next_line, wait_until
 
+pytestmark = pytest.mark.root
+
 HOST_OF = {"127.0.0.1": "h0", "127.0.0.2": "h1"}
 ENDS = (Role.RING, "h1")
 CLOSE_ON_DEMAND = "import os, sys\nfor line in sys.stdin: os.close(int(line)); print('closed', flush=True)"

@@ -17,6 +17,8 @@ from nccl_shim.segment.liveness import start_ticks
 from tests.hostd.conftest import next_line
 from tests.hostd.kernel.test_sockets import WITH_TWO_CAPABILITIES
 
+pytestmark = pytest.mark.root
+
 ROOT = Path(__file__).parents[3]
 NOBODY = 65534
 

@@ -12,6 +12,8 @@ from hostd.safety import instance
 from hostd.safety.instance import only_hostd_here
 from paceline.service.lockfile import AlreadyRunning
 
+pytestmark = pytest.mark.root
+
 NOBODY = 65534
 HOLD = """
 import os, socket, sys

@@ -14,6 +14,8 @@ from hostd.safety.undo import SysctlUndo
 from hostd.safety.undo_log import Revoked, UndoLog, release
 from tests.hostd.conftest import Job, Wire, next_line, wait_until
 
+pytestmark = pytest.mark.root
+
 HOLDER = str(Path(__file__).with_name("holder.py"))
 LINK_BPS = 1e9
 HELD_BPS = 0.05 * LINK_BPS

@@ -13,6 +13,8 @@ from hostd.kernel.netlink import NLM_F_CREATE, Message, Netlink, attribute
 from hostd.kernel.qdisc_tree import RTM_NEWQDISC, TC_H_ROOT, Node, QdiscTree, delete_root, read_tree
 from hostd.safety.undo import NetlinkUndo, QdiscUndo
 
+pytestmark = pytest.mark.root
+
 ROOT = 0x10000
 HTB = attribute(2, struct.pack("=IIIII", 3, 10, 0, 0, 0))
 

@@ -15,6 +15,8 @@ from hostd.safety.guardian import REVOKED
 from hostd.safety.undo import NetlinkUndo, QdiscUndo, RouteFlush, SocketUndo, SysctlUndo, Undo, as_json, from_json
 from hostd.safety.undo_log import BadUndoLog, Revoked, UndoLog, _read, release
 
+pytestmark = pytest.mark.root
+
 HEX = st.binary(max_size=20).map(bytes.hex)
 COUNT = st.integers(0, 2**31)
 MESSAGES = st.lists(st.tuples(COUNT, COUNT, HEX)).map(tuple)

@@ -16,6 +16,8 @@ from nccl_shim.segment.layout import Kind
 from nccl_shim.segment.reader import Reader
 from nccl_shim.segment.snapshot import ProcessSnapshot
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent
 SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"]
 

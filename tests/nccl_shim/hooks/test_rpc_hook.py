@@ -7,6 +7,8 @@ import pytest
 from nccl_shim.segment.layout import Kind, ProcessRole
 from tests.nccl_shim.ranks import child_env, our_lines, run_ranks
 
+pytestmark = pytest.mark.torch
+
 pytest.importorskip("torch", reason="the torch extra is not installed")
 
 

@@ -11,6 +11,8 @@ from nccl_shim.segment.layout import Kind
 from nccl_shim.segment.reader import Reader
 from tests.nccl_shim.ranks import SCRIPTS, ObservedRun, child_env, free_port, our_lines, run_ranks
 
+pytestmark = pytest.mark.torch
+
 pytest.importorskip("torch", reason="the torch extra is not installed")
 
 ITERATIONS = 8

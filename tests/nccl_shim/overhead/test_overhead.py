@@ -8,6 +8,8 @@ import pytest
 
 from nccl_shim.overhead import __main__ as overhead
 
+pytestmark = pytest.mark.torch
+
 
 def test_wrong_arguments_are_one_line() -> None:
     done = subprocess.run(

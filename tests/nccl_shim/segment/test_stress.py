@@ -7,12 +7,16 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
+
 from nccl_shim import build
 from nccl_shim.segment.identity import Identity
 from nccl_shim.segment.layout import Kind, Source
 from nccl_shim.segment.python_writer import PythonWriter
 from nccl_shim.segment.reader import Reader
 from nccl_shim.segment.snapshot import ProcessSnapshot
+
+pytestmark = pytest.mark.slow
 
 SECONDS = 10.0
 

@@ -17,6 +17,8 @@ from switchd import handshake, rate_limit, switch
 from switchd.config import DEFAULT_MAX_FLOWS
 from tests.switchd.fabric import PATIENCE_S, Fabric, claim, flow, until
 
+pytestmark = pytest.mark.slow
+
 STAR = star(4, 1.0)
 TREE = tree(2, 2, 2, (1.0, 1.5, 2.0))
 GOOD, BAD = flow("good", "h0", "h1"), flow("bad", "h1", "h2")

@@ -29,6 +29,8 @@ from switchd.streams import Streams
 from switchd.switch import Switch
 from tests.switchd.fabric import Fabric, claim, flow, until
 
+pytestmark = pytest.mark.slow
+
 STAR = star(4, 1.0)
 TREE = tree(2, 2, 2, (1.0, 1.5, 2.0))
 LONG_SLOTS = SlotsSpec(60_000.0, 10)  # so that what was true at the beginning of a test is true at its end

@@ -2,10 +2,14 @@
 
 import time
 
+import pytest
+
 from bench.experiments.paper.overhead import EVERY_S, TrafficMeter
 from bench.jobs.tcp_control import NoDaemons
 from bench.testbed.network import Testbed
 from paceline.flowcore.model.topology import star
+
+pytestmark = pytest.mark.root
 
 
 def test_the_meter_counts_from_the_jobs_beginning_to_their_end() -> None:
