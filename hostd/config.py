@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hostd.enforce.settings import BACKENDS, EnforcementSettings
-from hostd.enforce.transport import KERNEL_RETRANSMIT_MS, Transport
+from hostd.enforce.transport import KERNEL_MIN_RTO_MS, Transport
 from hostd.monitor.jobs_without_shim import JobWithoutShim
 from paceline.flowcore.model.fields import (
     Field,
@@ -29,7 +29,7 @@ from paceline.service.tls import TlsFiles, plaintext_allowed, tls_files
 
 MODES = ("observe", "advise", "enforce")
 RUNTIME_DIRECTORY = Path("/run/paceline/hostd")
-RETRANSMIT_MS = 4.0  # dozens of round trips in a cluster; many kernels take no less than 8
+MIN_RTO_MS = 4.0  # dozens of round trips in a cluster; many kernels take no less than 8
 MAX_CONFIG_BYTES = 1_000_000
 MAX_PATTERN_CHARS = 1000
 
@@ -52,9 +52,9 @@ class HostConfig:
     shim_directory: Path | None = None  # None: where the shim puts them by itself
     runtime_directory: Path = RUNTIME_DIRECTORY
     takeover: bool = False  # replace a qdisc that hostd did not set, and put it back at the end
-    small_bundles: bool = False  # pacing: set net.ipv4.tcp_tso_rtt_log = 0 while hostd runs
+    small_tso_bursts: bool = False  # pacing: set net.ipv4.tcp_tso_rtt_log = 0 while hostd runs
     congestion_control: str | None = None  # of the sockets under control
-    retransmit_ms: float = RETRANSMIT_MS  # the least time before they send something again
+    min_rto_ms: float = MIN_RTO_MS  # the least time before they send something again
     metrics: str | None = None
     tls: TlsFiles | None = None
     plaintext: bool = False
@@ -76,8 +76,8 @@ class HostConfig:
             backend=self.backend,
             addresses=frozenset(address for address, host in self.host_of.items() if host == self.name),
             takeover=self.takeover,
-            small_bundles=self.small_bundles,
-            transport=Transport(self.congestion_control, self.retransmit_ms),
+            small_tso_bursts=self.small_tso_bursts,
+            transport=Transport(self.congestion_control, self.min_rto_ms),
         )
 
     @property
@@ -108,8 +108,6 @@ def parse_config(text: str, source: str) -> HostConfig:
         raise InputError(source, "the file", f"no TOML ({error})", "a host's configuration in TOML") from None
     root = with_new_names(root, RENAMED)
     found: dict[str, Any] = read_table(root, _TOP)
-    # The backends' names for them.
-    found["small_bundles"], found["retransmit_ms"] = found.pop("small_tso_bursts"), found.pop("min_rto_ms")
     addresses, nic_gbps = found.pop("addresses"), found.pop("nic_gbps")
     if found["topology"] is None:
         if nic_gbps is None:
@@ -208,7 +206,7 @@ _TOP = {
     "takeover": Field(_flag, False),
     "small_tso_bursts": Field(_flag, False),
     "congestion_control": Field(printable_name, None),
-    "min_rto_ms": Field(number_from(1.0, KERNEL_RETRANSMIT_MS), RETRANSMIT_MS),
+    "min_rto_ms": Field(number_from(1.0, KERNEL_MIN_RTO_MS), MIN_RTO_MS),
     "metrics": Field(_address, None),
     "tls": Field(tls_files, None),
     "plaintext": Field(_flag, False),

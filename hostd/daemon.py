@@ -51,7 +51,7 @@ LOSSES_S = 0.1  # paceline/flowcore/detect/losses.py
 
 # What a reload may change. With the rest the agent was built, or other hosts hold on to it.
 RELOADABLE = {"mode", "jobs", "without_shim"}
-RELOADABLE |= {"backend", "takeover", "small_bundles", "congestion_control", "retransmit_ms"}
+RELOADABLE |= {"backend", "takeover", "small_tso_bursts", "congestion_control", "min_rto_ms"}
 
 
 class HostDaemon:

@@ -156,7 +156,7 @@ policy = "{policy}"
 mode = "{mode}"
 backend = "{backend}"
 plaintext = true
-small_bundles = true
+small_tso_bursts = true
 shim_directory = "{directory / host}"
 runtime_directory = "{place}"
 {more}

@@ -60,7 +60,7 @@ BUNDLE_BYTES = 8192
 
 BACKENDS: dict[str, Callable[[UndoLog], Backend]] = {
     "htb": lambda undo_log: HtbBackend(undo_log, lambda device: LINK_BPS),
-    "pacing": lambda undo_log: PacingBackend(undo_log, small_bundles=True),
+    "pacing": lambda undo_log: PacingBackend(undo_log, small_tso_bursts=True),
 }
 
 

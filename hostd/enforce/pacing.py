@@ -63,17 +63,17 @@ class PacingBackend:
         undo_log: UndoLog,
         link_bps: float = UNLIMITED,
         *,
-        small_bundles: bool = False,
+        small_tso_bursts: bool = False,
         transport: Transport = AS_THE_KERNEL,
     ) -> None:
-        """`small_bundles` allows tcp_tso_rtt_log to be set; raises OSError when that fails."""
+        """`small_tso_bursts` allows tcp_tso_rtt_log to be set; raises OSError when that fails."""
         self._undo_log = undo_log
         self._link_bps = link_bps
         self._options = SocketOptions(undo_log, SO_MAX_PACING_RATE, transport)
         self._flows: dict[FlowId, _Flow] = {}
         self._waiting: dict[FlowId, Limit] = {}
         self._set: dict[DataSocket, int] = {}  # bytes per second; what is in force is not set again
-        if small_bundles and (before := TSO_RTT_LOG.read_text()).strip() != "0":
+        if small_tso_bursts and (before := TSO_RTT_LOG.read_text()).strip() != "0":
             undo_log.record({"sysctl tcp_tso_rtt_log": SysctlUndo(str(TSO_RTT_LOG), before)})
             TSO_RTT_LOG.write_text("0")
 

@@ -41,7 +41,7 @@ def make_backend(name: str, settings: EnforcementSettings, undo_log: UndoLog) ->
             return PacingBackend(
                 undo_log,
                 settings.nic_bps,
-                small_bundles=settings.small_bundles,
+                small_tso_bursts=settings.small_tso_bursts,
                 transport=settings.transport,
             )
         case _:
@@ -54,6 +54,6 @@ def same_backend(name: str, one: EnforcementSettings, other: EnforcementSettings
         case "htb":
             return (one.takeover, one.transport) == (other.takeover, other.transport)
         case "pacing":
-            return (one.small_bundles, one.transport) == (other.small_bundles, other.transport)
+            return (one.small_tso_bursts, one.transport) == (other.small_tso_bursts, other.transport)
         case _:
             return True

@@ -16,5 +16,5 @@ class EnforcementSettings:
     backend: str = "auto"
     addresses: frozenset[str] = frozenset()  # of this host
     takeover: bool = False  # htb: replace a qdisc that an operator or another program set
-    small_bundles: bool = False  # pacing: set net.ipv4.tcp_tso_rtt_log = 0
+    small_tso_bursts: bool = False  # pacing: set net.ipv4.tcp_tso_rtt_log = 0
     transport: Transport = AS_THE_KERNEL

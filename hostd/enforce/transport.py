@@ -21,7 +21,7 @@ Option = tuple[int, int]  # level and name, as for setsockopt
 
 TCP_CONGESTION: Option = (socket.IPPROTO_TCP, 13)
 TCP_RTO_MIN_US: Option = (socket.IPPROTO_TCP, 45)
-KERNEL_RETRANSMIT_MS = 200.0
+KERNEL_MIN_RTO_MS = 200.0
 LOSSY_CONGESTION_CONTROL = b"bbr"
 
 
@@ -30,7 +30,7 @@ class Transport:
     """As the kernel has it, where nothing else is said."""
 
     congestion_control: str | None = None
-    retransmit_ms: float = KERNEL_RETRANSMIT_MS  # the least time before something is sent again
+    min_rto_ms: float = KERNEL_MIN_RTO_MS  # the least time before something is sent again
 
     def always(self) -> dict[Option, bytes]:
         return {TCP_CONGESTION: self.congestion_control.encode()} if self.congestion_control else {}
@@ -38,12 +38,12 @@ class Transport:
     def where_lossy(self, by_itself: bool) -> dict[Option, bytes]:
         """If this kernel can; `by_itself`: the flow meets no other of its job."""
         found = {}
-        for wait_ms in _waits_ms(self.retransmit_ms):
+        for wait_ms in _waits_ms(self.min_rto_ms):
             value = round(wait_ms * 1e3).to_bytes(4, "little")
             if _accepted(TCP_RTO_MIN_US, value):
                 found[TCP_RTO_MIN_US] = value
                 break
-        wanted = by_itself and self.congestion_control is None and self.retransmit_ms < KERNEL_RETRANSMIT_MS
+        wanted = by_itself and self.congestion_control is None and self.min_rto_ms < KERNEL_MIN_RTO_MS
         if wanted and _accepted(TCP_CONGESTION, LOSSY_CONGESTION_CONTROL):
             found[TCP_CONGESTION] = LOSSY_CONGESTION_CONTROL
         return found
@@ -55,7 +55,7 @@ AS_THE_KERNEL = Transport()
 def shortens(theirs: socket.SocketType, value: bytes) -> bool:
     """Whether a wait becomes shorter by it, and the kernel would take back the one it has now.
 
-    A sysctl may give sockets less than two ticks, or more than KERNEL_RETRANSMIT_MS: a setsockopt may not.
+    A sysctl may give sockets less than two ticks, or more than KERNEL_MIN_RTO_MS: a setsockopt may not.
     """
     now = theirs.getsockopt(*TCP_RTO_MIN_US, len(value))
     if int.from_bytes(now, "little") <= int.from_bytes(value, "little"):
@@ -70,7 +70,7 @@ def shortens(theirs: socket.SocketType, value: bytes) -> bool:
 def _waits_ms(wanted_ms: float) -> Iterator[float]:
     """The least a kernel takes is two of its ticks, of 1 to 10 ms."""
     wait_ms = wanted_ms
-    while wait_ms < KERNEL_RETRANSMIT_MS:
+    while wait_ms < KERNEL_MIN_RTO_MS:
         yield wait_ms
         wait_ms *= 2
 

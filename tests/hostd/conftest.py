@@ -101,7 +101,7 @@ class Wire:
                     SO_PRIORITY,
                     SO_MAX_PACING_RATE,
                     TCP_CONGESTION,
-                    *Transport(retransmit_ms=40.0).where_lossy(False),
+                    *Transport(min_rto_ms=40.0).where_lossy(False),
                 )
                 options.append([theirs.getsockopt(*option, 16) for option in wanted])
         return devices, trees, sysctl, options

@@ -73,7 +73,7 @@ cgroup = "/system.slice/*"
     assert (config.switch, config.switch_name, config.policy) == ("127.0.0.1:7470", "sw", "mlcc")
     assert (config.mode, config.backend, config.jobs) == ("enforce", "pacing", ("bert", "llama"))
     assert (config.slots.length_ms, config.slots.horizon) == (20, 5)
-    assert config.takeover and config.small_bundles and config.plaintext
+    assert config.takeover and config.small_tso_bursts and config.plaintext
     assert (config.congestion_control, config.metrics) == ("bbr", "0.0.0.0:9465")
     assert config.tls is not None and config.tls.key == Path("h0.key")
     assert config.shim_directory == Path("/dev/shm/elsewhere")

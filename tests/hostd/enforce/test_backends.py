@@ -27,10 +27,10 @@ pytestmark = pytest.mark.root
 
 Make = Callable[[UndoLog], Backend]
 LINK_BPS = 1e9
-TRANSPORT = Transport("reno", retransmit_ms=40.0)
+TRANSPORT = Transport("reno", min_rto_ms=40.0)
 BACKENDS: dict[str, Make] = {
     "htb": lambda undo_log: HtbBackend(undo_log, lambda device: LINK_BPS, transport=TRANSPORT),
-    "pacing": lambda undo_log: PacingBackend(undo_log, LINK_BPS, small_bundles=True, transport=TRANSPORT),
+    "pacing": lambda undo_log: PacingBackend(undo_log, LINK_BPS, small_tso_bursts=True, transport=TRANSPORT),
 }
 
 

@@ -215,7 +215,7 @@ def test_where_nothing_would_be_different_nothing_is_lifted(
 ) -> None:
     with closing(holding(settings, sockets)) as enforcer:
         guardian = enforcer.guardian_pid
-        enforcer.reconfigure(replace(settings, backend="auto", small_bundles=True))  # htb again: no use for it
+        enforcer.reconfigure(replace(settings, backend="auto", small_tso_bursts=True))  # htb again: no use for it
         assert enforcer.guardian_pid == guardian
         enforcer.reconfigure(replace(settings, takeover=True))
         assert enforcer.guardian_pid != guardian

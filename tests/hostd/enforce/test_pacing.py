@@ -113,7 +113,7 @@ def test_what_could_not_be_set_is_set_the_next_time(tmp_path: Path, connections:
 def test_the_sysctl_is_set_only_if_allowed_and_comes_back(tmp_path: Path, allowed: bool) -> None:
     with Namespace("one") as one, one.enter():
         TSO_RTT_LOG.write_text("7")
-        backend = PacingBackend(UndoLog(tmp_path / "lease.json"), small_bundles=allowed)
+        backend = PacingBackend(UndoLog(tmp_path / "lease.json"), small_tso_bursts=allowed)
         assert TSO_RTT_LOG.read_text() == ("0\n" if allowed else "7\n")
         assert backend.close() == []
         assert TSO_RTT_LOG.read_text() == "7\n"

@@ -21,7 +21,7 @@ from paceline.flowcore.detect.losses import Losses
 pytestmark = pytest.mark.root
 
 RTO_MIN_US = Path("/proc/sys/net/ipv4/tcp_rto_min_us")
-TRANSPORT = Transport(retransmit_ms=40.0)
+TRANSPORT = Transport(min_rto_ms=40.0)
 
 
 @pytest.fixture

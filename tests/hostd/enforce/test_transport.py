@@ -20,7 +20,7 @@ def test_the_least_time_is_two_ticks_of_the_kernel(
     monkeypatch: pytest.MonkeyPatch, tick_ms: float, set_us: int
 ) -> None:
     monkeypatch.setattr(transport, "_accepted", lambda _, value: int.from_bytes(value, "little") >= 2e3 * tick_ms)
-    assert Transport(retransmit_ms=10.0).where_lossy(False) == {TCP_RTO_MIN_US: set_us.to_bytes(4, "little")}
+    assert Transport(min_rto_ms=10.0).where_lossy(False) == {TCP_RTO_MIN_US: set_us.to_bytes(4, "little")}
 
 
 def test_a_kernel_that_cannot(monkeypatch: pytest.MonkeyPatch) -> None:

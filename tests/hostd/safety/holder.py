@@ -30,7 +30,7 @@ def main() -> None:
         if name == "htb":
             backend = HtbBackend(undo_log, lambda device: 20 * rate_bps)
         else:
-            backend = PacingBackend(undo_log, 20 * rate_bps, small_bundles=True, transport=Transport("reno", 40.0))
+            backend = PacingBackend(undo_log, 20 * rate_bps, small_tso_bursts=True, transport=Transport("reno", 40.0))
         process = ProcessSockets(pid)
         process.look()
         backend.attach(FLOW, process.sockets)

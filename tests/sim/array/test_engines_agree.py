@@ -23,6 +23,8 @@ from paceline.sim.array.engine import run_scenario
 from paceline.sim.jobs import TrainingJob
 from paceline.sim.reference.engine import Simulation
 
+pytestmark = pytest.mark.slow
+
 SCENARIOS = Path(__file__).parents[3] / "scenarios"
 AGREE = 0.02
 ITERATIONS, SEEDS = 6, (1, 2, 3, 4)

@@ -18,6 +18,8 @@ from paceline.sim.recording import Recording
 from paceline.sim.reference.engine import Simulation
 from paceline.sim.run import RunResult, alone_iterations_s, run
 
+pytestmark = pytest.mark.slow
+
 MS = 1_000_000
 
 

@@ -17,6 +17,8 @@ from paceline.sim.trace.results import row
 from paceline.sim.trace.run import TraceOptions, TraceRun
 from paceline.sim.trace.workload import build_topology
 
+pytestmark = pytest.mark.slow
+
 
 def job(
     name: str, gpus: int, iterations: int, arrival_s: float = 0.0, pattern: Pattern = Pattern.ALLREDUCE

@@ -13,6 +13,8 @@ from paceline.cli import main
 from paceline.sim.trace import sweep
 from paceline.sim.trace.results import Row
 
+pytestmark = pytest.mark.slow
+
 SWEEP = """
 servers = 8
 gpus_per_server = 2

@@ -8,6 +8,8 @@ from paceline.flowcore.model.topology import star
 from switchd import daemon
 from tests.switchd.fabric import PATIENCE_S, Fabric, claim, flow
 
+pytestmark = pytest.mark.slow
+
 STAR = star(2, 1.0)
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 SETTINGS = bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))  # none; with it the handshake of HTTP/2 is over
