@@ -11,8 +11,10 @@ from tests.retry import RetryAfterStall
 pytest_plugins = ["pytester"]
 
 # `fixed` makes a run depend on the code alone, so that a red build means a change and not a roll of the dice;
-# `--hypothesis-profile=explore` looks for new counterexamples. No deadline: the machine may be busy.
+# `quick` is a glance, for `scripts/test --quick`; `--hypothesis-profile=explore` looks for new counterexamples. No
+# deadline: the machine may be busy.
 settings.register_profile("fixed", deadline=None, derandomize=True, max_examples=60)
+settings.register_profile("quick", deadline=None, derandomize=True, max_examples=15)
 settings.register_profile("explore", deadline=None, max_examples=1000)
 settings.load_profile("fixed")
 

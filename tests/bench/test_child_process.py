@@ -9,6 +9,8 @@ import pytest
 
 from bench.child_process import start_child
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_ctrl_c_while_a_process_is_started_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """It comes when Python calls back after the fork, where what is raised is ignored."""

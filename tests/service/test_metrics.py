@@ -14,6 +14,8 @@ from prometheus_client import Counter
 from paceline.service import metrics
 from paceline.service.metrics import MetricsServer, new_registry
 
+pytestmark = pytest.mark.slow
+
 
 def scrape(server: MetricsServer) -> str:
     with urllib.request.urlopen(f"http://{server.address}/metrics", timeout=20) as answer:

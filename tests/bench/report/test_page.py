@@ -14,6 +14,8 @@ from paceline.commands.provenance import provenance
 from paceline.failure import Failure
 from tests.bench.conftest import FakeRuns
 
+pytestmark = pytest.mark.slow
+
 VOID = {"meta", "br", "th", "td", "li"}  # those we do not always close
 
 

@@ -4,6 +4,8 @@ import pytest
 
 from tests.flowcore.paper_setup import measured
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("policy", "slowdown"),

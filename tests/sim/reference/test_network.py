@@ -16,6 +16,8 @@ from paceline.sim.mixes import random_mix
 from paceline.sim.reference.engine import Simulation
 from paceline.sim.reference.network import FluidNetwork, htb
 
+pytestmark = pytest.mark.slow
+
 GBPS = 1e9
 MS = 1_000_000
 
