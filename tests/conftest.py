@@ -27,6 +27,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+    parser.addoption("--mixes", type=int, default=6, help="random mixes of tests/sim/test_hung_jobs.py")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "mix_number" in metafunc.fixturenames:
+        metafunc.parametrize("mix_number", range(metafunc.config.getoption("--mixes")))
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(RetryAfterStall())
 
