@@ -25,8 +25,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write tests/sim/golden/*.json from what the code does now, instead of comparing with them",
     )
-
-
     parser.addoption("--mixes", type=int, default=6, help="random mixes of tests/sim/test_hung_jobs.py")
 
 
