@@ -115,8 +115,13 @@ def jobs(args: argparse.Namespace) -> int:
 
             Console().print(as_table(views))
         for name, why in reader.refused.items():
-            print(f"paceline: {reader.directory / name} is not believed: {why}", file=sys.stderr)
+            print(f"paceline: {_printable(f'{reader.directory / name} is not believed: {why}')}", file=sys.stderr)
     return 0
+
+
+def _printable(text: str) -> str:
+    """Anybody may name a file there: a terminal escape must not come through."""
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
 def _poll_for(reader: Reader, seconds: float) -> list[ProcessView]:

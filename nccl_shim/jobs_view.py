@@ -62,6 +62,7 @@ def peers(snapshot: ProcessSnapshot) -> list[dict[str, Any]]:
 def as_table(views: Sequence[ProcessView]) -> Table:
     """The table that people see; fits 80 columns while names are short."""
     from rich.table import Table  # here: rows and JSON work without it
+    from rich.text import Text
 
     table = Table(box=None, padding=(0, 2, 0, 0))
     for name in ("job", "rank", "peer", "iter", "waiting", "sent", "per iter", "time", "age"):
@@ -71,7 +72,7 @@ def as_table(views: Sequence[ProcessView]) -> Table:
         row = process_row(view)
         learned_s = row["learned_iteration_s"]
         table.add_row(
-            row["job"],
+            Text(row["job"]),  # as it is: a name may look like markup
             _rank_text(row),
             _peer_names(view.snapshot),
             "?" if row["iteration"] is None else str(row["iteration"]),

@@ -121,6 +121,18 @@ def test_jobs_names_files_it_does_not_believe(clean_env: dict, shm_dir: Path) ->
     assert done.returncode == 0 and "x.pls is not believed" in done.stderr
 
 
+def test_a_file_name_cannot_reach_the_terminal(clean_env: dict, shm_dir: Path) -> None:
+    (shm_dir / "\x1b[2J.pls").write_text("?")
+    done = call(clean_env, "jobs")
+    assert "\x1b" not in done.stderr and "\\x1b[2J.pls is not believed" in done.stderr
+
+
+def test_a_job_named_like_markup_is_shown_as_it_is(clean_env: dict, shm_dir: Path) -> None:
+    writer = PythonWriter(Identity("[red]bert", shm_dir, 1, 4))
+    assert "[red]bert" in call(clean_env, "jobs").stdout
+    assert writer is not None
+
+
 def test_watch_keeps_up_until_interrupted(clean_env: dict, a_job: PythonWriter) -> None:
     ours, theirs = pty.openpty()
     child = subprocess.Popen(
