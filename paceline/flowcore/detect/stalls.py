@@ -6,8 +6,8 @@ a flow was promised a share for most of a slot and sent less than USED of it, th
 the claim, and claims again when bytes move.
 
 A flow that trickles would win its share back slot after slot and use it never. Each share that stays unused doubles how
-long the flow must wait before it may claim again, up to LONGEST_WAIT_SLOTS; a share that is used ends that. So of the
-time it costs others, at most one slot in LONGEST_WAIT_SLOTS + 1 remains.
+long the flow must wait before it may claim again, up to LONGEST_WAIT_SLOTS; a share that is used ends that. So it
+costs other flows at most one slot in LONGEST_WAIT_SLOTS + 1.
 """
 
 from paceline.flowcore.messages.events import FLOOR_BPS
@@ -27,26 +27,25 @@ LONGEST_WAIT_SLOTS = 64
 class StallDetector:
     """Of one flow."""
 
-    __slots__ = ("_unused", "_wait_slots", "stalled_slot")
+    __slots__ = ("_stalled_slot", "_wait_slots", "unused")
 
     def __init__(self) -> None:
-        self.stalled_slot = 0  # when it was last seen not to use its share
-        self._unused = False
+        self.unused = False  # its share, in the last slot of this burst
+        self._stalled_slot = 0  # when it was last seen not to use its share
         self._wait_slots = 0
 
-    @property
-    def unused(self) -> bool:
-        """In the last slot that tells."""
-        return self._unused
+    def begin_burst(self) -> None:
+        """What the last burst did with its share says nothing about this one; how long the flow must wait stays."""
+        self.unused = False
 
     def observe(self, slot: int, slot_ns: int, busy_ns: int, promised_bps: float, sent_bytes: float) -> None:
         """In the `busy_ns` of this slot in which bytes waited, the flow sent so many at a mean promise of so much."""
         if busy_ns < MOST_OF_A_SLOT * slot_ns or promised_bps < LEAST_SHARE_BPS:
-            self._unused = False
+            self.unused = False
             return
-        self._unused = sent_bytes * 8e9 < USED * promised_bps * busy_ns
-        if self._unused:
-            self.stalled_slot = slot
+        self.unused = sent_bytes * 8e9 < USED * promised_bps * busy_ns
+        if self.unused:
+            self._stalled_slot = slot
             self._wait_slots = min(LONGEST_WAIT_SLOTS, max(1, 2 * self._wait_slots))
         else:
             self._wait_slots = 0
@@ -54,4 +53,4 @@ class StallDetector:
     def may_claim(self, slot: int, slot_ns: int, moved_bytes: float) -> bool:
         """Whether a stalled flow that has moved so many bytes since may try again."""
         moves = moved_bytes * 8e9 >= MOVED_OF_FLOOR * FLOOR_BPS * slot_ns
-        return moves and slot - self.stalled_slot >= self._wait_slots
+        return moves and slot - self._stalled_slot >= self._wait_slots

@@ -66,6 +66,7 @@ class FlowState(PhasedFlow):
     def begin(self, iteration: int, now_ns: int) -> None:
         """An iteration's bytes are waiting."""
         self.bytes_wait(now_ns)
+        self.stalls.begin_burst()
         self.iteration = iteration
         self.sent_bytes = self.counted_bytes = 0.0
         self.plan_bps = ()
@@ -106,12 +107,13 @@ class FlowState(PhasedFlow):
         self._slot_busy_ns = 0
 
     def clock_set(self, by_ns: int) -> None:
-        """Move times along by `by_ns`. What is dated by slots (samples, grant, plan) is forgotten."""
+        """Move times along by `by_ns`. What is dated by slots (samples, stalls, grant, plan) is forgotten."""
         self.ready_ns += by_ns
         self.released_ns += by_ns
         self.observed_ns += by_ns
         self._promised_ns += by_ns
         self.bandwidth = BandwidthEstimate(self.bandwidth.line_rate_bps)
+        self.stalls = StallDetector()
         self.lose_grant()
         self.plan_bps, self.replanned_slot = (), -1
 

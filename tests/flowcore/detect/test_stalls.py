@@ -47,6 +47,13 @@ def test_a_stalled_flow_claims_again_when_bytes_move() -> None:
     assert detector.may_claim(1, SLOT_NS, FLOORFUL), "no more than the floor lets through: it may be all it got"
 
 
+def test_a_new_burst_begins_without_suspicion_but_waits_as_long() -> None:
+    detector = after(*[(GBPS, 0.0)] * 4)
+    detector.begin_burst()
+    assert not detector.unused
+    assert not detector.may_claim(4, SLOT_NS, SLOTFUL)
+
+
 def test_a_used_share_ends_the_waiting() -> None:
     detector = after(*[(GBPS, 0.0)] * 6, (GBPS, SLOTFUL), (GBPS, 0.0))
     assert detector.may_claim(8, SLOT_NS, FLOORFUL)

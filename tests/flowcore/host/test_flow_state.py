@@ -124,6 +124,26 @@ def test_a_flow_that_waits_for_its_upstream_is_no_sample_of_the_network(
 # ---- The flows of a job ----
 
 
+def stalled(slot: int) -> FlowState:
+    flow = sending()
+    flow.stalls.observe(slot, SLOT_NS, SLOT_NS, GBPS, 0.0)
+    assert flow.stalls.unused and not flow.stalls.may_claim(slot, SLOT_NS, SIZE_BYTES)
+    return flow
+
+
+def test_a_clock_that_is_set_back_does_not_make_a_stalled_flow_wait_for_it() -> None:
+    flow = stalled(1000)
+    flow.clock_set(-900 * SLOT_NS)
+    assert flow.stalls.may_claim(100, SLOT_NS, SIZE_BYTES)
+
+
+def test_a_new_iteration_is_not_blamed_for_the_one_before() -> None:
+    flow = stalled(1)
+    flow.all_sent()
+    flow.begin(1, 2 * SLOT_NS)
+    assert not flow.stalls.unused
+
+
 def test_what_remains_of_a_job_is_by_bytes() -> None:
     small, large = flow_of(), flow_of(replace(SPEC, size_bytes=3 * SIZE_BYTES))
     job = JobFlows(JobProgress(0), [small, large])
