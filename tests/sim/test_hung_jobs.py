@@ -1,7 +1,7 @@
 """A job that announces bytes and sends none stops no other: whichever it is, and whenever it hangs.
 
 What is compared: the iterations of every other job beside the hung one, and without it. `paceline` only: the baselines
-are as their papers have them. `scripts/test tests/sim/test_hung_jobs.py --mixes 200` takes half an hour.
+are as their papers have them. `scripts/test tests/sim/test_hung_jobs.py --mixes 200` takes ten minutes.
 """
 
 import random
