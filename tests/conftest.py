@@ -8,6 +8,10 @@ from hypothesis import settings
 
 from tests.retry import RetryAfterStall
 
+# A fork inside a network namespace would have gRPC start its threads again there, for good: they would connect to the
+# loopback of a test that has ended. Read when gRPC is imported, which no line above does.
+os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
+
 pytest_plugins = ["pytester"]
 
 # `fixed` makes a run depend on the code alone, so that a red build means a change and not a roll of the dice;
