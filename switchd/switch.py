@@ -27,7 +27,7 @@ from paceline.service.metrics import new_registry
 from paceline.service.shared_clock import SharedClock
 from paceline.service.timer import Timer
 from paceline.wire import control_pb2 as pb
-from paceline.wire.codec import BadMessage, FlowPaths, feedback_to_wire, message_from_envelope, report_from_wire
+from paceline.wire.codec import FEEDBACK, REPORT, BadMessage, FlowPaths, message_from_envelope
 from switchd.clock_watch import ClockWatch
 from switchd.config import SwitchConfig
 from switchd.frames import Outgoing
@@ -130,7 +130,7 @@ class Switch:
         if self.slots.horizon < behind_slots <= LATE_HORIZONS * self.slots.horizon:
             self.count_refusal("late")
             return
-        report = report_from_wire(wire, self._paths)
+        report = REPORT.from_wire(wire, self._paths)
         self._validator.check_host_report(host, report, self.slots.index(now_ns))
         session = self.hosts.get(host)
         if session is not None and report.claims:
@@ -150,7 +150,7 @@ class Switch:
         self.plans_refused += refused
         if refused:
             self.instruments.refusals.labels("capacity").inc(refused)
-        wire = feedback_to_wire(feedback)
+        wire = FEEDBACK.to_wire(feedback)
         call = self.calls.pop((host, feedback.answers), None)
         if call is not None:
             if not call.done():

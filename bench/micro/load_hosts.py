@@ -13,7 +13,7 @@ from paceline.flowcore.messages.reports import Bid, Claim, Report
 from paceline.flowcore.model.patterns import FlowId, Role
 from paceline.flowcore.model.topology import Topology
 from paceline.wire import control_pb2 as pb
-from paceline.wire.codec import report_to_wire
+from paceline.wire.codec import REPORT
 
 WORKERS_PER_JOB = 4
 
@@ -111,7 +111,7 @@ def _claims(host: str, flows: list[FlowId], topology: Topology, horizon: int, dr
         )
         for flow in flows
     )
-    return report_to_wire(Report(host, 0, 0, claims)).claims
+    return REPORT.to_wire(Report(host, 0, 0, claims)).claims
 
 
 def _varint(number: int) -> bytes:

@@ -34,19 +34,17 @@ from paceline.wire.columns import (
 from paceline.wire.flow_names import BadMessage, FlowPaths, flow_of, text_of
 
 __all__ = [
+    "FEEDBACK",
     "LARGEST",
     "MAX_ALONE_NS",
     "MAX_NUMBER",
     "MAX_SLOT",
+    "REPORT",
     "BadMessage",
     "FlowPaths",
-    "feedback_from_wire",
-    "feedback_to_wire",
     "flow_of",
     "message_from_envelope",
     "message_to_envelope",
-    "report_from_wire",
-    "report_to_wire",
     "text_of",
 ]
 
@@ -145,7 +143,8 @@ class MessageTable(Generic[M, W]):
             kind.write(name, getattr(message, name), found)
         return found
 
-    def from_wire(self, wire: W, paths: FlowPaths | None) -> M:
+    def from_wire(self, wire: W, paths: FlowPaths | None = None) -> M:
+        """`paths` for messages with claims, which travel without theirs."""
         return self.message(*[kind.read(name, wire, paths) for name, kind in self._fields])
 
 
@@ -224,25 +223,6 @@ BODIES: dict[str, MessageTable[Any, Any]] = {
     "share_update": SHARE_UPDATE,
 }
 BODY_OF = {table.message: body for body, table in BODIES.items()}
-
-# ---- Between a host and its switch ----
-
-
-def report_to_wire(report: Report) -> pb.Report:
-    return REPORT.to_wire(report)
-
-
-def report_from_wire(wire: pb.Report, paths: FlowPaths) -> Report:
-    return REPORT.from_wire(wire, paths)
-
-
-def feedback_to_wire(feedback: Feedback) -> pb.Feedback:
-    return FEEDBACK.to_wire(feedback)
-
-
-def feedback_from_wire(wire: pb.Feedback) -> Feedback:
-    return FEEDBACK.from_wire(wire, None)
-
 
 # ---- Between switches ----
 

@@ -16,7 +16,7 @@ from paceline.flowcore.detect.clocks import ClockEstimate
 from paceline.flowcore.messages.reports import Feedback, Report
 from paceline.wire import control_pb2 as pb
 from paceline.wire.calls import PROTOCOL, path
-from paceline.wire.codec import BadMessage, feedback_from_wire, report_to_wire
+from paceline.wire.codec import FEEDBACK, REPORT, BadMessage
 from paceline.wire.duplex import both
 
 _log = logging.getLogger(__name__)
@@ -118,7 +118,7 @@ class HostStream:
             self._note_time(message.clock)
             match message.WhichOneof("body"):
                 case "feedback":
-                    self._on_feedback(feedback_from_wire(message.feedback))
+                    self._on_feedback(FEEDBACK.from_wire(message.feedback))
                 case "welcome" if not self.connected:
                     terms = _terms(message.welcome)
                     self.connected, self.refused = True, ""
@@ -128,7 +128,7 @@ class HostStream:
         while True:
             report = await self._waiting.get()
             try:
-                message = pb.HostMessage(sent_ns=self._own_ns(), report=report_to_wire(report))
+                message = pb.HostMessage(sent_ns=self._own_ns(), report=REPORT.to_wire(report))
                 await call.write(message.SerializeToString())
             except grpc.aio.AioRpcError:
                 raise

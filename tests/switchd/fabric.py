@@ -15,7 +15,7 @@ from paceline.service.lifecycle import Requests, serve
 from paceline.service.tls import TlsFiles, expecting
 from paceline.wire import control_pb2 as pb
 from paceline.wire.calls import PROTOCOL, open_channel, path
-from paceline.wire.codec import feedback_from_wire, report_to_wire
+from paceline.wire.codec import FEEDBACK, REPORT
 from switchd.config import SwitchConfig
 from switchd.daemon import SwitchDaemon
 from switchd.switch import Switch
@@ -68,7 +68,7 @@ class Host:
     async def send(self, *claims: Claim, withdrawn: tuple[FlowId, ...] = (), sent_ns: int = 0) -> int:
         number = next(self._numbers)
         gone = tuple(Withdrawal(which, 25e6) for which in withdrawn)
-        report = report_to_wire(Report(self.name, number, self._slot_of(), claims, gone))
+        report = REPORT.to_wire(Report(self.name, number, self._slot_of(), claims, gone))
         await self.say(pb.HostMessage(sent_ns=sent_ns, report=report))
         return number
 
@@ -98,7 +98,7 @@ class Host:
             while (data := await self.call.read()) is not grpc.aio.EOF:
                 message = pb.SwitchMessage.FromString(data)
                 self.clock = message.clock
-                self.feedbacks.append(feedback_from_wire(message.feedback))
+                self.feedbacks.append(FEEDBACK.from_wire(message.feedback))
                 self._arrived.set()
             self.ended = "OK"
         except grpc.aio.AioRpcError as error:

@@ -14,7 +14,7 @@ from paceline.flowcore.model.topology import star, tree
 from paceline.service.metrics import MetricsServer
 from paceline.wire import control_pb2 as pb
 from paceline.wire.calls import SERVICE, path
-from paceline.wire.codec import feedback_from_wire, report_to_wire
+from paceline.wire.codec import FEEDBACK, REPORT
 from tests.switchd.fabric import PATIENCE_S, Fabric, claim, flow, until
 
 STAR = star(3, 1.0)
@@ -26,14 +26,14 @@ numbers = count(1)
 async def call(net: Fabric, method: str, host: str, *claims: Claim, number: int | None = None) -> Feedback:
     tor = net.topology.switch_of[host]
     report = Report(host, next(numbers) if number is None else number, net.slot(tor), claims)
-    message = pb.HostMessage(sent_ns=5, report=report_to_wire(report))
+    message = pb.HostMessage(sent_ns=5, report=REPORT.to_wire(report))
     data = await net.channel(tor).unary_unary(path(method))(
         message.SerializeToString(), timeout=PATIENCE_S, wait_for_ready=True
     )
     answer = pb.SwitchMessage.FromString(data)
     assert answer.clock.echo_ns == 5
     assert answer.clock.received_ns <= answer.clock.sent_ns
-    feedback = feedback_from_wire(answer.feedback)
+    feedback = FEEDBACK.from_wire(answer.feedback)
     assert feedback.answers == report.number
     return feedback
 

@@ -13,7 +13,7 @@ from paceline.flowcore.model.topology import clos, star, tree
 from paceline.flowcore.switch.agent import REALLOCATIONS_PER_SLOT
 from paceline.service.shared_clock import SharedClock
 from paceline.wire.calls import open_channel
-from paceline.wire.codec import report_to_wire
+from paceline.wire.codec import REPORT
 from paceline.wire.host_stream import HostStream, Terms
 from switchd import switch as switch_module
 from switchd.clock_watch import ENOUGH, ClockWatch
@@ -179,7 +179,7 @@ async def test_the_timer_fires_for_a_clock_that_was_set_back() -> None:
     """No message arrives: the timer has to find out."""
     switch = Switch(SwitchConfig("sw", "127.0.0.1:0", STAR, SlotsSpec(60.0, 10)))
     switch.take_report(
-        "h0", report_to_wire(Report("h0", 1, switch.slots.index(switch.clock.now_ns()), (claim(STAR, A),)))
+        "h0", REPORT.to_wire(Report("h0", 1, switch.slots.index(switch.clock.now_ns()), (claim(STAR, A),)))
     )
     assert A in switch.agent.table
     own_ns = switch.clock.own_ns()

@@ -16,19 +16,17 @@ from paceline.flowcore.model.patterns import FlowId, Role
 from paceline.flowcore.model.topology import clos, tree
 from paceline.wire import control_pb2 as pb
 from paceline.wire.codec import (
+    FEEDBACK,
     LARGEST,
     MAX_ALONE_NS,
     MAX_NUMBER,
     MAX_SLOT,
+    REPORT,
     BadMessage,
     FlowPaths,
-    feedback_from_wire,
-    feedback_to_wire,
     flow_of,
     message_from_envelope,
     message_to_envelope,
-    report_from_wire,
-    report_to_wire,
     text_of,
 )
 
@@ -107,8 +105,8 @@ def test_what_is_sent_arrives(message: Message) -> None:
 
 @given(reports, feedbacks)
 def test_the_hosts_two_messages(report: Report, feedback: Feedback) -> None:
-    assert report_from_wire(pb.Report.FromString(report_to_wire(report).SerializeToString()), PATHS) == report
-    assert feedback_from_wire(pb.Feedback.FromString(feedback_to_wire(feedback).SerializeToString())) == feedback
+    assert REPORT.from_wire(pb.Report.FromString(REPORT.to_wire(report).SerializeToString()), PATHS) == report
+    assert FEEDBACK.from_wire(pb.Feedback.FromString(FEEDBACK.to_wire(feedback).SerializeToString())) == feedback
 
 
 @given(anything)
@@ -127,8 +125,8 @@ def test_both_ends_find_the_same_path() -> None:
 
 def test_an_exchange_that_would_take_ages_takes_30_years() -> None:
     grant = Grant(FlowId("a", "h0", "h1", Role.RING), True, 0.0, 0.0, (1.0,), (0.0,), 10**25, 0.0, 0.0)
-    wire = feedback_to_wire(Feedback("sw", 1, 0, (grant,)))
-    assert feedback_from_wire(wire).grants[0].alone_ns == MAX_ALONE_NS
+    wire = FEEDBACK.to_wire(Feedback("sw", 1, 0, (grant,)))
+    assert FEEDBACK.from_wire(wire).grants[0].alone_ns == MAX_ALONE_NS
 
 
 # ---- Whatever else comes in ----
@@ -143,12 +141,12 @@ def good_report() -> pb.Report:
         Claim(one, PATHS.path(one), 1e6, Bid(1.0, 2.0, 3.0), 4.0, 5.0, (flow,), (other,), (1e8, 2e8), 6.0)
         for one in (flow, other)
     )
-    return report_to_wire(Report("h0", 7, 100, claimed, (Withdrawal(flow, 9.0),)))
+    return REPORT.to_wire(Report("h0", 7, 100, claimed, (Withdrawal(flow, 9.0),)))
 
 
 def good_feedback() -> pb.Feedback:
     grant = Grant(flow_of(A), True, 1.0, 2.0, (3.0,) * HORIZON, (0.5,) * HORIZON, 6, math.inf, 8.0)
-    return feedback_to_wire(Feedback("sw", 7, 100, (grant,)))
+    return FEEDBACK.to_wire(Feedback("sw", 7, 100, (grant,)))
 
 
 def spoiled(message: pb.Report | pb.Feedback, spoil: Callable[[pb.Report | pb.Feedback], object]) -> bytes:
@@ -182,7 +180,7 @@ GRANT_COLUMNS = ["accepted", "share_bps", "ceiling_bps", "alone_ns", "upstream_b
 
 def refused(spoil: Callable[[pb.Report], object]) -> str:
     with pytest.raises(BadMessage) as error:
-        report_from_wire(pb.Report.FromString(spoiled(good_report(), spoil)), PATHS)
+        REPORT.from_wire(pb.Report.FromString(spoiled(good_report(), spoil)), PATHS)
     assert str(error.value).isprintable()
     assert len(str(error.value)) < 500
     return error.value.reason
@@ -190,7 +188,7 @@ def refused(spoil: Callable[[pb.Report], object]) -> str:
 
 def refused_feedback(spoil: Callable[[pb.Feedback], object]) -> str:
     with pytest.raises(BadMessage) as error:
-        feedback_from_wire(pb.Feedback.FromString(spoiled(good_feedback(), spoil)))
+        FEEDBACK.from_wire(pb.Feedback.FromString(spoiled(good_feedback(), spoil)))
     return error.value.reason
 
 
@@ -227,7 +225,7 @@ def test_columns_of_another_length(column: str) -> None:
 def test_a_host_that_counts_no_promises_is_understood() -> None:
     wire = good_report()
     wire.claims.ClearField("promised_bytes")
-    report = report_from_wire(pb.Report.FromString(wire.SerializeToString()), PATHS)
+    report = REPORT.from_wire(pb.Report.FromString(wire.SerializeToString()), PATHS)
     assert [claim.promised_bytes for claim in report.claims] == [0.0, 0.0]
 
 
@@ -292,7 +290,7 @@ def test_envelopes_without_a_message(wire: pb.Envelope) -> None:
 def test_random_bytes_are_a_message_or_refused(data: bytes) -> None:
     for kind, read in (
         (pb.Envelope, lambda wire: message_from_envelope(wire, PATHS)),
-        (pb.Feedback, feedback_from_wire),
+        (pb.Feedback, FEEDBACK.from_wire),
     ):
         with suppress(DecodeError, BadMessage):
             read(kind.FromString(data))

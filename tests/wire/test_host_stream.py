@@ -8,8 +8,8 @@ import pytest
 from paceline.flowcore.detect.clocks import ClockEstimate
 from paceline.flowcore.messages.reports import Feedback, Report
 from paceline.flowcore.model.topology import star
-from paceline.wire import host_stream
 from paceline.wire.calls import open_channel
+from paceline.wire.codec import REPORT
 from paceline.wire.host_stream import HostStream
 from tests.switchd.fabric import Fabric, claim, flow, until
 
@@ -42,7 +42,7 @@ async def test_a_report_that_cannot_be_written_ends_the_stream_for_both_directio
         running = asyncio.create_task(stream.run())
         try:
             await until(lambda: stream.connected)
-            monkeypatch.setattr(host_stream, "report_to_wire", once)
+            monkeypatch.setattr(REPORT, "to_wire", once)
             assert stream.send(Report("h0", 1, net.slot("sw"), (CLAIM,)))
             await until(lambda: heard == ["welcome", "lost", "welcome"])
             assert stream.send(Report("h0", 2, net.slot("sw"), (CLAIM,)))

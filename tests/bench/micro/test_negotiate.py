@@ -16,7 +16,7 @@ from bench.micro.scale import HOSTS_PER_RACK, needs
 from paceline import cli
 from paceline.flowcore.model.topology import Topology, clos, star
 from paceline.wire import control_pb2 as pb
-from paceline.wire.codec import FlowPaths, flow_of, report_from_wire
+from paceline.wire.codec import REPORT, FlowPaths, flow_of
 
 pytestmark = pytest.mark.slow
 
@@ -30,7 +30,7 @@ def test_a_message_put_together_by_hand_is_a_message(number: int) -> None:
     host = load_hosts(STAR, 10, 0.25, 10, 1)[0]
     message = pb.HostMessage.FromString(host.message(number, 10**9, 1_700_000_000_000_000_000))
     assert message.sent_ns == 1_700_000_000_000_000_000
-    report = report_from_wire(message.report, FlowPaths(STAR))
+    report = REPORT.from_wire(message.report, FlowPaths(STAR))
     assert (report.sender, report.number, report.first_slot) == ("h0", number, 10**9)
     assert len(report.claims) == 10
     assert sum(claim.plan_bps[0] for claim in report.claims) == pytest.approx(2.5e9)

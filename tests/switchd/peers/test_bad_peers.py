@@ -12,7 +12,7 @@ from paceline.flowcore.messages.reports import Report, Withdrawal
 from paceline.flowcore.model.topology import star, tree
 from paceline.wire import control_pb2 as pb
 from paceline.wire.calls import MAX_MESSAGE_BYTES, PROTOCOL, path
-from paceline.wire.codec import message_to_envelope, report_to_wire
+from paceline.wire.codec import REPORT, message_to_envelope
 from switchd import handshake, rate_limit, switch
 from switchd.config import DEFAULT_MAX_FLOWS
 from tests.switchd.fabric import PATIENCE_S, Fabric, claim, flow, until
@@ -43,7 +43,7 @@ def report(net: Fabric, *flows: str, sender: str = "h1", **columns: list[float])
     """A report of h1 that is right but for what is given."""
     names = list(flows) or [str(BAD)]
     right = [claim(STAR, flow(f"job{n}", "h1", "h2"), *[1e8] * 10) for n in range(len(names))]
-    wire = report_to_wire(Report(sender, 1, net.slot("sw"), tuple(right)))
+    wire = REPORT.to_wire(Report(sender, 1, net.slot("sw"), tuple(right)))
     wire.claims.flow[:] = names
     for name, values in columns.items():
         getattr(wire.claims, name)[:] = values
@@ -209,7 +209,7 @@ async def test_a_reader_that_does_not_read(net: Fabric, monkeypatch) -> None:
 
         async def talk() -> None:
             for number in range(2000):
-                report = report_to_wire(Report("h1", number, net.slot("sw"), claims))
+                report = REPORT.to_wire(Report("h1", number, net.slot("sw"), claims))
                 await call.write(pb.HostMessage(report=report).SerializeToString())
                 await asyncio.sleep(0.01)
 
@@ -234,7 +234,7 @@ async def test_withdrawals_count_as_well(net: Fabric) -> None:
     await bad.ask(claim(STAR, BAD))
     for start in (0, DEFAULT_MAX_FLOWS // 2):
         gone = tuple(Withdrawal(flow("bad", "h1", f"x{start + n}"), 1.0) for n in range(DEFAULT_MAX_FLOWS // 2))
-        await bad.say(pb.HostMessage(report=report_to_wire(Report("h1", 9, net.slot("sw"), (), gone))))
+        await bad.say(pb.HostMessage(report=REPORT.to_wire(Report("h1", 9, net.slot("sw"), (), gone))))
     assert (await bad.refusal()).startswith("RESOURCE_EXHAUSTED flows")
     assert len(net.switch("sw").agent._claims._volume_bytes) <= DEFAULT_MAX_FLOWS + 1
 

@@ -21,7 +21,7 @@ from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.scenario import SlotsSpec
 from paceline.flowcore.model.topology import star, tree
 from paceline.wire import control_pb2 as pb
-from paceline.wire.codec import BadMessage, flow_of, message_to_envelope, report_to_wire, text_of
+from paceline.wire.codec import REPORT, BadMessage, flow_of, message_to_envelope, text_of
 from switchd import rate_limit
 from switchd.config import SwitchConfig
 from switchd.handshake import parse
@@ -91,7 +91,7 @@ def valid_messages(slot: int) -> list[bytes]:
     """What h1 may say."""
     flows = [flow(f"job{n}", "h1", target) for n, target in enumerate(("h0", "h2", "h3"))]
     reports = [Report("h1", n, slot, tuple(claim(STAR, one, *[9e8] * n) for one in flows[: n + 1])) for n in range(6)]
-    return [pb.HostMessage(sent_ns=1, report=report_to_wire(one)).SerializeToString() for one in reports]
+    return [pb.HostMessage(sent_ns=1, report=REPORT.to_wire(one)).SerializeToString() for one in reports]
 
 
 def held(switch: Switch) -> int:
@@ -113,7 +113,7 @@ async def test_what_hosts_might_send(policy: str, monkeypatch: pytest.MonkeyPatc
     slot = switch.slots.index(switch.clock.now_ns())
     whole = valid_messages(slot)
     switch.host_connected("h0")
-    switch.take_report("h0", report_to_wire(Report("h0", 1, slot, (claim(STAR, GOOD, *[5e8] * 10),))))
+    switch.take_report("h0", REPORT.to_wire(Report("h0", 1, slot, (claim(STAR, GOOD, *[5e8] * 10),))))
     sizes = []
     for _ in range(4):
         session = switch.host_connected("h1")
@@ -127,7 +127,7 @@ async def test_what_hosts_might_send(policy: str, monkeypatch: pytest.MonkeyPatc
                 session = switch.host_connected("h1")
             if not outcomes.total() % 500:
                 await asyncio.sleep(0)
-                switch.take_report("h0", report_to_wire(Report("h0", 1, slot, (claim(STAR, GOOD, *[5e8] * 10),))))
+                switch.take_report("h0", REPORT.to_wire(Report("h0", 1, slot, (claim(STAR, GOOD, *[5e8] * 10),))))
                 switch.hosts["h0"].outbox._items.clear()
         sizes.append(held(switch))
     switch.close()

@@ -12,7 +12,7 @@ from paceline.flowcore.model.slots import SlotClock
 from paceline.flowcore.model.topology import star, tree
 from paceline.wire import control_pb2 as pb
 from paceline.wire.calls import PROTOCOL, path
-from paceline.wire.codec import BadMessage, message_to_envelope, report_to_wire
+from paceline.wire.codec import REPORT, BadMessage, message_to_envelope
 from switchd import rate_limit, streams
 from switchd.rate_limit import BYTES_PER_SLOT, MESSAGES_PER_SLOT, TIMES_PER_FLOW, PeerRateLimit
 from tests.switchd.fabric import PATIENCE_S, Fabric, claim, flow
@@ -74,7 +74,7 @@ async def test_calls_count_as_well(fabric) -> None:
 
     async def ask() -> None:
         report = Report("h1", next(numbers), net.slot("sw"), (claim(STAR, flow("a", "h1", "h2")),))
-        message = pb.HostMessage(report=report_to_wire(report)).SerializeToString()
+        message = pb.HostMessage(report=REPORT.to_wire(report)).SerializeToString()
         await fetch(message, timeout=PATIENCE_S, wait_for_ready=True)
 
     with pytest.raises(grpc.aio.AioRpcError, match=f"flood: more than {LIMIT} flows") as refused:

@@ -7,7 +7,7 @@ from paceline.flowcore.messages.reports import Report
 from paceline.flowcore.model.topology import star, tree
 from paceline.wire import control_pb2 as pb
 from paceline.wire.calls import PROTOCOL, open_channel, path
-from paceline.wire.codec import report_to_wire
+from paceline.wire.codec import REPORT
 from tests.switchd.fabric import PATIENCE_S, Fabric, claim, flow
 
 STAR = star(2, 1.0)
@@ -26,7 +26,7 @@ async def test_a_host_may_only_speak_for_itself(fabric, certificates) -> None:
     assert (await h0.ask(claim(STAR, flow("a", "h0", "h1"), 1e8))).grants[0].accepted
     impostor = net.host("h0", certificate="h1")
     assert await refusal(impostor.hello()) == "PERMISSION_DENIED identity: the certificate is not for h0"
-    report = report_to_wire(Report("h0", 1, net.slot("sw"), (claim(STAR, flow("a", "h0", "h1")),)))
+    report = REPORT.to_wire(Report("h0", 1, net.slot("sw"), (claim(STAR, flow("a", "h0", "h1")),)))
     call = net.channel("sw", "h1").unary_unary(path("FetchFeedback"))
     message = pb.HostMessage(report=report).SerializeToString()
     assert (await refusal(call(message, timeout=PATIENCE_S))).startswith("PERMISSION_DENIED identity")
