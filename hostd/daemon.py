@@ -11,7 +11,7 @@ every limit before it ends the daemon.
 
 import asyncio
 import logging
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import fields
 from pathlib import Path
@@ -30,10 +30,9 @@ from hostd.monitor.flow_view import moving
 from hostd.monitor.job_log import JobLog
 from hostd.monitor.monitor import Monitor
 from hostd.monitor.throughput import Throughput
-from hostd.switch_link import SwitchLink, SwitchSays
+from hostd.switch_link import SwitchLink
 from paceline.flowcore.host.agent import HostAgent
-from paceline.flowcore.messages.events import HostEvent, JobJoined, JobLeft, SwitchLost, Tick
-from paceline.flowcore.messages.reports import Feedback
+from paceline.flowcore.messages.events import HostEvent, JobJoined, JobLeft, Tick
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.policy import POLICIES
 from paceline.service.instruments import HostInstruments
@@ -77,7 +76,6 @@ class HostDaemon:
         self._link: SwitchLink | None = None
         self._open = AsyncExitStack()
         self._fault: asyncio.Future[None] = asyncio.Future()  # of the timer's callback, which no caller waits for
-        self._deadline_ns: int | None = None  # the agent's, since it last heard something
         self._beaten_slot = -1
         self._beat_ns = 0
 
@@ -104,13 +102,13 @@ class HostDaemon:
         journal = None
         if self._journal_path is not None:
             journal = self._open.enter_context(self._journal_path.open("w", encoding="utf-8"))
-        if config.switch is not None:
-            self._link = SwitchLink(config, config.switch, self._slots, self._clock, self._switch_says)
-            self._open.push_async_callback(self._link.close)
-        send = self._link.send if self._link is not None else None
         self._driver = AgentDriver(
-            self._agent, self._clock, self._monitor, self._enforcer, self._instruments, send, journal
+            self._agent, self._clock, self._monitor, self._enforcer, self._instruments, journal, self._arm
         )
+        if config.switch is not None:
+            self._link = SwitchLink(config, config.switch, self._slots, self._clock, self._driver.take)
+            self._driver.send = self._link.stream.send
+            self._open.push_async_callback(self._link.close)
         if config.metrics is not None:
             server = MetricsServer(self._registry, config.metrics, self.alive)
             self._open.callback(server.close)
@@ -157,7 +155,7 @@ class HostDaemon:
         self._job_log.note(introduced, self._wanted)
         for event in leaving:
             _log.info("job no longer paced", extra={"job": event.job})
-        self._decide([*leaving, *introduced])
+        self._driver.take(*leaving, *introduced)
         _log.info("%s with %s from now on", fresh.mode, self._enforcer.backend.name)
 
     def alive(self) -> bool:
@@ -187,10 +185,10 @@ class HostDaemon:
             self._job_log.note(events, self._wanted)
         if self.config.mode != "observe":
             events = [event for event in events if self._allowed(event)]
-            if self._deadline_ns is not None and now_ns >= self._deadline_ns:
-                self._take([*events, Tick()], self._agent.jobs if self._agent.counts(now_ns) else ())
-            elif events:
-                self._take(events)
+            if (deadline_ns := self._driver.deadline_ns) is not None and now_ns >= deadline_ns:
+                events.append(Tick())
+            if events:
+                self._driver.take(*events)
         if begun:
             self._driver.judge(slot)
             self._throughput.sample(moving(self._monitor.jobs))
@@ -200,23 +198,12 @@ class HostDaemon:
         self._beaten_slot, self._beat_ns = slot, self._clock.own_ns()
         self._enforcer.beat()
 
-    def _take(self, events: Iterable[HostEvent], concerned: Container[str] = ()) -> None:
-        if step_ns := self._clock.take_step():
-            _log.warning("the switch's clock is another: stepped by %.3f s", step_ns / 1e9)
-            self._driver.clock_set(step_ns)
-        self._driver.take(events, concerned)
-        self._deadline_ns = self._agent.next_deadline()
-
-    def _decide(self, events: Iterable[HostEvent], concerned: Container[str] = ()) -> None:
-        self._take(events, concerned)
-        self._arm()
-
     def _arm(self) -> None:
         """For the next look, the agent's deadline or the next slot, whichever is first."""
         now_ns, own_ns = self._clock.now_ns(), self._clock.own_ns()
         delay_ns = min(self._monitor.due_ns - own_ns, self._slots.next_start_ns(now_ns) - now_ns)
-        if self._deadline_ns is not None:
-            delay_ns = min(delay_ns, self._deadline_ns - now_ns)
+        if self._driver.deadline_ns is not None:
+            delay_ns = min(delay_ns, self._driver.deadline_ns - now_ns)
         self._timer.set(delay_ns)
 
     async def _watch_losses(self) -> None:
@@ -243,18 +230,6 @@ class HostDaemon:
     def _sockets_changed(self, flow: FlowId, sockets: tuple[DataSocket, ...]) -> None:
         if flow in self._agent.flows:
             self._enforcer.attach(flow, sockets)
-
-    def _switch_says(self, event: SwitchSays) -> None:
-        concerned: Container[str] = ()
-        match event:
-            case Feedback():
-                waited_ns = self._agent.answers.waited_ns(event.answers, self._clock.now_ns())
-                if waited_ns is not None:
-                    self._instruments.switch_answer_latency.observe(waited_ns / 1e9)
-                concerned = {grant.flow.job for grant in event.grants}
-            case SwitchLost():
-                concerned = self._agent.jobs
-        self._decide([event], concerned)
 
     # ---- For people ----
 

@@ -11,7 +11,7 @@ The journal is for people to look at later: a full disk ends it, and nothing els
 
 import logging
 import time
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import TextIO
 
@@ -20,9 +20,19 @@ from hostd.introspect.durations import Durations
 from hostd.monitor.monitor import Monitor
 from paceline.flowcore.host.agent import HostAgent
 from paceline.flowcore.messages.coalescing import coalesce
-from paceline.flowcore.messages.events import ClockSet, Effect, HostEvent, JobJoined, JobLeft, Limit, Message, Send
+from paceline.flowcore.messages.events import (
+    ClockSet,
+    Effect,
+    HostEvent,
+    JobJoined,
+    JobLeft,
+    Limit,
+    Send,
+    SwitchLost,
+    Tick,
+)
 from paceline.flowcore.messages.journal import Entry, encode
-from paceline.flowcore.messages.reports import Report
+from paceline.flowcore.messages.reports import Feedback, Report
 from paceline.flowcore.model.patterns import FlowId
 from paceline.service.instruments import HostInstruments
 from paceline.service.shared_clock import SharedClock
@@ -31,7 +41,8 @@ _log = logging.getLogger(__name__)
 
 
 class AgentDriver:
-    """`send` takes a report for the switch; None: there is no switch."""
+    """`send` takes a report for the switch; None: there is no switch. `on_decided` is called after every decision:
+    `deadline_ns` may be another."""
 
     def __init__(
         self,
@@ -40,25 +51,30 @@ class AgentDriver:
         monitor: Monitor,
         enforcer: Enforcer,
         instruments: HostInstruments,
-        send: Callable[[Report], None] | None,
         journal: TextIO | None,
+        on_decided: Callable[[], None],
     ) -> None:
+        self.send: Callable[[Report], object] | None = None
+        self.deadline_ns: int | None = None  # the agent's, since it last heard something
         self.missed_slots = 0
         self.durations = Durations()
         self._agent, self._clock, self._monitor, self._enforcer = agent, clock, monitor, enforcer
-        self._instruments, self._send, self._journal = instruments, send, journal
+        self._instruments, self._journal, self._on_decided = instruments, journal, on_decided
         self._decided_slot = -1  # in which the last decision fell ...
         self._judged_slot = -1  # ... and up to which slots without one have been counted
 
-    def take(self, events: Iterable[HostEvent], concerned: Container[str] = ()) -> None:
+    def take(self, *events: HostEvent) -> None:
         """What the jobs concerned have sent, then what happened, then the effects in one go."""
         began_s = time.perf_counter()
+        clock_set = self._clock_set()
         now_ns = self._clock.now_ns()
         slot = self._agent.clock.index(now_ns)
         self.judge(slot)
         self._decided_slot = slot
         effects: list[Effect] = []
-        for event in (*self._progress(concerned), *events):
+        for event in (*clock_set, *self._progress(events, now_ns), *events):
+            if isinstance(event, Feedback):
+                self._note_wait(event, now_ns)
             before = set(self._agent.flows) if isinstance(event, JobJoined | JobLeft) else None
             done = self._agent.handle(event, now_ns)
             if self._journal is not None:
@@ -66,16 +82,20 @@ class AgentDriver:
             effects += done
             if before is not None:
                 self._attach(before)
-        if effects:
-            self._perform(effects)
+        # All in one: a switch that has heard of half of a job's flows gives them everything, and the rest wait.
+        for report in coalesce(effect.message for effect in effects if isinstance(effect, Send)):
+            if isinstance(report, Report) and self.send is not None:
+                self.send(report)
+        limits = {effect.flow: effect for effect in effects if isinstance(effect, Limit)}
+        present = [limit for flow, limit in limits.items() if flow in self._agent.flows]
+        if present:
+            self._enforcer.apply(present)
+            self._monitor.limited({limit.flow: limit.ceiling_bps for limit in present}, self._clock.own_ns())
         took_s = time.perf_counter() - began_s
         self.durations.note(took_s)
         self._instruments.decision.observe(took_s)
-
-    def clock_set(self, by_ns: int) -> None:
-        """No slot was missed in between, and none is decided already."""
-        self._decided_slot = self._judged_slot = self._agent.clock.index(self._clock.now_ns()) - 1
-        self.take([ClockSet(by_ns)])
+        self.deadline_ns = self._agent.next_deadline()
+        self._on_decided()
 
     def judge(self, slot: int) -> None:
         """Counts the slots before this one that passed without a decision while flows had bytes to send."""
@@ -85,11 +105,35 @@ class AgentDriver:
             self.missed_slots += missed
             self._instruments.missed_slots.inc(missed)
 
-    def _progress(self, concerned: Container[str]) -> list[HostEvent]:
+    def _clock_set(self) -> list[HostEvent]:
+        """If it was: no slot was missed in between, and none is decided already."""
+        step_ns = self._clock.take_step()
+        if not step_ns:
+            return []
+        _log.warning("the switch's clock is another: stepped by %.3f s", step_ns / 1e9)
+        self._decided_slot = self._judged_slot = self._agent.clock.index(self._clock.now_ns()) - 1
+        return [ClockSet(step_ns)]
+
+    def _progress(self, events: Iterable[HostEvent], now_ns: int) -> list[HostEvent]:
+        """What the jobs concerned have sent: those whose rates the events may change."""
+        concerned: set[str] = set()
+        for event in events:
+            match event:
+                case Feedback():
+                    concerned |= {grant.flow.job for grant in event.grants}
+                case SwitchLost():
+                    concerned |= self._agent.jobs.keys()
+                case Tick() if self._agent.counts(now_ns):
+                    concerned |= self._agent.jobs.keys()
         if not concerned or not self._agent.policy.paced:
             return []
         progress = self._monitor.progress(self._clock.own_ns(), concerned)
         return [progress] if progress.sent_bytes else []
+
+    def _note_wait(self, answer: Feedback, now_ns: int) -> None:
+        waited_ns = self._agent.answers.waited_ns(answer.answers, now_ns)
+        if waited_ns is not None:
+            self._instruments.switch_answer_latency.observe(waited_ns / 1e9)
 
     def _write_down(self, journal: TextIO, entry: Entry) -> None:
         try:
@@ -107,24 +151,3 @@ class AgentDriver:
             self._instruments.forget_flow(flow.job, str(flow))
         for flow in self._agent.flows.keys() - before:
             self._enforcer.attach(flow, self._monitor.sockets_of(flow))
-
-    def _perform(self, effects: Iterable[Effect]) -> None:
-        limits: dict[FlowId, Limit] = {}
-        reports: list[Message] = []
-        for effect in effects:
-            match effect:
-                case Limit(flow):
-                    limits[flow] = effect
-                case Send(_, message):
-                    reports.append(message)
-        self._report(reports)
-        present = [limit for flow, limit in limits.items() if flow in self._agent.flows]
-        if present:
-            self._enforcer.apply(present)
-            self._monitor.limited({limit.flow: limit.ceiling_bps for limit in present}, self._clock.own_ns())
-
-    def _report(self, reports: Iterable[Message]) -> None:
-        """All in one: a switch that has heard of half of a job's flows gives them everything, and the rest wait."""
-        for report in coalesce(reports):
-            if isinstance(report, Report) and self._send is not None:
-                self._send(report)

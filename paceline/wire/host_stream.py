@@ -1,4 +1,7 @@
-"""A host's stream to its switch, kept open, for hostd and the load generator.
+"""A host's stream to its switch, kept open.
+
+Law: reports leave and answers are taken only while the switch has this host's slots and policy; a switch compares them
+with the Hello, and one that did not would divide its links for claims that are never used.
 
 The stream feeds the estimate of the switch's clock and is opened again after a break, about once a slot. No report is
 queued while it is closed: a report is about the current slot, and the next report replaces it.
@@ -14,6 +17,7 @@ from google.protobuf.message import DecodeError
 
 from paceline.flowcore.detect.clocks import ClockEstimate
 from paceline.flowcore.messages.reports import Feedback, Report
+from paceline.flowcore.model.slots import SlotClock
 from paceline.wire import control_pb2 as pb
 from paceline.wire.calls import PROTOCOL, path
 from paceline.wire.codec import FEEDBACK, REPORT, BadMessage
@@ -42,8 +46,8 @@ class Terms:
 class HostStream:
     """`own_ns` reads this machine's clock; `estimate` learns how far the switch's is from it.
 
-    A switch refuses a host with another horizon, slot length or policy than its own. `on_lost` is called at the end of
-    every stream, and once if the first stream cannot be opened.
+    Without `slots` any switch will do. `on_lost` is called at the end of every stream, where the switch's terms are
+    not this host's, and once if the first stream cannot be opened.
     """
 
     def __init__(
@@ -54,8 +58,7 @@ class HostStream:
         own_ns: Callable[[], int],
         estimate: ClockEstimate,
         *,
-        horizon: int = 0,
-        slot_length_ns: int = 0,
+        slots: SlotClock | None = None,
         policy: str = "",
         on_welcome: Callable[[Terms], None],
         on_feedback: Callable[[Feedback], None],
@@ -63,23 +66,25 @@ class HostStream:
     ) -> None:
         self.connected = False
         self.off_by_ns = 0  # by how much this machine's clock is off, says the switch
-        self.refused = ""  # why the switch refused the last stream
+        self.refused = ""  # why the switch refused the last stream, or its terms are refused here
+        self.silent: tuple[str, ...] = ()  # switches that do not answer, says this one
         self._channel = channel
         self._hello = pb.Hello(
             name=host,
             protocol=PROTOCOL,
             topology=topology,
-            horizon=horizon,
-            slot_length_ns=slot_length_ns,
+            horizon=slots.horizon if slots is not None else 0,
+            slot_length_ns=slots.length_ns if slots is not None else 0,
             policy=policy,
         )
+        self._slots = slots
         self._own_ns, self._estimate = own_ns, estimate
         self._on_welcome, self._on_feedback, self._on_lost = on_welcome, on_feedback, on_lost
         self._waiting: asyncio.Queue[Report] = asyncio.Queue(MAX_WAITING)
 
     def send(self, report: Report) -> bool:
-        """False: the stream is closed or stuck, and the report is lost."""
-        if self.connected and not self._waiting.full():
+        """False: the stream is closed, refused or stuck, and the report is lost; the next one takes its place."""
+        if self.connected and not self.refused and not self._waiting.full():
             self._waiting.put_nowait(report)
             return True
         return False
@@ -117,12 +122,18 @@ class HostStream:
             message = pb.SwitchMessage.FromString(data)
             self._note_time(message.clock)
             match message.WhichOneof("body"):
-                case "feedback":
-                    self._on_feedback(FEEDBACK.from_wire(message.feedback))
+                case "feedback" if self.connected and not self.refused:
+                    feedback = FEEDBACK.from_wire(message.feedback)
+                    self.silent = feedback.silent
+                    self._on_feedback(feedback)
                 case "welcome" if not self.connected:
                     terms = _terms(message.welcome)
-                    self.connected, self.refused = True, ""
-                    self._on_welcome(terms)
+                    self.connected, self.refused = True, self._why_not(terms)
+                    if self.refused:
+                        _log.error("the switch is not asked: %s", self.refused)
+                        self._on_lost()
+                    else:
+                        self._on_welcome(terms)
 
     async def _write(self, call: grpc.aio.StreamStreamCall) -> None:
         while True:
@@ -134,6 +145,16 @@ class HostStream:
                 raise
             except Exception as error:  # a fault in writing a report ends the stream, not the daemon
                 raise BadMessage("report", f"the report could not be sent: {error!r}") from error
+
+    def _why_not(self, terms: Terms) -> str:
+        """Why the switch's answers do not count; empty if they do."""
+        slots, theirs = self._slots, (terms.slot_length_ns, terms.horizon, terms.epoch_ns, terms.policy)
+        if slots is None or theirs == (slots.length_ns, slots.horizon, slots.epoch_ns, self._hello.policy):
+            return ""
+        return (
+            f"{terms.switch} has {terms.horizon} slots of {terms.slot_length_ns / 1e6:g} ms since {terms.epoch_ns} ns "
+            f"and policy {terms.policy}; configure the same in both"
+        )
 
     def _note_time(self, clock: pb.ClockEcho) -> None:
         self._estimate.observe(clock.echo_ns, clock.received_ns, clock.sent_ns, self._own_ns())

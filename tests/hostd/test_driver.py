@@ -13,7 +13,7 @@ from hostd.enforce.enforcer import Enforcer
 from hostd.enforce.settings import EnforcementSettings
 from hostd.monitor.monitor import Monitor
 from paceline.flowcore.host.agent import HostAgent
-from paceline.flowcore.messages.events import FlowDone, FlowReady, JobJoined, JobLeft, Limit, Tick
+from paceline.flowcore.messages.events import ClockSet, FlowDone, FlowReady, JobJoined, JobLeft, Limit, Tick
 from paceline.flowcore.messages.journal import decode
 from paceline.flowcore.messages.reports import Feedback, Report
 from paceline.flowcore.model.patterns import FlowId, FlowSpec, Role
@@ -52,9 +52,15 @@ class Driven:
         self.enforcer.told = []
         self.monitor = Monitor("h0", {}, 1e9, directory, lambda flow, sockets: None)
         self.journal = StringIO()
+        self.decisions = 0
         instruments = HostInstruments(CollectorRegistry())
-        send = self.sent.append if switch else None
-        self.driver = AgentDriver(self.agent, clock, self.monitor, self.enforcer, instruments, send, self.journal)
+        self.driver = AgentDriver(
+            self.agent, clock, self.monitor, self.enforcer, instruments, self.journal, self._decided
+        )
+        self.driver.send = self.sent.append if switch else None
+
+    def _decided(self) -> None:
+        self.decisions += 1
 
 
 @contextmanager
@@ -77,14 +83,14 @@ def with_switch(tmp_path: Path) -> Iterator[Driven]:
 
 
 def test_the_enforcer_holds_exactly_the_flows_that_the_agent_knows(driven: Driven) -> None:
-    driven.driver.take(JOINED)
+    driven.driver.take(*JOINED)
     assert driven.enforcer.read_back().keys() == set(FLOWS)
-    driven.driver.take([JobLeft("a")])
+    driven.driver.take(JobLeft("a"))
     assert driven.enforcer.read_back().keys() == {FLOWS[1]}
 
 
 def test_what_happened_at_one_time_is_set_at_once_and_only_as_it_ends(driven: Driven) -> None:
-    driven.driver.take([*JOINED, *(FlowReady(flow, 0) for flow in FLOWS), FlowDone(FLOWS[0])])
+    driven.driver.take(*JOINED, *(FlowReady(flow, 0) for flow in FLOWS), FlowDone(FLOWS[0]))
     [limits] = driven.enforcer.told
     assert {limit.flow for limit in limits} == set(FLOWS) and len(limits) == 2
     for limit in limits:
@@ -94,27 +100,27 @@ def test_what_happened_at_one_time_is_set_at_once_and_only_as_it_ends(driven: Dr
 
 def test_the_switch_hears_of_all_flows_of_a_burst_in_one_report(with_switch: Driven) -> None:
     driven = with_switch
-    driven.driver.take([*JOINED, *(FlowReady(flow, 0) for flow in FLOWS)])
+    driven.driver.take(*JOINED, *(FlowReady(flow, 0) for flow in FLOWS))
     [report] = driven.sent
     assert {claim.flow for claim in report.claims} == set(FLOWS)
     driven.steady_ns += 1_000_000
     answer = Feedback("sw", report.number, 0, ())
-    driven.driver.take([answer])
+    driven.driver.take(answer)
     assert driven.agent.rtt_ns == 1_000_000, "the answer to it is the answer to each"
 
 
 def test_everything_is_in_the_journal(driven: Driven) -> None:
     events = [*JOINED, FlowReady(FLOWS[0], 0), JobLeft("b")]
-    driven.driver.take(events)
+    driven.driver.take(*events)
     assert [decode(line).event for line in driven.journal.getvalue().splitlines()] == events
-    assert driven.driver.durations.count == 1
+    assert driven.driver.durations.count == driven.decisions == 1
 
 
 def test_a_full_disk_ends_the_journal_and_nothing_else(driven: Driven, caplog: pytest.LogCaptureFixture) -> None:
     with Path("/dev/full").open("w") as full:
         driven.driver._journal = full
-        driven.driver.take(JOINED)
-        driven.driver.take([FlowReady(FLOWS[0], 0)])
+        driven.driver.take(*JOINED)
+        driven.driver.take(FlowReady(FLOWS[0], 0))
     assert driven.enforcer.read_back().keys() == set(FLOWS) and driven.enforcer.told
     [line] = [record.getMessage() for record in caplog.records if record.name == "hostd.driver"]
     assert "No space left" in line
@@ -122,13 +128,13 @@ def test_a_full_disk_ends_the_journal_and_nothing_else(driven: Driven, caplog: p
 
 def test_slots_without_a_decision_count_while_something_is_sent(driven: Driven) -> None:
     driver = driven.driver
-    driver.take(JOINED)
+    driver.take(*JOINED)
     driven.steady_ns += 5 * SLOT_NS
     driver.judge(5)
     assert driver.missed_slots == 0, "nothing was sent"
-    driver.take([FlowReady(FLOWS[0], 0)])
+    driver.take(FlowReady(FLOWS[0], 0))
     driven.steady_ns += SLOT_NS
-    driver.take([])
+    driver.take()
     assert driver.missed_slots == 0
     driven.steady_ns += 3 * SLOT_NS
     driver.judge(9)
@@ -139,13 +145,12 @@ def test_slots_without_a_decision_count_while_something_is_sent(driven: Driven) 
 @pytest.mark.parametrize("by_slots", [-20, 20])
 def test_a_clock_that_is_set_misses_no_slot_and_hides_none(driven: Driven, by_slots: int) -> None:
     driven.steady_ns = 100 * SLOT_NS
-    driven.driver.take([*JOINED, FlowReady(FLOWS[0], 0)])
+    driven.driver.take(*JOINED, FlowReady(FLOWS[0], 0))
     own_ns = driven.clock.own_ns()
     driven.clock.peer.observe(own_ns, *[own_ns + by_slots * SLOT_NS] * 2, own_ns)
-    step_ns = driven.clock.take_step()
-    assert step_ns == by_slots * SLOT_NS
-    driven.driver.clock_set(step_ns)
+    driven.driver.take()
+    assert decode(driven.journal.getvalue().splitlines()[-1]).event == ClockSet(by_slots * SLOT_NS)
     assert driven.driver.missed_slots == 0
     driven.steady_ns += 4 * SLOT_NS
-    driven.driver.take([Tick()])
+    driven.driver.take(Tick())
     assert driven.driver.missed_slots == 3
