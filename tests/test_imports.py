@@ -20,6 +20,7 @@ MAY_IMPORT = {
     "paceline.flowcore.messages": "paceline.flowcore.model",
     "paceline.flowcore.allocation": "paceline.flowcore.model paceline.flowcore.messages",
     "paceline.flowcore.detect": "paceline.flowcore.model paceline.flowcore.messages",
+    "paceline.flowcore.demand": "paceline.flowcore.model paceline.flowcore.messages paceline.flowcore.detect",
     "paceline.flowcore.switch": "paceline.flowcore.model paceline.flowcore.messages paceline.flowcore.allocation"
     " paceline.flowcore.detect",
     "paceline.flowcore.host": "paceline.flowcore.model paceline.flowcore.messages paceline.flowcore.allocation"
@@ -44,7 +45,7 @@ MAY_IMPORT = {
     " paceline.sim.trace.formats",
     "paceline.sim.report": f"{CORE} paceline.sim paceline.sim.run paceline.sim.trace",
     "nccl_shim.build": "",
-    "nccl_shim.segment": "nccl_shim.build",
+    "nccl_shim.segment": "nccl_shim.build paceline.flowcore.detect",
     "nccl_shim.ps": "nccl_shim.segment",
     "nccl_shim.hooks": "nccl_shim.segment nccl_shim.ps",
     "nccl_shim.inject": "nccl_shim.hooks",

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from statistics import median
 from typing import NamedTuple
 
-from hostd.monitor.job_flows import flow_id
 from hostd.monitor.job_tracker import JobTracker
+from paceline.flowcore.demand.flows import flow_id
 from paceline.flowcore.model.patterns import FlowId
 
 PHASES = ("learning", "computing", "sending")

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from hostd.kernel.sockets import DataSocket, by_host
 from hostd.kernel.tcp_info import WIRE_PER_PAYLOAD, FlowMeter
-from hostd.monitor.job_facts import Ends
+from paceline.flowcore.demand.facts import Ends
 from paceline.flowcore.model.patterns import Role
 
 ByEnds = dict[Ends, tuple[DataSocket, ...]]

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hostd.kernel.sockets import ProcessSockets
-from hostd.monitor.iteration_tracker import IterationTracker
-from hostd.monitor.job_facts import LEAST_PART, Ends, JobFacts
 from hostd.monitor.job_sockets import JobSockets
 from hostd.monitor.poll_schedule import LOOK_NS, PollSchedule
 from nccl_shim.segment.layout import Kind, ProcessRole, Source
 from nccl_shim.segment.reader import ProcessView
+from paceline.flowcore.demand.announced import IterationTracker
+from paceline.flowcore.demand.facts import LEAST_PART, Ends, JobFacts
 from paceline.flowcore.detect.bursts import BurstRhythm
 from paceline.flowcore.messages.events import HostEvent
 from paceline.flowcore.model.patterns import FlowId, Role

@@ -12,9 +12,9 @@ from hostd.enforce.settings import EnforcementSettings
 from hostd.introspect.durations import Durations
 from hostd.introspect.host_view import HostView, SwitchView
 from hostd.introspect.metrics import HostMetrics
-from hostd.monitor.job_facts import JobFacts
 from hostd.monitor.job_tracker import JobTracker
 from hostd.monitor.throughput import Throughput
+from paceline.flowcore.demand.facts import JobFacts
 from paceline.flowcore.host.agent import HostAgent
 from paceline.flowcore.messages.events import FlowReady, JobJoined
 from paceline.flowcore.model.patterns import FlowId, FlowSpec, Role

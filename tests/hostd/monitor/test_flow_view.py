@@ -2,8 +2,8 @@
 
 from hostd.kernel.sockets import DataSocket
 from hostd.monitor.flow_view import flows_of, iteration_ns_of, moving, phase_of
-from hostd.monitor.job_facts import JobFacts
 from hostd.monitor.job_tracker import JobTracker
+from paceline.flowcore.demand.facts import JobFacts
 from paceline.flowcore.model.patterns import FlowId, Role
 
 ENDS = (Role.RING, "h1")

@@ -2,8 +2,9 @@
 
 from statistics import median
 
-from nccl_shim.segment.learning import MOST_SAMPLES, IterationLearner, SizeLearner
+from nccl_shim.segment.learning import IterationLearner
 from nccl_shim.segment.snapshot import IterationCounter
+from paceline.flowcore.detect.sizes import MOST_SAMPLES, SizeLearner
 
 MS = 1_000_000
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostd.monitor.iteration_tracker import IterationTracker
-from hostd.monitor.job_facts import JobFacts
+from paceline.flowcore.demand.announced import IterationTracker
+from paceline.flowcore.demand.facts import JobFacts
 from paceline.flowcore.messages.events import FlowDone, FlowReady, HostEvent, IterationEnded, JobJoined, JobLeft
 from paceline.flowcore.model.patterns import FlowId, Role
 

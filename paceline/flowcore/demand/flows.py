@@ -10,7 +10,7 @@ later members a host knows nothing, and says nothing. Pure.
 
 from collections.abc import Iterable, Mapping
 
-from hostd.monitor.job_facts import Ends
+from paceline.flowcore.demand.facts import Ends
 from paceline.flowcore.messages.events import JobJoined
 from paceline.flowcore.model.patterns import FlowId, FlowSpec, Role
 from paceline.flowcore.model.units import UNLIMITED

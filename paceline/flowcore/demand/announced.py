@@ -17,7 +17,7 @@ Under a parameter server the counter moves with the next iteration's first bytes
 before hostd looks. The iteration ended where its flows last rested.
 
 How much a flow sends in an iteration is what its sockets sent from the end of one to the end of the next, learned by
-the rule of nccl_shim.segment.learning.SizeLearner.
+the rule of detect.sizes.SizeLearner.
 
 Pure: facts in, events out. Volumes are bytes on the wire.
 """
@@ -25,10 +25,10 @@ Pure: facts in, events out. Volumes are bytes on the wire.
 from collections.abc import Mapping, Sequence
 from statistics import median
 
-from hostd.monitor.job_facts import LEAST_PART, Ends, JobFacts
-from hostd.monitor.job_flows import flow_id, job_joined
-from nccl_shim.segment.learning import SizeLearner
+from paceline.flowcore.demand.facts import LEAST_PART, Ends, JobFacts
+from paceline.flowcore.demand.flows import flow_id, job_joined
 from paceline.flowcore.detect.bursts import NEARLY
+from paceline.flowcore.detect.sizes import SizeLearner
 from paceline.flowcore.messages.events import FlowDone, FlowReady, HostEvent, IterationEnded, JobLeft
 from paceline.flowcore.model.patterns import FlowId
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hostd.monitor.job_flows import job_joined
+from paceline.flowcore.demand.flows import job_joined
 from paceline.flowcore.model.patterns import FlowId, Role
 from paceline.flowcore.model.units import UNLIMITED
 
