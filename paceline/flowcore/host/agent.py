@@ -13,7 +13,7 @@ the table of this host's NIC and nothing else: the same code with one link.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from paceline.flowcore.host.answers import AnswerClock
@@ -103,6 +103,8 @@ class HostAgent:
             case IterationEnded():
                 self._iteration_ended(event.job, now_ns)
             case Feedback():
+                self.answers.heard(event.answers, now_ns)
+                self.isolated = self._switch is None  # else the switch is back
                 self._feedback(event, now_ns)
             case Tick():
                 self._tick(now_ns)
@@ -116,7 +118,8 @@ class HostAgent:
                 self._clock_set(event.by_ns, now_ns)
             case SwitchLost():
                 self._isolate()
-                self._consult(self.policy.on_slot, now_ns)
+                self.policy.on_slot(self, now_ns)
+        self._ask_local(now_ns)
         return self._effects
 
     # ---- What the policy may do (policy.HostContext) ----
@@ -195,18 +198,24 @@ class HostAgent:
         if not any(other.live for other in self.flows.values()):
             self._arm(now_ns)
             self.answers.begin_asking(now_ns)
-        flow.begin(event.iteration, now_ns)
+        if flow.live and flow.iteration == event.iteration:
+            flow.last_until(event.until_bytes)
+            return
+        flow.begin(event.iteration, now_ns, event.until_bytes)
         self.jobs[flow.id.job].progress.compute_ended(now_ns)
-        self._consult(self.policy.on_ready, flow, now_ns)
+        self.policy.on_ready(self, flow, now_ns)
 
     def _done(self, flow_id: FlowId, now_ns: int) -> None:
         flow = self.flows.get(flow_id)
         if flow is None or not flow.live:
             return
-        flow.observe(flow.spec.size_bytes, now_ns)
-        self._credit(self.jobs[flow_id.job], now_ns)
+        flow.observe(flow.until_bytes, now_ns)
+        job = self.jobs[flow_id.job]
+        self._credit(job, now_ns)
         flow.all_sent()
-        self._consult(self.policy.on_done, flow, now_ns)
+        if not flow.ends_iteration and not job.live:
+            job.progress.computes_again(now_ns)  # at the end of an iteration IterationEnded says so
+        self.policy.on_done(self, flow, now_ns)
 
     def _iteration_ended(self, name: str, now_ns: int) -> None:
         job = self.jobs.get(name)
@@ -224,13 +233,7 @@ class HostAgent:
             self._credit(self.jobs[name], now_ns)
 
     def _feedback(self, feedback: Feedback, now_ns: int) -> None:
-        self.answers.heard(feedback.answers, now_ns)
-        if self.isolated and self._switch is not None:
-            self.isolated = False  # the switch is back
-        self._take(feedback, now_ns)
-        self._ask_local(now_ns)
-
-    def _take(self, feedback: Feedback, now_ns: int) -> None:
+        """Of the switch or of the local table."""
         taken = []
         for grant in feedback.grants:
             flow = self.flows.get(grant.flow)
@@ -252,14 +255,16 @@ class HostAgent:
                 if flow.live:
                     flow.close_slot(slot - 1, self.clock.length_ns)
             if self._phase_ns:
-                self._consult(self.policy.on_boundary, now_ns)
+                self.policy.on_boundary(self, now_ns)
+                self._ask_local(now_ns)
         report_due = now_ns >= self._tick_ns
         self._arm(now_ns)
         if report_due:
             if not self.isolated and now_ns - self.answers.heard_ns > SILENCE_SLOTS * self.clock.length_ns:
                 self._isolate()
-            self._consult(self.policy.on_slot, now_ns)
-        self._consult(self.policy.on_tick, now_ns)
+            self.policy.on_slot(self, now_ns)
+            self._ask_local(now_ns)
+        self.policy.on_tick(self, now_ns)
 
     def _arm(self, now_ns: int) -> None:
         """The next slot's beginning, and the next time to report, which is a phase later than some slot's."""
@@ -283,13 +288,9 @@ class HostAgent:
             for flow in self.live_flows():
                 flow.lose_grant()
 
-    def _consult(self, hook: Callable[..., None], *arguments: object) -> None:
-        """Let the policy act. What it reports the local table answers after its turn, if no switch does."""
-        hook(self, *arguments)
-        self._ask_local(self._now_ns)
-
     def _ask_local(self, now_ns: int) -> None:
-        """Its answers need no wire, and may make the policy report again: one question after the other."""
+        """What the policy reports in its turn the local table answers after it, if no switch does. Its answers need no
+        wire, and may make the policy report again: one question after the other."""
         while self._for_local:
             report = self._for_local.popleft()
             nic_only = tuple(claim._replace(path=(self.nic.name,)) for claim in report.claims)
@@ -298,7 +299,7 @@ class HostAgent:
     def _take_local(self, effects: Iterable[Effect], now_ns: int) -> None:
         for effect in effects:
             if isinstance(effect, Send) and isinstance(effect.message, Feedback):
-                self._take(effect.message, now_ns)
+                self._feedback(effect.message, now_ns)
 
     # ---- What reports say, and progress ----
 

@@ -26,9 +26,10 @@ highest response ratio, weighted max-min shares, and simulating every order of t
 `paceline sim mixes` shows this policy beside the orders that stayed (order.py).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import partial
 
-from paceline.flowcore.allocation.arbiters import Contender, max_weight_shares
+from paceline.flowcore.allocation.arbiters import max_weight_shares
 from paceline.flowcore.host.policy import JobState
 from paceline.flowcore.messages.reports import Bid
 from paceline.flowcore.policy.arbitrated import Arbitrated
@@ -50,8 +51,7 @@ def weights(bids: Sequence[Bid]) -> list[float]:
     ]
 
 
-def arbitrate(contenders: Sequence[Contender], capacity_bps: Mapping[str, float]) -> list[float]:
-    return max_weight_shares(contenders, capacity_bps, weights)
+arbitrate = partial(max_weight_shares, weights=weights)
 
 
 class Paceline(Arbitrated):
