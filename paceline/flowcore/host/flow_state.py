@@ -20,6 +20,7 @@ class FlowState(PhasedFlow):
     downstream: tuple[FlowId, ...]
     bandwidth: BandwidthEstimate
     iteration: int = 0
+    until_bytes: float = field(init=False)  # of this iteration's bytes: there its burst ends
     sent_bytes: float = 0.0  # in this iteration
     counted_bytes: float = 0.0  # of those, already credited to the job's progress
     replanned_slot: int = -1  # when it last made a refused plan anew ...
@@ -40,6 +41,7 @@ class FlowState(PhasedFlow):
 
     def __post_init__(self) -> None:
         self.limit = Limit(self.id, UNLIMITED, UNLIMITED)
+        self.until_bytes = self.spec.size_bytes
 
     @property
     def id(self) -> FlowId:
@@ -47,7 +49,13 @@ class FlowState(PhasedFlow):
 
     @property
     def remaining_bytes(self) -> float:
-        return max(0.0, self.spec.size_bytes - self.sent_bytes)
+        """Of its burst."""
+        return max(0.0, self.until_bytes - self.sent_bytes)
+
+    @property
+    def ends_iteration(self) -> bool:
+        """Its burst is the last of its iteration."""
+        return self.until_bytes >= self.spec.size_bytes
 
     @property
     def volume_bytes(self) -> float:
@@ -56,21 +64,27 @@ class FlowState(PhasedFlow):
 
     @property
     def final_bytes(self) -> float:
-        """F_i at the end of this iteration."""
-        return (self.iteration + 1) * self.spec.size_bytes
+        """F_i at the end of this burst."""
+        return self.iteration * self.spec.size_bytes + self.until_bytes
 
     def planned_bps(self, slot: int) -> float:
         """0 where the plan does not reach."""
         return self.plan_bps[slot - self.plan_slot] if 0 <= slot - self.plan_slot < len(self.plan_bps) else 0.0
 
-    def begin(self, iteration: int, now_ns: int) -> None:
-        """An iteration's bytes are waiting."""
+    def begin(self, iteration: int, now_ns: int, until_bytes: float = UNLIMITED) -> None:
+        """A burst waits: the iteration's bytes until `until_bytes`, or all of them."""
         self.bytes_wait(now_ns)
         self.stalls.begin_burst()
-        self.iteration = iteration
-        self.sent_bytes = self.counted_bytes = 0.0
+        if iteration != self.iteration or self.ends_iteration:  # after its last burst an iteration begins anew
+            self.iteration = iteration
+            self.sent_bytes = self.counted_bytes = 0.0
+        self.last_until(until_bytes)
         self.plan_bps = ()
         self.start_observing(now_ns)
+
+    def last_until(self, until_bytes: float) -> None:
+        """Its burst ends there."""
+        self.until_bytes = min(until_bytes, self.spec.size_bytes)
 
     def start_observing(self, now_ns: int) -> None:
         self.observed_ns = self._promised_ns = now_ns
@@ -119,7 +133,7 @@ class FlowState(PhasedFlow):
 
     @property
     def withdrawn_bytes(self) -> float:
-        """F for the switch when its claim is withdrawn: all of the iteration, unless it does not move."""
+        """F for the switch when its claim is withdrawn: all of the burst, unless it does not move."""
         return self.volume_bytes if self.phase is Phase.STALLED else self.final_bytes
 
     @property
@@ -139,6 +153,10 @@ class JobFlows:
     def size_bytes(self) -> float:
         """What this host sends in one iteration."""
         return sum(flow.spec.size_bytes for flow in self.flows)
+
+    @property
+    def live(self) -> bool:
+        return any(flow.live for flow in self.flows)
 
     @property
     def stalled(self) -> bool:

@@ -28,10 +28,21 @@ LEAST_PACE = 1 / 16
 class JobProgress:
     """The pace of one job as one host sees it. Times are nanoseconds of the caller's clock."""
 
-    __slots__ = ("_pace", "_started_ns", "_updated_ns", "alone_comm_ns", "communicating", "compute_ns")
+    __slots__ = (
+        "_bursts",
+        "_pace",
+        "_started_ns",
+        "_updated_ns",
+        "alone_comm_ns",
+        "bursts",
+        "communicating",
+        "compute_ns",
+    )
 
     def __init__(self, now_ns: int) -> None:
-        self.compute_ns = 0.0  # c, learned
+        self.compute_ns = 0.0  # c before each burst, learned
+        self.bursts = 1  # of the last iteration
+        self._bursts = 0  # ... of this one so far
         self.alone_comm_ns = 0.0  # v, told by the switch
         self.communicating = False
         self._started_ns = self._updated_ns = now_ns
@@ -40,7 +51,7 @@ class JobProgress:
     @property
     def alone_ns(self) -> float:
         """T⁰"""
-        return self.compute_ns + self.alone_comm_ns
+        return self.bursts * self.compute_ns + self.alone_comm_ns
 
     @property
     def slowdown(self) -> float:
@@ -49,7 +60,7 @@ class JobProgress:
 
     def advance(self, now_ns: int, sent_share: float) -> None:
         """Time has passed; since the last call this host sent `sent_share` of the iteration's bytes."""
-        elapsed_ns, alone_ns = now_ns - self._updated_ns, self.compute_ns + self.alone_comm_ns
+        elapsed_ns, alone_ns = now_ns - self._updated_ns, self.alone_ns
         if elapsed_ns <= 0 or alone_ns <= 0.0:
             return
         self._updated_ns = now_ns
@@ -69,9 +80,10 @@ class JobProgress:
         self._updated_ns += by_ns
 
     def compute_ended(self, now_ns: int) -> None:
-        """The first bytes of this iteration are waiting."""
+        """The first bytes of a burst are waiting."""
         if self.communicating:
             return
+        self._bursts += 1
         self.advance(now_ns, 0.0)
         measured_ns = float(now_ns - self._started_ns)
         gain = COMPUTE_GAIN if self.compute_ns else 1.0
@@ -80,5 +92,10 @@ class JobProgress:
 
     def iteration_ended(self, now_ns: int, sent_share: float) -> None:
         self.advance(now_ns, sent_share)
+        self.computes_again(now_ns)
+        self.bursts, self._bursts = max(1, self._bursts), 0
+
+    def computes_again(self, now_ns: int) -> None:
+        """A burst is over. Its last bytes have been counted."""
         self.communicating = False
         self._started_ns = now_ns

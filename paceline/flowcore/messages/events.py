@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from paceline.flowcore.messages.escalation import EscalatedClaims, ShareUpdate
 from paceline.flowcore.messages.reports import Feedback, Report
 from paceline.flowcore.model.patterns import FlowId, FlowSpec
+from paceline.flowcore.model.units import UNLIMITED
 
 # ---- The job, as the host's monitor sees it ----
 
@@ -25,10 +26,12 @@ class JobLeft:
 
 @dataclass(frozen=True, slots=True)
 class FlowReady:
-    """The flow has its iteration's bytes waiting (a pull: its server began to receive)."""
+    """A burst of the flow waits (a pull: its server began to receive): all of its iteration's bytes, or those up to
+    `until_bytes` of them. The same of a live flow: its burst has grown."""
 
     flow: FlowId
     iteration: int  # from 0, the same number on every host of the job
+    until_bytes: float = UNLIMITED
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,8 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class FlowDone:
+    """Its burst is over."""
+
     flow: FlowId
 
 
