@@ -16,8 +16,9 @@ from typing import Any
 
 from bench.jobs.control import Control, DaemonCpu, RunningControl
 from bench.testbed.network import DATA_IFNAME, Testbed
+from hostd.kernel.flow_meter import FlowMeter
 from hostd.kernel.sockets import DataSocket, ProcessSockets, by_host
-from hostd.kernel.tcp_info import WIRE_PER_PAYLOAD, FlowMeter
+from hostd.kernel.tcp_info import WIRE_PER_PAYLOAD
 from nccl_shim.segment.reader import Reader
 from paceline.flowcore.model.patterns import FlowId, Role
 from paceline.flowcore.model.scenario import Scenario

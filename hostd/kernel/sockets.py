@@ -1,40 +1,17 @@
-"""Which TCP sockets of a process carry a job's data, and to which host.
+"""A job's data sockets: one end of a connection each, in a process of the job.
 
-    /proc/PID/fd  ──▶ descriptors whose inode is new ──▶ duplicated once: protocol, addresses, cookie
-                                                     ──▶ remote address ──▶ host ──▶ flow (job, this host, that host)
-
-The duplicate (pidfd.py) is the socket itself, so it does not matter in which network namespace the process lives, and
-no other process's sockets are read (a host's /proc/net/tcp may have thousands of lines).
-
-Where the names in /proc/PID/fd are refused, fdinfo.py has the same numbers and inodes. Sockets alone are duplicated:
-closing a duplicate of a file in the network can wait for the file's server.
-
-Looking costs a stat while nothing changes: since Linux 6.2 the size of /proc/PID/fd is the number of open
-descriptors. A socket replaced by another between two looks leaves the number as it was, so every RESCAN_LOOKS-th
-look reads all names anyway, and so does a look after a duplication failed, or with a kernel that says 0. Look about
-once a second.
-
-A job also has control connections (rendezvous, heartbeats), and NCCL has one connection for each direction. A socket
-that has sent less than LEAST_DATA_BYTES is asked again at every look until it has. If it has received as much instead,
-there is nothing to limit at this end, but its remote host is one that feeds the job.
+How they are found is socket_search.py's; that touches sockets of jobs, and a call on one may never return. So it runs
+where calls.py says, and what is known here is what was last answered.
 """
 
 import os
-import socket
-import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
-from ipaddress import IPv6Address, ip_address
-from pathlib import Path
+from itertools import count
 
-from hostd.kernel.fdinfo import described, descriptors
-from hostd.kernel.pidfd import SocketGone, cookie_of, duplicated_socket
-
-RESCAN_LOOKS = 8
-LEAST_DATA_BYTES = 256 * 1024
-_TCP_INFO_BYTES, _STATE_AT, _ACKED_AND_RECEIVED_AT = 136, 0, 120
-_TCP_LISTEN = 10
+from hostd.kernel import calls
+from hostd.kernel.pidfd import SocketGone
+from hostd.kernel.socket_search import LEAST_DATA_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +27,11 @@ class DataSocket:
     namespace: int  # inode of the network namespace the process lives in
 
 
-_Name = tuple[int, int]  # of a socket in its process: descriptor and inode
+_searches = count(1)
 
 
 class ProcessSockets:
-    """The data sockets of one process; `look` as often as wanted."""
+    """The data sockets of one process; `look` as often as wanted, about once a second."""
 
     def __init__(self, pid: int, least_bytes: int = LEAST_DATA_BYTES) -> None:
         self.pid = pid
@@ -62,67 +39,23 @@ class ProcessSockets:
         self.receiving: tuple[DataSocket, ...] = ()  # those that only receive
         self.refused: str | None = None  # why the process cannot be looked into
         self._least_bytes = least_bytes
-        self._descriptors = -1
-        self._looks = 0
-        self._settled: dict[_Name, DataSocket | None] = {}  # None: carries no data of the job
-        self._pending: dict[_Name, DataSocket | None] = {}  # have sent too little; None: and received too little
+        self._search, self._version = next(_searches), 0
 
     def look(self, anew: bool = False) -> bool:
         """Whether the sockets that send have changed; `anew` reads all names. A process that has ended has none."""
-        self._looks += 1
+        call = ("look", self.pid, self._search, self._version, self._least_bytes, anew)
+        [answer] = calls.perform([call], calls.PATIENT_S)
+        if isinstance(answer, (OSError, SocketGone)):
+            if isinstance(answer, calls.Held):
+                self.refused = str(answer)
+            return False  # they are what they were, as far as is known
+        if answer is None:
+            return False
         before = self.sockets
-        try:
-            # Path.stat is three times as slow, and this runs for every process.
-            descriptors = os.stat(f"/proc/{self.pid}/fd").st_size  # noqa: PTH116
-            same = descriptors == self._descriptors and descriptors > 0 and not anew
-            if same and self._looks % RESCAN_LOOKS:
-                if not self._pending:
-                    return False
-                self._sort(list(self._pending))
-            else:
-                self._descriptors = descriptors
-                names = _socket_inodes(self.pid)
-                self._settled = {name: self._settled[name] for name in names if name in self._settled}
-                self._sort([name for name in names if name not in self._settled])
-            self.sockets, self.receiving = _present(self._settled), _present(self._pending)
-            self.refused = None
-        except OSError as error:
-            self.sockets = self.receiving = ()
-            if isinstance(error, PermissionError):
-                self.refused = str(error)
+        self._version, sending, receiving, self.refused = answer
+        self.sockets = tuple(DataSocket(*one) for one in sending)
+        self.receiving = tuple(DataSocket(*one) for one in receiving)
         return self.sockets != before
-
-    def _sort(self, names: list[_Name]) -> None:
-        """Asks these; no other socket is pending afterwards."""
-        self._pending = {}
-        namespace = os.stat(f"/proc/{self.pid}/ns/net").st_ino  # noqa: PTH116
-        for name in names:
-            settled, one = self._ask(name[0], namespace)
-            (self._settled if settled else self._pending)[name] = one
-
-    def _ask(self, fd: int, namespace: int) -> tuple[bool, DataSocket | None]:
-        """Whether the answer stands, and the socket if it carries data."""
-        try:
-            with duplicated_socket(self.pid, fd) as theirs:
-                if theirs.proto != socket.IPPROTO_TCP:
-                    return True, None
-                info = theirs.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
-                if info[_STATE_AT] == _TCP_LISTEN:
-                    return True, None
-                acked_bytes, received_bytes = struct.unpack_from("=QQ", info, _ACKED_AND_RECEIVED_AT)
-                if max(acked_bytes, received_bytes) < self._least_bytes:
-                    return False, None
-                local, (remote, port, *_) = theirs.getsockname()[0], theirs.getpeername()
-                one = DataSocket(self.pid, fd, cookie_of(theirs), _plain(local), _plain(remote), port, namespace)
-                return acked_bytes >= self._least_bytes, one
-        except (SocketGone, OSError) as error:
-            if isinstance(error, PermissionError):
-                raise
-            return False, None  # closed or not connected at this moment
-
-
-def _present(found: Mapping[_Name, DataSocket | None]) -> tuple[DataSocket, ...]:
-    return tuple(one for _, one in sorted(found.items()) if one is not None)
 
 
 def by_host(
@@ -141,42 +74,3 @@ def by_host(
 def own_namespace() -> int:
     """The network namespace of the calling thread, as in DataSocket."""
     return os.stat("/proc/thread-self/ns/net").st_ino  # noqa: PTH116
-
-
-def _socket_inodes(pid: int) -> list[_Name]:
-    try:
-        return sorted(_named(pid))
-    except PermissionError:
-        return sorted(_described(pid))
-
-
-def _named(pid: int) -> list[_Name]:
-    found = []
-    for entry in Path(f"/proc/{pid}/fd").iterdir():
-        try:
-            link = os.readlink(entry)  # noqa: PTH115
-        except FileNotFoundError:
-            continue  # closed meanwhile
-        if link.startswith("socket:["):
-            found.append((int(entry.name), int(link[8:-1])))
-    return found
-
-
-def _described(pid: int) -> list[_Name]:
-    sockets = _mount_of_sockets()
-    return [(one.fd, one.inode) for one in descriptors(pid) if one.mount == sockets]
-
-
-@cache
-def _mount_of_sockets() -> int:
-    """All sockets are in one file system of the kernel's own."""
-    with socket.socket() as own:
-        return described(os.getpid(), own.fileno()).mount
-
-
-def _plain(address: str) -> str:
-    """Without a zone, and IPv4 as IPv4 where it is mapped into IPv6."""
-    parsed = ip_address(address.partition("%")[0])
-    if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped:
-        parsed = parsed.ipv4_mapped
-    return str(parsed)

@@ -8,8 +8,9 @@ tell which hosts feed the job.
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from hostd.kernel.flow_meter import FlowMeter
 from hostd.kernel.sockets import DataSocket, by_host
-from hostd.kernel.tcp_info import WIRE_PER_PAYLOAD, FlowMeter
+from hostd.kernel.tcp_info import WIRE_PER_PAYLOAD
 from paceline.flowcore.demand.facts import Ends
 from paceline.flowcore.model.patterns import Role
 

@@ -19,11 +19,11 @@ from hostd.enforce.pacing import TSO_RTT_LOG
 from hostd.enforce.socket_options import SO_MAX_PACING_RATE, SO_PRIORITY
 from hostd.enforce.transport import TCP_CONGESTION, Transport
 from hostd.kernel.devices import read_devices
+from hostd.kernel.flow_meter import FlowMeter
 from hostd.kernel.netlink import Netlink
 from hostd.kernel.pidfd import duplicated_socket
 from hostd.kernel.qdisc_tree import read_tree
 from hostd.kernel.sockets import DataSocket, ProcessSockets
-from hostd.kernel.tcp_info import FlowMeter
 from paceline.flowcore.model.patterns import FlowId, Role
 
 HERE, THERE = IPv4Interface("10.97.0.1/24"), IPv4Interface("10.97.0.2/24")

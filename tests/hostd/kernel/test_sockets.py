@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from hostd.kernel import sockets
+from hostd.kernel import socket_search, sockets
+from hostd.kernel.socket_search import SocketSearch
 from hostd.kernel.sockets import DataSocket, ProcessSockets, by_host
 from hostd.kernel.tcp_info import TcpCounters
 from tests.hostd.conftest import HERE, HERE6, PORT, THERE, THERE6, Wire, next_line, wait_until
@@ -87,14 +88,14 @@ def test_a_look_at_an_unchanged_process_reads_no_names(
             one.sendall(bytes(1000))
         control = stack.enter_context(socket.create_connection(listener.getsockname()))
         stack.enter_context(listener.accept()[0])
-        process = own(500)
+        process = SocketSearch(os.getpid(), 500)
         wait_until(lambda: (process.look() or True) and len(process.sockets) == 2)
         if os.stat("/proc/self/fd").st_size == 0:  # noqa: PTH116
             pytest.fail("this kernel does not tell how many descriptors a process has")
         scans = []
-        real = sockets._socket_inodes
-        monkeypatch.setattr(sockets, "_socket_inodes", lambda pid: scans.append(pid) or real(pid))
-        assert not any(process.look() for _ in range(5 * sockets.RESCAN_LOOKS))
+        real = socket_search._socket_inodes
+        monkeypatch.setattr(socket_search, "_socket_inodes", lambda pid: scans.append(pid) or real(pid))
+        assert not any(process.look() for _ in range(5 * socket_search.RESCAN_LOOKS))
         assert len(scans) == 5
         control.sendall(bytes(1000))
         wait_until(lambda: TcpCounters.of(control).acked_bytes >= 1000)
@@ -167,7 +168,7 @@ def test_what_is_described_is_what_is_named(listener: socket.socket) -> None:
         stack.enter_context(select.epoll()).register(listener)
         for one in socket.socketpair():
             stack.enter_context(one)
-        assert sorted(sockets._described(os.getpid())) == sorted(sockets._named(os.getpid())) != []
+        assert sorted(socket_search._described(os.getpid())) == sorted(socket_search._named(os.getpid())) != []
 
 
 def test_a_process_that_ended_has_no_sockets(wire: Wire) -> None:
@@ -198,9 +199,9 @@ def test_looking_is_cheap(listener: socket.socket) -> None:
         process = own()
         process.look()
         begun_ns = time.perf_counter_ns()
-        for _ in range(sockets.RESCAN_LOOKS - 2):
+        for _ in range(socket_search.RESCAN_LOOKS - 2):
             process.look()
-        cheap_ns = (time.perf_counter_ns() - begun_ns) / (sockets.RESCAN_LOOKS - 2)
+        cheap_ns = (time.perf_counter_ns() - begun_ns) / (socket_search.RESCAN_LOOKS - 2)
         begun_ns = time.perf_counter_ns()
         own().look()
         assert cheap_ns < (time.perf_counter_ns() - begun_ns) / 10

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from hostd.kernel.flow_meter import FlowMeter
 from hostd.kernel.pidfd import cookie_of
 from hostd.kernel.sockets import DataSocket
-from hostd.kernel.tcp_info import FlowMeter, TcpCounters
+from hostd.kernel.tcp_info import TcpCounters
 from tests.hostd.conftest import wait_until
 
 pytestmark = pytest.mark.root

@@ -1,0 +1,200 @@
+"""System calls on objects of jobs: which there are, and which process makes them.
+
+    perform(calls) ──▶ here         a worker's own; tests and benchmarks
+                   ──▶ workers      of hostd, its guardian and `paceline release` (workers.py)
+
+Law: the process that keeps the lease or gives it back makes none of these calls. Any of them may never return: a job
+that sends from a page that does not arrive keeps its socket's lock, and TCP_INFO waits for it in a sleep that no signal
+ends; closing the last descriptor of a socket with SO_LINGER takes as long as the job has said; /proc/PID/cmdline waits
+for the process's memory.
+
+A call is a tuple: kind, pid, and what that kind takes. Its answer is a value, or the SocketGone or OSError that it came
+to; NotAnswered where the process that makes it is kept waiting. Every call can be made again.
+"""
+
+import errno
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from hostd.kernel.pidfd import SocketGone, duplicate_socket
+from hostd.kernel.socket_search import SocketSearch
+from hostd.kernel.tcp_info import TcpCounters
+
+Call = tuple[Any, ...]
+Answer = Any
+
+# How long an answer is waited for: by a look that comes again in 2 ms; by what would have to wait for a second if it
+# failed; by a release, in all.
+HASTY_S, PATIENT_S, RELEASE_S = 0.002, 0.02, 1.0
+_UNUSED_S = 60.0
+
+
+class NotAnswered(OSError):
+    """Not yet, or never."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(errno.ETIMEDOUT, reason)
+
+    def __str__(self) -> str:
+        return str(self.strerror)
+
+
+class Held(NotAnswered):
+    """A call on an object of this process does not return: hostd leaves the process alone until it does."""
+
+
+class Reach(Protocol):
+    """A socket, by a descriptor of a process."""
+
+    @property
+    def pid(self) -> int: ...
+    @property
+    def fd(self) -> int: ...
+    @property
+    def cookie(self) -> int: ...
+
+
+class Performer(Protocol):
+    def perform(self, calls: Sequence[Call], wait_s: float) -> list[Answer]:
+        """In the order of the calls."""
+
+    def perform_all(self, calls: Sequence[Call], within_s: float) -> list[Answer]:
+        """The same, whatever it takes: a call that does not return costs the calls on other processes no answer."""
+
+
+class Here:
+    """Makes the calls itself, and waits as long as they take."""
+
+    def __init__(self) -> None:
+        self._searches: dict[int, _Search] = {}
+        self._kinds: dict[str, Callable[..., Answer]] = {
+            "info": _info,
+            "get": _get,
+            "set": _set,
+            "look": self._look,
+        }
+
+    def perform(self, calls: Sequence[Call], wait_s: float = 0.0) -> list[Answer]:
+        return [self.answer(call) for call in calls]
+
+    perform_all = perform
+
+    def answer(self, call: Call) -> Answer:
+        kind, *arguments = call
+        try:
+            return self._kinds[kind](*arguments)
+        except (SocketGone, OSError) as error:
+            return error
+
+    def _look(self, pid: int, number: int, version: int, least_bytes: int, anew: bool) -> Answer:
+        """None: as in that version."""
+        if (search := self._searches.get(number)) is None:
+            self._forget_unused()
+            search = self._searches[number] = _Search(pid, least_bytes)
+        return search.look(version, anew)
+
+    def _forget_unused(self) -> None:
+        now_s = time.monotonic()
+        self._searches = {number: one for number, one in self._searches.items() if now_s - one.used_s < _UNUSED_S}
+
+
+class _Search:
+    """Of a ProcessSockets, which knows a version of what was found."""
+
+    def __init__(self, pid: int, least_bytes: int) -> None:
+        self.used_s = time.monotonic()
+        self._search = SocketSearch(pid, least_bytes)
+        self._found: tuple[Answer, ...] = ((), (), None)
+        self._version = 0
+
+    def look(self, version: int, anew: bool) -> Answer:
+        self.used_s = time.monotonic()
+        search = self._search
+        search.look(anew)
+        found = (search.sockets, search.receiving, search.refused)
+        if found != self._found:
+            self._found = found
+            self._version = time.monotonic_ns()  # no other worker's
+        return None if version == self._version else (self._version, *found)
+
+
+def _info(pid: int, fd: int, cookie: int) -> TcpCounters:
+    theirs = duplicate_socket(pid, fd, cookie)
+    try:
+        return TcpCounters.of(theirs)
+    finally:
+        theirs.close()
+
+
+def _get(pid: int, fd: int, cookie: int, level: int, option: int, size: int) -> bytes:
+    theirs = duplicate_socket(pid, fd, cookie)
+    try:
+        return theirs.getsockopt(level, option, size)
+    finally:
+        theirs.close()
+
+
+def _set(pid: int, fd: int, cookie: int, level: int, option: int, value: bytes) -> None:
+    theirs = duplicate_socket(pid, fd, cookie)
+    try:
+        theirs.setsockopt(level, option, value)
+    finally:
+        theirs.close()
+
+
+# ---- Which process makes them, for this one ----
+
+_performer: Performer = Here()
+
+
+@contextmanager
+def made_by(performer: Performer) -> Iterator[None]:
+    global _performer
+    before, _performer = _performer, performer
+    try:
+        yield
+    finally:
+        _performer = before
+
+
+def made_here() -> bool:
+    return isinstance(_performer, Here)
+
+
+def perform(calls: Sequence[Call], wait_s: float = HASTY_S) -> list[Answer]:
+    return _performer.perform(calls, wait_s) if calls else []
+
+
+def perform_all(calls: Sequence[Call], within_s: float = RELEASE_S) -> list[Answer]:
+    return _performer.perform_all(calls, within_s) if calls else []
+
+
+def counters_of(sockets: Iterable[Reach]) -> list[TcpCounters | SocketGone | OSError]:
+    answers = perform([("info", one.pid, one.fd, one.cookie) for one in sockets])
+    return [answer if isinstance(answer, (SocketGone, OSError)) else TcpCounters._make(answer) for answer in answers]
+
+
+def get_option(one: Reach, level: int, option: int, size: int) -> bytes:
+    """Raises SocketGone or OSError."""
+    [answer] = perform([("get", one.pid, one.fd, one.cookie, level, option, size)], PATIENT_S)
+    if isinstance(answer, (SocketGone, OSError)):
+        raise answer
+    return bytes(answer)
+
+
+def set_option(one: Reach, level: int, option: int, value: bytes) -> None:
+    """Raises SocketGone or OSError."""
+    [answer] = perform([("set", one.pid, one.fd, one.cookie, level, option, value)], PATIENT_S)
+    if isinstance(answer, (SocketGone, OSError)):
+        raise answer
+
+
+def uid_of(pid: int) -> int:
+    """Of the process's entry in /proc, which says so at once; -1 when it has ended."""
+    try:
+        return os.stat(f"/proc/{pid}").st_uid  # noqa: PTH116
+    except OSError:
+        return -1
