@@ -110,7 +110,8 @@ class SwitchAgent:
             case Feedback():
                 return self._feedback(event, slot)
             case EscalatedClaims():
-                return self._contend(event.claims, event.withdrawn, slot, child=event.sender)
+                news = self._contend(event.claims, event.withdrawn, slot, child=event.sender)
+                return self._reallocate(slot) if news else []
             case ShareUpdate():
                 return self._share_update(event, slot)
             case PeersLost():
@@ -167,7 +168,10 @@ class SwitchAgent:
         self._claims.take(report, slot)
         for flow, switches in forwarded.asked.items():
             pending.wait_for(switches, flow)
-        effects += self._arbitrate(report, pending, slot)
+        if self._enter(report, slot):
+            effects += self._reallocate(slot, pending.flows)  # whose shares go out with the answer
+        if report.sender in self._contending_peers:
+            self._wait_for_parent(pending)
         if pending.waits:
             self._pending.begin(pending)
             return effects
@@ -227,39 +231,34 @@ class SwitchAgent:
 
     # ---- Arbitration ----
 
-    def _arbitrate(self, report: Report, pending: PendingReport, slot: int) -> list[Effect]:
-        """What a report means for the shares; those of its own flows go out with its answer."""
+    def _enter(self, report: Report, slot: int) -> bool:
+        """A report's claims; True if the links are to be divided anew at once."""
         if self.arbitration is None:
-            return []
+            return False
         withdrawn = [flow for flow, _ in report.withdrawn]
-        if report.sender not in self._contending_peers:
-            news = [self.arbitration.passes(claim.flow, claim.path) for claim in report.claims]
-            news += [self.arbitration.passed(flow) for flow in withdrawn]
-            return self._reallocate(slot, pending.flows) if any(news) else []
-        effects = self._contend(report.claims, withdrawn, slot, answered=pending.flows)
-        if self._domain.parent is not None and self._domain.parent not in self.silent:
-            for flow in pending.flows:
-                if flow not in self.arbitration.shares:  # a newcomer that was sent up has no share yet
-                    pending.wait_for((PARENT_DECISION,), flow)
-        return effects
+        if report.sender in self._contending_peers:
+            return self._contend(report.claims, withdrawn, slot)
+        news = [self.arbitration.passes(claim.flow, claim.path) for claim in report.claims]
+        news += [self.arbitration.passed(flow) for flow in withdrawn]
+        return any(news)
 
     def _contend(
-        self,
-        claims: Iterable[Claim],
-        withdrawn: Iterable[FlowId],
-        slot: int,
-        *,
-        child: str | None = None,
-        answered: Collection[FlowId] = (),
-    ) -> list[Effect]:
-        """Reallocate at once when a flow came or left; mere renewals wait for the next tick."""
+        self, claims: Iterable[Claim], withdrawn: Iterable[FlowId], slot: int, child: str | None = None
+    ) -> bool:
+        """True if a flow came or left; mere renewals wait for the next tick."""
         assert self.arbitration is not None
+        self._bids_changed = True
         left = self.arbitration.remove(withdrawn)
         came = self.arbitration.put(claims, slot, self._now_ns, child)
-        if left or came:
-            return self._reallocate(slot, answered)
-        self._bids_changed = True
-        return []
+        return left or came
+
+    def _wait_for_parent(self, pending: PendingReport) -> None:
+        """A newcomer that was sent up has no share yet."""
+        parent = self._domain.parent
+        if self.arbitration is not None and parent is not None and parent not in self.silent:
+            for flow in pending.flows:
+                if flow not in self.arbitration.shares:
+                    pending.wait_for((PARENT_DECISION,), flow)
 
     def _reallocate(self, slot: int, answered: Collection[FlowId] = ()) -> list[Effect]:
         """Divide the links anew and tell the hosts, but for the flows that are answered right after."""

@@ -138,30 +138,22 @@ class Arbitration:
         escalate: list[Claim] = []
         for group in self._groups(contenders):
             members = [contenders[job] for job in group.jobs if job in contenders]
-            if group.within_scope:
-                shares |= self._divide(members, claims_of, self._scope_bps)
-                continue
-            beyond = [claim for member in members for claim in claims_of[member.job]]
-            escalate += beyond
-            if alone:
-                shares |= self._divide(members, claims_of, self._known_bps)
-            else:
-                shares |= {claim.flow: self.shares[claim.flow] for claim in beyond if claim.flow in self.shares}
+            capacity_bps = self._scope_bps
+            if not group.within_scope:
+                beyond = [claim for member in members for claim in claims_of[member.job]]
+                escalate += beyond
+                if not alone:
+                    shares |= {claim.flow: self.shares[claim.flow] for claim in beyond if claim.flow in self.shares}
+                    continue
+                capacity_bps = self._known_bps
+            division = divide(members, claims_of, capacity_bps, self._arbiter, self.shared_links)
+            self.peak_ratio = max(self.peak_ratio, division.peak_ratio)
+            shares |= division.shares
         changed = frozenset(flow for flow in shares if shares[flow] != self.shares.get(flow))
         now_escalated = {claim.flow for claim in escalate}
         recall = self._recall(now_escalated, parent_is_back=self._was_alone and not alone)
         self.shares, self._escalated, self._left, self._was_alone = shares, now_escalated, set(), alone
         return Reallocation(changed, tuple(escalate), tuple(sorted(recall)))
-
-    def _divide(
-        self,
-        members: list[Contender],
-        claims_of: Mapping[str, list[Claim]],
-        capacity_bps: Mapping[str, float],
-    ) -> dict[FlowId, Share]:
-        division = divide(members, claims_of, capacity_bps, self._arbiter, self.shared_links)
-        self.peak_ratio = max(self.peak_ratio, division.peak_ratio)
-        return division.shares
 
     def _recall(self, now_escalated: set[FlowId], *, parent_is_back: bool) -> set[FlowId]:
         """The flows the parent should forget, before it hears of some of them anew."""

@@ -14,7 +14,7 @@ from paceline.flowcore.model.domain import Domain
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.units import UNLIMITED
 from paceline.flowcore.switch.job_demand import JobDemand
-from paceline.flowcore.switch.load_table import LoadTable, Rates
+from paceline.flowcore.switch.load_table import LoadTable
 
 # After this many slots of silence (a minute at 60 ms) a job is gone.
 JOB_MEMORY_SLOTS = 1000
@@ -108,13 +108,16 @@ class Claims:
 
     def grants(self, flows: Sequence[FlowId], slot: int, shares: Mapping[FlowId, Share]) -> list[Grant]:
         """What the links of this switch say to each of these flows, which must all have a claim."""
-        views = self.table.view(flows, slot)
-        return [
-            self._grant(self._flows[flow], shares.get(flow), available_bps, load)
-            for flow, (available_bps, load) in zip(flows, views, strict=True)
-        ]
+        told = []
+        for flow, (available_bps, load) in zip(flows, self.table.view(flows, slot), strict=True):
+            known, share = self._flows[flow], shares.get(flow)
+            share_bps, ceiling_bps = NO_SHARE if share is None else share[1:]
+            alone_ns, volumes = known.demand.alone_ns, self._neighbours_bytes(known)
+            told.append(Grant(flow, known.accepted, share_bps, ceiling_bps, available_bps, load, alone_ns, *volumes))
+        return told
 
-    def _grant(self, known: _KnownFlow, share: Share | None, available_bps: Rates, load: Rates) -> Grant:
+    def _neighbours_bytes(self, known: _KnownFlow) -> tuple[float, float]:
+        """How far the flows upstream and downstream are."""
         claim = known.claim
         upstream_bytes, downstream_bytes = UNLIMITED, 0.0
         if claim.upstream:
@@ -123,18 +126,7 @@ class Claims:
         if claim.downstream:
             told = [self._volume_of(flow, known, 0.0) for flow in claim.downstream]
             downstream_bytes = max([0.0, *(volume for volume in told if volume < UNLIMITED)])
-        share_bps, ceiling_bps = NO_SHARE if share is None else share[1:]
-        return Grant(
-            claim.flow,
-            known.accepted,
-            share_bps,
-            ceiling_bps,
-            available_bps,
-            load,
-            known.demand.alone_ns,
-            upstream_bytes,
-            downstream_bytes,
-        )
+        return upstream_bytes, downstream_bytes
 
     def _volume_of(self, flow: FlowId, asker: _KnownFlow, unheard: float) -> float:
         """Its F, in the asker's bytes: hosts learn sizes by themselves, and iterations multiply what they differ by."""

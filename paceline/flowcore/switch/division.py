@@ -12,7 +12,6 @@ Law: the shares on a link never exceed its capacity; `peak_ratio` is the worst o
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -48,14 +47,34 @@ def divide(
 ) -> Division:
     """Links that are not in `capacity_bps` do not count; `shared_links` are those with cross traffic."""
     members = list(members)
-    cut = any(link not in capacity_bps for member in members for link in member.flows_on)  # then it may fall apart
+    cut = any(link not in capacity_bps for member in members for link in member.flows_on)
     known = [
         replace(member, flows_on={link: n for link, n in member.flows_on.items() if link in capacity_bps})
         for member in members
     ]
     free = [member for member in known if not shared_links.isdisjoint(member.flows_on)]
-    if not free:
-        return _in_turns(known, claims_of, capacity_bps, partial(by_group, arbiter) if cut else arbiter)
+    shares, peak_ratio = dict[FlowId, Share](), 0.0
+    if free:
+        shares, capacity_bps, peak_ratio = _at_once(free, known, claims_of, capacity_bps)
+        known = [member for member in known if member not in free]
+    # What is left of a group may have fallen apart.
+    rates_bps = by_group(arbiter, known, capacity_bps) if cut or free else arbiter(known, capacity_bps)
+    given = [(claim, rate) for member, rate in zip(known, rates_bps, strict=True) for claim in claims_of[member.job]]
+    if given:
+        ceiling_bps, ratio = _ceilings(given, capacity_bps)
+        for (claim, rate), ceiling in zip(given, ceiling_bps, strict=True):
+            shares[claim.flow] = Share(claim.flow, rate, ceiling)
+        peak_ratio = max(peak_ratio, ratio)
+    return Division(shares, peak_ratio)
+
+
+def _at_once(
+    free: Iterable[Contender],
+    known: Sequence[Contender],
+    claims_of: Mapping[str, Sequence[Claim]],
+    capacity_bps: Mapping[str, float],
+) -> tuple[dict[FlowId, Share], dict[str, float], float]:
+    """The shares of jobs that wait for no turn, what they leave of the links, and the largest part of one they take."""
     fair_bps = dict(zip([member.job for member in known], max_min_shares(known, capacity_bps), strict=True))
     left_bps, shares, peak_ratio = dict(capacity_bps), {}, 0.0
     for member in free:
@@ -65,22 +84,12 @@ def divide(
         for claim in claims_of[member.job]:
             narrowest_bps = min(capacity_bps.get(link, UNLIMITED) for link in claim.path)
             shares[claim.flow] = Share(claim.flow, fair_bps[member.job], narrowest_bps)
-    rest = [member for member in known if member not in free]
-    in_turns = _in_turns(rest, claims_of, left_bps, partial(by_group, arbiter))
-    return Division(shares | in_turns.shares, max(peak_ratio, in_turns.peak_ratio))
+    return shares, left_bps, peak_ratio
 
 
-def _in_turns(
-    members: Sequence[Contender],
-    claims_of: Mapping[str, Sequence[Claim]],
-    capacity_bps: Mapping[str, float],
-    arbiter: Arbiter,
-) -> Division:
-    rates_bps = arbiter(members, capacity_bps)
-    given = [(claim, rate) for member, rate in zip(members, rates_bps, strict=True) for claim in claims_of[member.job]]
-    if not given:
-        return Division({}, 0.0)
-    names = dict.fromkeys(link for member in members for link in member.flows_on)
+def _ceilings(given: Sequence[tuple[Claim, float]], capacity_bps: Mapping[str, float]) -> tuple[list[float], float]:
+    """How far each flow may borrow beyond its rate, and the largest part of a link that the rates take."""
+    names = dict.fromkeys(link for claim, _ in given for link in claim.path if link in capacity_bps)
     links = {link: index for index, link in enumerate(names)}
     paths = [[links[link] for link in claim.path if link in links] for claim, _ in given]
     longest, nowhere = max(map(len, paths)), len(links)  # paths are filled up with a link that is never full
@@ -94,8 +103,4 @@ def _in_turns(
         np.array([jobs.setdefault(claim.flow.job, len(jobs)) for claim, _ in given]),
         links_bps,
     )
-    shares = {
-        claim.flow: Share(claim.flow, rate, ceiling)
-        for (claim, rate), ceiling in zip(given, ceiling_bps.tolist(), strict=True)
-    }
-    return Division(shares, float(np.max(taken_bps / links_bps)))
+    return ceiling_bps.tolist(), float(np.max(taken_bps / links_bps))
