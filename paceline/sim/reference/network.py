@@ -112,8 +112,13 @@ class FluidNetwork:
         self._stale |= flow in self._active
 
     def hang(self, job: str) -> None:
-        """From now on none of the job's bytes move, whatever it announces: a collective that never ends."""
+        """From now on none of the job's bytes move, whatever it announces: a collective that waits for ever."""
         self._hung.add(job)
+        self._stale = True
+
+    def resume(self, job: str) -> None:
+        """What hung moves again."""
+        self._hung.discard(job)
         self._stale = True
 
     def cap(self, flow: FlowId, rate_bps: float) -> None:

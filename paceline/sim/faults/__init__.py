@@ -1,0 +1,1 @@
+"""Fault histories: the real host and switch agents among cut streams, stalls, crashes, stepped clocks, and liars."""

@@ -1,0 +1,43 @@
+"""One history, checked from its first slot to the last; the verdict is what was violated, or nothing.
+
+The checks look twice a slot. When the jobs' time is over they leave, and END_SLOTS later nothing may be left of them.
+"""
+
+from typing import NamedTuple
+
+from paceline.sim.faults.checks import CALM_SLOTS, SETTLE_SLOTS, Checks, Violation
+from paceline.sim.faults.history import History
+from paceline.sim.faults.world import SLOT_NS, Trace, World
+
+LOOKS_PER_SLOT = 2
+END_SLOTS = 8
+
+
+class Verdict(NamedTuple):
+    history: History
+    rule: str = ""  # empty: all held
+    what: str = ""
+
+
+def check(history: History, trace: Trace | None = None) -> Verdict:
+    try:
+        _run(World(history, trace=trace))
+    except Violation as violation:
+        return Verdict(history, violation.rule, str(violation))
+    except Exception as error:  # an agent must take whatever comes
+        return Verdict(history, "crash", f"{type(error).__name__}: {error}")
+    return Verdict(history)
+
+
+def _run(world: World) -> None:
+    history, checks = world.history, Checks(world)
+    # After the calm begins there must be time for an iteration of each job.
+    slots = max(history.slots, round(history.calm_slot + SETTLE_SLOTS + CALM_SLOTS) + 12)
+    step_ns = SLOT_NS // LOOKS_PER_SLOT
+    for look in range(1, slots * LOOKS_PER_SLOT + 1):
+        world.run_until(look * step_ns + SLOT_NS // 7)  # not when slots begin: much is under way then
+        checks.look()
+    checks.at_the_end()
+    world.stop_all_jobs()
+    world.run_until(world.now_ns + END_SLOTS * SLOT_NS)
+    checks.nothing_left()
