@@ -6,7 +6,8 @@ lease is closed, a new one is taken, and what is attached now is attached again.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 
 from hostd.enforce.base import Backend
@@ -45,22 +46,27 @@ class Enforcer:
     def attach(self, flow: FlowId, sockets: tuple[DataSocket, ...]) -> None:
         self._attached[flow] = sockets
         self._note(flow, "attached", sockets=len(sockets))
-        self._do(lambda: self.backend.attach(flow, sockets))
+        with self._counting_errors():
+            self.errors.add(self._leased().attach(flow, sockets))
 
     def detach(self, flow: FlowId) -> None:
         self._attached.pop(flow, None)
         self._limits.pop(flow, None)
         self._note(flow, "detached")
-        self._do(lambda: self.backend.detach(flow))
+        with self._counting_errors():
+            self.errors.add(self._leased().detach(flow))
 
     def apply(self, limits: Sequence[Limit]) -> None:
         self._limits |= {limit.flow: limit for limit in limits}
-        self._do(lambda: self.backend.apply(limits))
+        with self._counting_errors():
+            self.errors.add(self._leased().apply(limits))
 
     def beat(self) -> None:
         """Once per slot: the guardian hears that hostd lives, or hostd hears that its lease was revoked."""
         if self._lease is not None:
-            self._do(self._beat)
+            with self._counting_errors():
+                self._leased()
+                self._lease.beat()
 
     def refresh(self) -> None:
         """About once a second: what could not be done before is tried again, a lease first of all."""
@@ -68,11 +74,13 @@ class Enforcer:
             self._open_or_observe()
             if self._lease is not None:
                 self._set_again()
-        self._do(self.backend.refresh)
+        with self._counting_errors():
+            self.errors.add(self._leased().refresh())
 
     def watch_losses(self) -> None:
         """Several times a second: sockets that lose packets are helped, those that no longer do are as they were."""
-        self._do(self.backend.watch_losses)
+        with self._counting_errors():
+            self.errors.add(self._leased().watch_losses())
 
     def read_back(self) -> dict[FlowId, Limit]:
         try:
@@ -176,20 +184,17 @@ class Enforcer:
             except (OSError, CannotEnforce, Revoked) as error:  # revoked once more: the next beat begins anew
                 self.errors.add([EnforcementError.of(error)])
 
-    def _beat(self) -> Iterable[EnforcementError]:
+    def _leased(self) -> Backend:
+        """The backend; raises Revoked if the lease was: nothing is where hostd thinks it is any more."""
         if self._lease is not None:
-            self._lease.beat()
-        return ()
+            self._lease.undo_log.check()
+        return self.backend
 
-    def _do(self, work: Callable[[], Iterable[EnforcementError]]) -> None:
-        """Errors are counted. A revocation begins anew; what the kernel refuses outright is an error like any.
-
-        The lease is checked first: under one that was revoked nothing is where hostd thinks it is.
-        """
+    @contextmanager
+    def _counting_errors(self) -> Iterator[None]:
+        """A revocation begins anew; what the kernel refuses outright is an error like any."""
         try:
-            if self._lease is not None:
-                self._lease.undo_log.check()
-            self.errors.add(work())
+            yield
         except Revoked as error:
             self._begin_anew(str(error))
         except (OSError, CannotEnforce) as error:

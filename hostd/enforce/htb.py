@@ -99,26 +99,39 @@ class HtbBackend:
 
     def detach(self, flow: FlowId) -> list[EnforcementError]:
         self._waiting.pop(flow, None)
-        state = self._flows.pop(flow, None)
+        state = self._flows.get(flow)
         if state is None:
             return []
         # Lifted first: what is queued leaves before the sockets' next packets take another way. The class stays, for
         # the next flow: deleting it would drop what it holds.
-        state.limit = Limit(flow, UNLIMITED, UNLIMITED)
-        errors = self._send([state]) + self._restore(state, state.controlled)
+        errors = self.apply([Limit(flow, UNLIMITED, UNLIMITED)]) + self._restore(state, state.controlled)
+        del self._flows[flow]
         self._free_minors.append(state.minor)
         return about(flow, errors)
 
     def apply(self, limits: Sequence[Limit]) -> list[EnforcementError]:
-        states = []
+        """One send for all classes of these flows."""
+        messages: list[Message] = []
+        origin: list[tuple[HtbDevice, int]] = []
         for limit in limits:
             state = self._flows.get(limit.flow)
             if state is None:
                 self._waiting[limit.flow] = limit
-            else:
-                state.limit = limit
-                states.append(state)
-        return self._send(states)
+                continue
+            state.limit = limit
+            # Of a lifted guarantee nothing is left: see above. How low a class can go is the device's (htb_device.py).
+            rate_bps = limit.rate_bps if limit.rate_bps < UNLIMITED else 0.0
+            for name, share in state.share.items():
+                if (tree := self._trees.get(name)) is None:
+                    continue  # it has gone, and refresh() has found no place for the flow yet
+                made = tree.set_class(state.minor, rate_bps * share, limit.ceiling_bps * share)
+                messages += made
+                origin += [(tree, state.minor)] * len(made)
+        try:
+            failed = self._netlink.send(messages)
+        except OSError as error:  # no memory for the answers, say: refresh() sends all again
+            return [EnforcementError(kind_of(error), f"netlink: {error.strerror}")]
+        return self._refused([(*origin[index], why) for index, why in failed.items()])
 
     def refresh(self) -> list[EnforcementError]:
         self._present = read_devices(self._netlink)
@@ -164,7 +177,7 @@ class HtbBackend:
             except (CannotEnforce, OSError) as error:
                 errors.append(EnforcementError.of(error))
         state.share = {name: number / count.total() for name, number in count.items()}
-        return errors + self._send([state])
+        return errors + self.apply([state.limit])
 
     def _control(self, state: _Flow) -> list[EnforcementError]:
         """Its priority for those of its sockets that have it not yet, and for none that left."""
@@ -185,27 +198,8 @@ class HtbBackend:
     def _addresses(self) -> dict[str, str]:
         return {address: name for name, device in self._present.items() for address in device.addresses}
 
-    def _send(self, changed: Sequence[_Flow]) -> list[EnforcementError]:
-        """One send for all classes of these flows."""
-        messages: list[Message] = []
-        origin: list[tuple[HtbDevice, int]] = []
-        for state in changed:
-            # Of a lifted guarantee nothing is left: see above. How low a class can go is the device's (htb_device.py).
-            rate_bps = state.limit.rate_bps if state.limit.rate_bps < UNLIMITED else 0.0
-            for name, share in state.share.items():
-                if (tree := self._trees.get(name)) is None:
-                    continue  # it has gone, and refresh() has found no place for the flow yet
-                made = tree.set_class(state.minor, rate_bps * share, state.limit.ceiling_bps * share)
-                messages += made
-                origin += [(tree, state.minor)] * len(made)
-        try:
-            failed = self._netlink.send(messages)
-        except OSError as error:  # no memory for the answers, say: refresh() sends all again
-            return [EnforcementError(kind_of(error), f"netlink: {error.strerror}")]
-        return self._refused([(*origin[index], why) for index, why in failed.items()])
-
     def _refused(self, classes: Iterable[tuple[HtbDevice, int, OSError]]) -> list[EnforcementError]:
-        """What has gone is made anew the next time: a class by _send, a whole tree by refresh."""
+        """What has gone is made anew the next time: a class by apply, a whole tree by refresh."""
         errors: list[EnforcementError] = []
         suspect: dict[str, HtbDevice] = {}
         for tree, minor, why in classes:

@@ -99,7 +99,7 @@ class HtbDevice:
         flags = NLM_F_CREATE | (NLM_F_EXCL if found.is_default else _NLM_F_REPLACE)
         try:
             netlink.ask(_root(ifindex)._replace(flags=flags))
-            netlink.ask(self._class(_LINK_MINOR, self.link_bps, self.link_bps)._replace(flags=NLM_F_CREATE))
+            netlink.ask(self._lifted(_LINK_MINOR, MAJOR)._replace(flags=NLM_F_CREATE))
             self._limit_bundles()
         except OSError:
             undo_log.take_back([f"qdisc {device.name}", f"gso {device.name}", f"routes {device.name}"])
@@ -107,14 +107,16 @@ class HtbDevice:
 
     def set_class(self, minor: int, rate_bps: float, ceiling_bps: float) -> list[Message]:
         """The messages that change the class in place, or make it; how to lift it is on record by then."""
-        change = self._class(minor, rate_bps, ceiling_bps)
+        ifindex, link = self.device.ifindex, MAJOR | _LINK_MINOR
+        ceiling_bps = min(max(ceiling_bps, self.least_bps), self.link_bps)
+        rate_bps = min(max(rate_bps, self.least_bps), ceiling_bps)
+        change = class_message(ifindex, MAJOR | minor, link, rate_bps, ceiling_bps, self.bundle_bytes)
         if minor in self._classes:
             return [change]
-        lifted = self._class(minor, self.link_bps, self.link_bps)
-        self._undo_log.record({self._class_key(minor): NetlinkUndo.of(lifted)})
+        self._undo_log.record({self._class_key(minor): NetlinkUndo.of(self._lifted(minor, link))})
         self._classes.add(minor)
         queue = Node("bfifo", 0, MAJOR | minor, 0, struct.pack("=I", 2 * self.bundle_bytes * _SOCKETS))
-        return [change._replace(flags=NLM_F_CREATE), queue.message(RTM_NEWQDISC, self.device.ifindex)]
+        return [change._replace(flags=NLM_F_CREATE), queue.message(RTM_NEWQDISC, ifindex)]
 
     def lost_class(self, minor: int) -> None:
         """Another program deleted it: the next set_class makes it anew."""
@@ -149,11 +151,10 @@ class HtbDevice:
     def _class_key(self, minor: int) -> str:
         return f"class {self.device.name} {minor:x}"
 
-    def _class(self, minor: int, rate_bps: float, ceiling_bps: float) -> Message:
-        parent = MAJOR if minor == _LINK_MINOR else MAJOR | _LINK_MINOR
-        ceiling_bps = min(max(ceiling_bps, self.least_bps), self.link_bps)
-        rate_bps = min(max(rate_bps, self.least_bps), ceiling_bps)
-        return class_message(self.device.ifindex, MAJOR | minor, parent, rate_bps, ceiling_bps, self.bundle_bytes)
+    def _lifted(self, minor: int, parent: int) -> Message:
+        """The class with the whole link."""
+        whole_bps = self.link_bps
+        return class_message(self.device.ifindex, MAJOR | minor, parent, whole_bps, whole_bps, self.bundle_bytes)
 
     def _limit_bundles(self) -> None:
         device = self.device

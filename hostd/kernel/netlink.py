@@ -76,8 +76,15 @@ class Netlink:
         failed: dict[int, OSError] = {}
         for start in range(0, len(messages), _BATCH):
             batch = messages[start : start + _BATCH]
-            for index, error in self._send_batch(batch).items():
-                failed[start + index] = error
+            first, self._sequence = self._sequence + 1, self._sequence + len(batch)
+            wire = bytearray()
+            for sequence, (kind, flags, body) in enumerate(batch, first):
+                flags |= NLM_F_REQUEST | (NLM_F_ACK if sequence == self._sequence else 0)
+                wire += HEADER.pack(HEADER.size + len(body), kind, flags, sequence, 0)
+                wire += body
+            self._socket.send(wire)
+            for sequence, error in self._failures(first).items():
+                failed[start + sequence - first] = error
         return failed
 
     def ask(self, message: Message) -> None:
@@ -101,21 +108,15 @@ class Netlink:
                     raise _failure(payload) or OSError(errno.EPROTO, os.strerror(errno.EPROTO))
                 answers.append(payload)
 
-    def _send_batch(self, batch: Sequence[Message]) -> dict[int, OSError]:
-        first, self._sequence = self._sequence + 1, self._sequence + len(batch)
-        wire = bytearray()
-        for index, (kind, flags, body) in enumerate(batch):
-            flags |= NLM_F_REQUEST | (NLM_F_ACK if index == len(batch) - 1 else 0)
-            wire += HEADER.pack(HEADER.size + len(body), kind, flags, first + index, 0)
-            wire += body
-        self._socket.send(wire)
-        failed = {}
+    def _failures(self, first: int) -> dict[int, OSError]:
+        """By sequence number, of the messages from `first` to the last one sent, which is always answered."""
+        failed: dict[int, OSError] = {}
         while True:
             for answer, sequence, payload in self._receive():
                 if answer != NLMSG_ERROR or not first <= sequence <= self._sequence:
                     continue
                 if error := _failure(payload):
-                    failed[sequence - first] = error
+                    failed[sequence] = error
                 if sequence == self._sequence:
                     return failed
 
