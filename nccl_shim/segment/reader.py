@@ -125,12 +125,14 @@ class Reader:
     def poll_changed(self, jobs: Container[str], iterations_only: Container[str] = ()) -> list[ProcessView]:
         """Of these jobs, the processes with an event since they were last read; of the jobs in `iterations_only`,
         which are among them, those that have ended an iteration. New and dead processes are for `poll`."""
-        changed = [
-            name
-            for name, one in self._tracked.items()
-            if one.file.job in jobs and one.changed(one.file.job in iterations_only)
-        ]
-        return self._views(changed, time.monotonic_ns(), False) if changed else []
+        views = []
+        for name, one in list(self._tracked.items()):
+            if one.file.job in jobs and one.changed(one.file.job in iterations_only):
+                try:
+                    views.append(one.view(time.monotonic_ns(), check_alive=False))
+                except (NotASegment, OSError) as error:
+                    self._refuse(name, error)
+        return views
 
     def stale(self) -> bool:
         """Whether files came or went since the last poll; a coarse clock may hide some."""
@@ -143,18 +145,13 @@ class Reader:
         """Every process with a believable file, dead ones included until reaped; by job, rank and pid."""
         now_ns = time.monotonic_ns() if now_ns is None else now_ns
         self._follow_directory()
-        views = self._views(list(self._tracked), now_ns, True)
-        return sorted(views, key=lambda v: (v.snapshot.job, v.snapshot.global_rank, v.snapshot.pid))
-
-    def _views(self, names: list[str], now_ns: int, check_alive: bool) -> list[ProcessView]:
         views = []
-        for name in names:
+        for name, one in list(self._tracked.items()):
             try:
-                views.append(self._tracked[name].view(now_ns, check_alive))
+                views.append(one.view(now_ns, check_alive=True))
             except (NotASegment, OSError) as error:
-                self._drop(name)
-                self.refused[name] = str(error)
-        return views
+                self._refuse(name, error)
+        return sorted(views, key=lambda v: (v.snapshot.job, v.snapshot.global_rank, v.snapshot.pid))
 
     def reap(self) -> list[str]:
         """Removes the files of dead processes; returns their names. Poll first if the last counts matter."""
@@ -205,6 +202,10 @@ class Reader:
                 self.refused.pop(name, None)
             except (NotASegment, OSError) as error:
                 self.refused[name] = str(error)
+
+    def _refuse(self, name: str, why: Exception) -> None:
+        self._drop(name)
+        self.refused[name] = str(why)
 
     def _drop(self, name: str) -> None:
         self._tracked.pop(name).file.close()
