@@ -20,7 +20,8 @@ class FlowState(PhasedFlow):
     downstream: tuple[FlowId, ...]
     bandwidth: BandwidthEstimate
     iteration: int = 0
-    until_bytes: float = field(init=False)  # of this iteration's bytes: there its burst ends
+    from_bytes: float = 0.0  # of this iteration's bytes: there its burst began ...
+    until_bytes: float = field(init=False)  # ... and there it ends
     sent_bytes: float = 0.0  # in this iteration
     counted_bytes: float = 0.0  # of those, already credited to the job's progress
     replanned_slot: int = -1  # when it last made a refused plan anew ...
@@ -53,6 +54,10 @@ class FlowState(PhasedFlow):
         return max(0.0, self.until_bytes - self.sent_bytes)
 
     @property
+    def burst_bytes(self) -> float:
+        return self.until_bytes - self.from_bytes
+
+    @property
     def ends_iteration(self) -> bool:
         """Its burst is the last of its iteration."""
         return self.until_bytes >= self.spec.size_bytes
@@ -78,6 +83,7 @@ class FlowState(PhasedFlow):
         if iteration != self.iteration or self.ends_iteration:  # after its last burst an iteration begins anew
             self.iteration = iteration
             self.sent_bytes = self.counted_bytes = 0.0
+        self.from_bytes = self.sent_bytes
         self.last_until(until_bytes)
         self.plan_bps = ()
         self.start_observing(now_ns)

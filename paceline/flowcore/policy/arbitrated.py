@@ -30,23 +30,29 @@ from paceline.flowcore.host.policy import HostContext, Policy
 from paceline.flowcore.messages.events import FLOOR_BPS
 from paceline.flowcore.model.units import rate_bps, transfer_bytes, transfer_ns
 
-# A burst of fewer round trips than this is over before turns can be taken: its ceiling stays open, and inside the
-# network TCP shares it out. Found on trees, where the round trip is longest: held to their ceilings, bursts of five
-# round trips did worse than under TCP alone.
+# A burst of fewer round trips than this is over before turns can be taken: it asks for none, and TCP shares it out. A
+# claim would outlive it and hold other flows back. Found on trees, where the round trip is longest: held to their
+# ceilings, bursts of five round trips did worse than under TCP alone.
 SHORTEST_BURST_RTTS = 8
+LEAST_RTT_NS = 2_000_000  # so long it takes a host to notice a burst, however near its switch is
 
 
 class Arbitrated(Policy):
     lends_unused: ClassVar[bool] = False  # a share that its flow does not use is lent to others (detect/stalls.py)
 
     def on_ready(self, host: HostContext, flow: FlowState, now_ns: int) -> None:
-        host.limit(flow, FLOOR_BPS, host.nic_bps)
-        host.report([flow], now_ns)
+        if _is_short(host, flow):
+            # Guaranteed, or HTB would let this host's other flows go first.
+            host.limit(flow, host.nic_bps, host.nic_bps)
+        else:
+            host.limit(flow, FLOOR_BPS, host.nic_bps)
+            host.report([flow], now_ns)
 
     def on_done(self, host: HostContext, flow: FlowState, now_ns: int) -> None:
-        # Its guarantee is free again; the first bytes of its next iteration will be out before the host knows.
-        host.limit(flow, FLOOR_BPS, host.nic_bps)
-        host.report((), now_ns, withdraw=[flow])
+        if flow.claimed or flow.grant is not None:  # a short burst has neither, and keeps its limit
+            # Its guarantee is free again; the first bytes of its next burst will be out before the host knows.
+            host.limit(flow, FLOOR_BPS, host.nic_bps)
+            host.report((), now_ns, withdraw=[flow])
 
     def on_slot(self, host: HostContext, now_ns: int) -> None:
         unused = [flow for flow in host.live_flows() if self.lends_unused and flow.claimed and flow.stalls.unused]
@@ -62,6 +68,8 @@ class Arbitrated(Policy):
         match flow.phase:
             case Phase.RELEASED if now_ns - flow.released_ns < host.rtt_ns:
                 return False  # as predicted, it is about to end
+            case Phase.READY if _is_short(host, flow) and too_short(now_ns - flow.ready_ns, host.rtt_ns):
+                return False
             case Phase.STALLED:
                 moved_bytes = flow.sent_bytes - flow.stalled_bytes
                 if not flow.stalls.may_claim(host.clock.index(now_ns), host.clock.length_ns, moved_bytes):
@@ -76,7 +84,7 @@ class Arbitrated(Policy):
         for flow in flows:
             grant = flow.grant
             assert grant is not None
-            short = too_short(host.jobs[flow.id.job].progress.alone_comm_ns, host.rtt_ns)
+            short = _is_short(host, flow)
             firm_bps, ceiling_bps = enforced(grant.share_bps, grant.ceiling_bps, host.nic_bps, short)
             host.limit(flow, float(firm_bps), float(ceiling_bps))
             # Once per slot: the loads in a refusal are fresh, so a second one means a crowd, not a race.
@@ -128,7 +136,7 @@ class Arbitrated(Policy):
 
 def too_short(alone_comm_ns: Any, rtt_ns: Any) -> Any:
     """Whether a burst is over before turns could be taken."""
-    return alone_comm_ns < SHORTEST_BURST_RTTS * rtt_ns
+    return alone_comm_ns < SHORTEST_BURST_RTTS * np.maximum(rtt_ns, LEAST_RTT_NS)
 
 
 def enforced(share_bps: Any, ceiling_bps: Any, nic_bps: Any, short: Any) -> tuple[Any, Any]:
@@ -139,6 +147,11 @@ def enforced(share_bps: Any, ceiling_bps: Any, nic_bps: Any, short: Any) -> tupl
 def through_within(duration_ns: Any, remaining_bytes: Any, share_bps: Any) -> Any:
     """Whether the last byte leaves by then at the granted rate."""
     return (share_bps > 0.0) & (transfer_bytes(share_bps, duration_ns) >= remaining_bytes)
+
+
+def _is_short(host: HostContext, flow: FlowState) -> bool:
+    alone_ns = host.jobs[flow.id.job].progress.alone_comm_ns * flow.burst_bytes / flow.spec.size_bytes
+    return bool(too_short(alone_ns, host.rtt_ns))
 
 
 def _release_ns(host: HostContext, flow: FlowState) -> int | None:
