@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import Iterable
 
 import grpc
-from google.protobuf.message import Message
 
 from paceline.wire import control_pb2 as pb
 from paceline.wire.calls import PROTOCOL, SERVICE, serialized
@@ -59,26 +58,22 @@ class Streams:
                 self._note_time(session, first.sent_ns)
                 session.clock_echo.sent_ns = self._switch.clock.now_ns()
                 welcome = pb.SwitchMessage(clock=session.clock_echo, welcome=self._welcome(host))
-                await self._write(context, welcome)
+                await context.write(serialized(welcome))
                 await both(self._host_reads(host, session, context), self._host_writes(host, session, context))
             finally:
                 self._switch.host_disconnected(host, session)
 
     async def _host_reads(self, host: str, session: HostSession, context: Context) -> None:
         while (data := await context.read()) is not grpc.aio.EOF:
-            self.take_message(host, session, data)
+            message = parse(data, pb.HostMessage)
+            self._note_time(session, message.sent_ns)
+            self._rate_limit.count(host, session.clock_echo.received_ns, _flows_in(message.report), len(data))
+            if session.outbox.closed:  # the writer may still wait for a peer that does not read
+                raise self._closed(host, session)
+            if not message.HasField("report"):
+                raise BadMessage("shape", "found no report in a message after Hello")
+            self._switch.take_report(host, message.report)
             await asyncio.sleep(0)  # what the message led to is written before the next one is read
-
-    def take_message(self, host: str, session: HostSession, data: bytes) -> None:
-        """A host's message on its stream after Hello."""
-        message = parse(data, pb.HostMessage)
-        self._note_time(session, message.sent_ns)
-        self._rate_limit.count(host, session.clock_echo.received_ns, _flows_in(message.report), len(data))
-        if session.outbox.closed:  # the writer may still wait for a peer that does not read
-            raise self._closed(host, session)
-        if not message.HasField("report"):
-            raise BadMessage("shape", "found no report in a message after Hello")
-        self._switch.take_report(host, message.report)
 
     async def _host_writes(self, host: str, session: HostSession, context: Context) -> None:
         while True:
@@ -87,7 +82,7 @@ class Streams:
                 raise self._closed(host, session)
             for feedback in waiting:
                 session.clock_echo.sent_ns = self._switch.clock.now_ns()
-                await self._write(context, pb.SwitchMessage(clock=session.clock_echo, feedback=feedback))
+                await context.write(serialized(pb.SwitchMessage(clock=session.clock_echo, feedback=feedback)))
 
     def _closed(self, host: str, session: HostSession) -> BadMessage:
         if self._switch.hosts.get(host) is not session:
@@ -162,7 +157,7 @@ class Streams:
             try:
                 self._note_frame(echo, first)
                 echo.sent_ns = self._switch.clock.now_ns()
-                await self._write(context, pb.Frame(welcome=self._welcome(child), clock=echo))
+                await context.write(serialized(pb.Frame(welcome=self._welcome(child), clock=echo)))
                 await both(self._child_reads(child, echo, context), self._child_writes(child, outbox, echo, context))
             finally:
                 self._switch.neighbour_disconnected(child, outbox)
@@ -232,9 +227,6 @@ class Streams:
         if links not in self._snapshots:
             self._snapshots[links] = serialized(self._switch.snapshot(links))
         return self._snapshots[links]
-
-    async def _write(self, context: Context, message: Message) -> None:
-        await context.write(serialized(message))
 
 
 def _flows_in(report: pb.Report) -> int:

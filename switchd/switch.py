@@ -142,7 +142,7 @@ class Switch:
         proposed.update(claim.flow for claim in report.claims if claim.plan_bps)
         self.handle(report)
 
-    def _answer(self, host: str, feedback: Feedback) -> None:
+    def _count_answer(self, host: str, feedback: Feedback) -> None:
         # Every answer repeats that a flow's plan was refused, until its next plan; the refusal counts once.
         proposed = self._proposed[host]
         refused = sum(not grant.accepted and grant.flow in proposed for grant in feedback.grants)
@@ -150,19 +150,11 @@ class Switch:
         self.plans_refused += refused
         if refused:
             self.instruments.refusals.labels("capacity").inc(refused)
-        wire = FEEDBACK.to_wire(feedback)
-        call = self.calls.pop((host, feedback.answers), None)
-        if call is not None:
-            if not call.done():
-                call.set_result(wire)
-            return
         session = self.hosts.get(host)
-        if session is not None:
-            if feedback.answers != NO_ANSWER:
-                received_ns = session.received_ns.pop(feedback.answers, None)
-                if received_ns is not None:
-                    self.instruments.answer_latency.observe((self.clock.now_ns() - received_ns) / 1e9)
-            session.outbox.put(wire)
+        if session is not None and feedback.answers != NO_ANSWER:
+            received_ns = session.received_ns.pop(feedback.answers, None)
+            if received_ns is not None:
+                self.instruments.answer_latency.observe((self.clock.now_ns() - received_ns) / 1e9)
 
     # ---- Other switches ----
 
@@ -228,12 +220,19 @@ class Switch:
         self.messages += 1
         self.instruments.messages.inc()
         for effect in self.agent.handle(event, now_ns):
-            if isinstance(effect, Send):
-                if effect.to in self.own_hosts:
-                    if isinstance(effect.message, Feedback):
-                        self._answer(effect.to, effect.message)
-                else:
-                    self._send(effect)
+            if not isinstance(effect, Send):
+                continue
+            host, message = effect.to, effect.message
+            if host not in self.own_hosts:
+                self._send(effect)
+            elif isinstance(message, Feedback):
+                wire = FEEDBACK.to_wire(message)
+                self._count_answer(host, message)
+                if (call := self.calls.pop((host, message.answers), None)) is not None:
+                    if not call.done():
+                        call.set_result(wire)
+                elif (session := self.hosts.get(host)) is not None:
+                    session.outbox.put(wire)
         self._arm(now_ns)
         self._report_lost()
 

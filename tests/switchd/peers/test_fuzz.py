@@ -12,7 +12,9 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from typing import cast
 
+import grpc
 import pytest
 
 from paceline.flowcore.messages.escalation import EscalatedClaims, Share, ShareUpdate
@@ -24,7 +26,7 @@ from paceline.wire import control_pb2 as pb
 from paceline.wire.codec import REPORT, BadMessage, flow_of, message_to_envelope, text_of
 from switchd import rate_limit
 from switchd.config import SwitchConfig
-from switchd.handshake import parse
+from switchd.handshake import Context, parse
 from switchd.streams import Streams
 from switchd.switch import Switch
 from tests.switchd.fabric import Fabric, claim, flow, until
@@ -94,6 +96,16 @@ def valid_messages(slot: int) -> list[bytes]:
     return [pb.HostMessage(sent_ns=1, report=REPORT.to_wire(one)).SerializeToString() for one in reports]
 
 
+class OneMessage:
+    """What a host's stream has after its Hello."""
+
+    def __init__(self, data: bytes) -> None:
+        self._left = [data, grpc.aio.EOF]
+
+    async def read(self) -> object:
+        return self._left.pop(0)
+
+
 def held(switch: Switch) -> int:
     """Blocks of memory in use, but for the caches, which have limits of their own."""
     flow_of.cache_clear()
@@ -119,7 +131,7 @@ async def test_what_hosts_might_send(policy: str, monkeypatch: pytest.MonkeyPatc
         session = switch.host_connected("h1")
         for data in messages(draws, 10_000, whole, lambda draws: host_message(draws, slot)):
             try:
-                streams.take_message("h1", session, data)
+                await streams._host_reads("h1", session, cast(Context, OneMessage(data)))
                 outcomes["taken"] += 1
             except BadMessage as error:
                 outcomes[error.reason] += 1
