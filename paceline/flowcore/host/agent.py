@@ -37,7 +37,7 @@ from paceline.flowcore.messages.events import (
     Tick,
     Welcomed,
 )
-from paceline.flowcore.messages.reports import Claim, Feedback, Report, Withdrawal
+from paceline.flowcore.messages.reports import Bid, Claim, Feedback, Report, Withdrawal
 from paceline.flowcore.model.domain import Domain
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.slots import SlotClock
@@ -141,16 +141,32 @@ class HostAgent:
         stalled: Sequence[FlowState] = (),
     ) -> None:
         """Send one report with these flows' claims, with or without their plans."""
-        flows = tuple(flows)
-        newcomers = any(flow.grant is None for flow in flows)
-        claims = tuple(self._claim(flow, now_ns, plans) for flow in flows)
+        slot, newcomers = self.clock.index(now_ns), False
+        claims: list[Claim] = []
+        for flow in flows:
+            newcomers |= flow.grant is None
+            flow.claim()
+            claim = Claim(
+                flow=flow.id,
+                path=self.policy.sees(flow.path),
+                size_bytes=flow.spec.size_bytes,
+                bid=self._bid(flow),
+                sent_bytes=flow.volume_bytes,
+                planned_bytes=self._planned_bytes(flow, now_ns) if plans else 0.0,
+                # No host claims flows that stay within it; they are through as soon as their sender is.
+                upstream=tuple(feeder for feeder in flow.spec.upstream if not feeder.local),
+                downstream=tuple(after for after in flow.downstream if not after.local),
+                plan_bps=flow.plan_bps if plans else (),
+                promised_bytes=flow.promised_bytes,
+            )
+            claims.append(claim)
         gone = [flow for flow in withdraw if flow.withdraw(now_ns)]
         gone += [flow for flow in stalled if flow.withdraw(now_ns, stalled=True)]
         if not claims and not gone:
             return
         self._number += 1
         withdrawn = tuple(Withdrawal(flow.id, flow.withdrawn_bytes) for flow in gone)
-        report = Report(self.name, self._number, self.clock.index(now_ns), claims, withdrawn)
+        report = Report(self.name, self._number, slot, tuple(claims), withdrawn)
         if self._switch is not None:
             # Also while isolated: its answer shows that it is back.
             self.answers.asked(self._number, now_ns, newcomers=newcomers)
@@ -303,24 +319,14 @@ class HostAgent:
 
     # ---- What reports say, and progress ----
 
-    def _claim(self, flow: FlowState, now_ns: int, plans: bool) -> Claim:
-        flow.claim()
+    def _bid(self, flow: FlowState) -> Bid:
         job = self.jobs[flow.id.job]
-        slot = self.clock.index(now_ns)
-        planned_bps = flow.planned_bps(slot) if plans else 0.0
-        return Claim(
-            flow=flow.id,
-            path=self.policy.sees(flow.path),
-            size_bytes=flow.spec.size_bytes,
-            bid=self.policy.bid(JobState(job.progress, job.remaining_share, flow.ready_ns)),
-            sent_bytes=flow.volume_bytes,
-            planned_bytes=min(flow.remaining_bytes, transfer_bytes(planned_bps, self.clock.remaining_ns(now_ns))),
-            # No host claims flows that stay within it; they are through as soon as their sender is.
-            upstream=tuple(feeder for feeder in flow.spec.upstream if not feeder.local),
-            downstream=tuple(after for after in flow.downstream if not after.local),
-            plan_bps=flow.plan_bps if plans else (),
-            promised_bytes=flow.promised_bytes,
-        )
+        return self.policy.bid(JobState(job.progress, job.remaining_share, flow.ready_ns))
+
+    def _planned_bytes(self, flow: FlowState, now_ns: int) -> float:
+        """In what is left of this slot."""
+        planned_bps = flow.planned_bps(self.clock.index(now_ns))
+        return min(flow.remaining_bytes, transfer_bytes(planned_bps, self.clock.remaining_ns(now_ns)))
 
     def _credit(self, job: JobFlows, now_ns: int) -> None:
         fresh = 0.0
