@@ -25,12 +25,14 @@ from hostd.introspect.explain import explain
 from hostd.introspect.host_view import HostView, SwitchView
 from hostd.introspect.metrics import HostMetrics
 from hostd.introspect.status import status
+from hostd.kernel import calls
 from hostd.kernel.sockets import DataSocket
 from hostd.monitor.flow_view import moving
 from hostd.monitor.job_log import JobLog
 from hostd.monitor.monitor import Monitor
 from hostd.monitor.throughput import Throughput
 from hostd.switch_link import SwitchLink
+from hostd.workers.pool import Workers
 from paceline.flowcore.host.agent import HostAgent
 from paceline.flowcore.messages.events import HostEvent, JobJoined, JobLeft, Tick
 from paceline.flowcore.model.patterns import FlowId
@@ -84,6 +86,10 @@ class HostDaemon:
     async def startup(self) -> None:
         config = self.config
         config.runtime_directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+        # Until the end: hostd itself touches no object of a job.
+        workers = Workers()
+        self._open.callback(workers.close)
+        self._open.enter_context(calls.made_by(workers))
         try:
             self._enforcer = Enforcer(config.enforcement, self._slots.length_ns)
         except CannotEnforce as error:

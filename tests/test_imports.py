@@ -51,12 +51,13 @@ MAY_IMPORT = {
     "nccl_shim.inject": "nccl_shim.hooks",
     "nccl_shim": "nccl_shim.segment nccl_shim.build",
     "hostd.kernel": CORE,
-    "hostd.safety": f"{CORE} paceline.service hostd.kernel",
+    "hostd.workers": "hostd.kernel",
+    "hostd.safety": f"{CORE} paceline.service hostd.kernel hostd.workers",
     "hostd.monitor": f"{CORE} paceline.service nccl_shim.segment hostd.kernel",
     "hostd.enforce": f"{CORE} paceline.service hostd.kernel hostd.safety",
     "hostd.introspect": f"{CORE} paceline.service hostd.monitor hostd.enforce",
-    "hostd": f"{CORE} paceline.service paceline.wire hostd.kernel hostd.safety hostd.monitor hostd.enforce"
-    " hostd.introspect",
+    "hostd": f"{CORE} paceline.service paceline.wire hostd.kernel hostd.workers hostd.safety hostd.monitor"
+    " hostd.enforce hostd.introspect",
     "switchd": f"{CORE} paceline.service paceline.wire",
     "bench": "paceline.failure",
     "bench.testbed": f"{CORE} paceline.failure bench.",

@@ -7,8 +7,9 @@ too.
 """
 
 from hostd.enforce.transport import TCP_RTO_MIN_US, shortens
-from hostd.kernel.pidfd import SocketGone, duplicated_socket
-from hostd.kernel.sockets import ProcessSockets
+from hostd.kernel.calls import set_option
+from hostd.kernel.pidfd import SocketGone
+from hostd.kernel.sockets import DataSocket, ProcessSockets
 from hostd.safety.undo import socket_undo
 from hostd.safety.undo_log import UndoLog
 
@@ -38,7 +39,7 @@ class ControlConnections:
         self._undo_log.take_back([self._changed.pop(cookie) for cookie in self._changed.keys() - there.keys()])
         for cookie in there.keys() - self._changed.keys() - {self._cookie}:
             try:
-                self._shorten(there[cookie].fd, cookie)
+                self._shorten(there[cookie])
             except SocketGone:
                 continue
 
@@ -48,11 +49,10 @@ class ControlConnections:
         self._changed.clear()
         return problems
 
-    def _shorten(self, fd: int, cookie: int) -> None:
-        with duplicated_socket(self._pid, fd, cookie) as theirs:
-            if shortens(theirs, self._wait):
-                undo = socket_undo(self._pid, fd, cookie, theirs, *TCP_RTO_MIN_US)
-                key = f"control connection beside socket {self._cookie}: socket {cookie}"
-                self._undo_log.record({key: undo})
-                self._changed[cookie] = key
-                theirs.setsockopt(*TCP_RTO_MIN_US, self._wait)
+    def _shorten(self, one: DataSocket) -> None:
+        if shortens(one, self._wait):
+            undo = socket_undo(one, *TCP_RTO_MIN_US)
+            key = f"control connection beside socket {self._cookie}: socket {one.cookie}"
+            self._undo_log.record({key: undo})
+            self._changed[one.cookie] = key
+            set_option(one, *TCP_RTO_MIN_US, self._wait)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from hostd.kernel.calls import NotAnswered
 from hostd.kernel.pidfd import SocketGone
 from hostd.safety.undo_log import Revoked
 from paceline.flowcore.model.patterns import FlowId
@@ -25,6 +26,7 @@ REASON_CHARS = 80
 class ErrorKind(StrEnum):
     FOREIGN_QDISC = "foreign_qdisc"  # an operator or another program set the root qdisc
     RESTORE = "restore"  # a change could not be taken back
+    HELD = "held"  # a call on the process's socket does not return, or not in time
     GONE = "gone"  # the process ended or closed the socket
     NAMESPACE = "namespace"  # the process is in another network namespace
     DEVICE = "device"  # no device has the socket's address
@@ -71,6 +73,8 @@ def kind_of(error: Exception) -> ErrorKind:
             return error.kind
         case SocketGone():
             return ErrorKind.GONE
+        case NotAnswered():
+            return ErrorKind.HELD
         case Revoked():
             return ErrorKind.LEASE
         case PermissionError():

@@ -184,10 +184,10 @@ class HtbBackend:
         by_itself = state.limit.flow.role is Role.RING
         fresh, errors = self._options.record([one for one in state.sockets if one not in state.controlled], by_itself)
         state.controlled.update(fresh)
-        for one in fresh:
-            if refused := self._options.set([one], SO_PRIORITY, (MAJOR | state.minor).to_bytes(4, "little")):
-                errors += refused
-                errors += self._restore(state, [one])
+        priority = (MAJOR | state.minor).to_bytes(4, "little")
+        if refused := self._options.set_each([(one, SO_PRIORITY, priority) for one in fresh]):
+            errors += refused.values()
+            errors += self._restore(state, refused)
         return errors + self._restore(state, state.controlled.difference(state.sockets))
 
     def _restore(self, state: _Flow, sockets: Iterable[DataSocket]) -> list[EnforcementError]:

@@ -20,13 +20,14 @@ limit is lifted; the kernel has no way back from that.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hostd.enforce.errors import EnforcementError, about, not_restored
 from hostd.enforce.socket_options import SO_MAX_PACING_RATE, SocketOptions
 from hostd.enforce.transport import AS_THE_KERNEL, Transport
-from hostd.kernel.pidfd import SocketGone, duplicated_socket
+from hostd.kernel.calls import PATIENT_S, Answer, counters_of, perform
+from hostd.kernel.pidfd import SocketGone
 from hostd.kernel.sockets import DataSocket
 from hostd.kernel.tcp_info import TcpCounters
 from hostd.safety.undo import SysctlUndo
@@ -111,10 +112,13 @@ class PacingBackend:
         return self._options.watch_losses()
 
     def read_back(self) -> dict[FlowId, Limit]:
+        sockets = [one for state in self._flows.values() for one in state.payload]
+        calls = [("get", one.pid, one.fd, one.cookie, *SO_MAX_PACING_RATE, 8) for one in sockets]
+        answers = dict(zip(sockets, perform(calls, PATIENT_S), strict=True))
         found = {}
         for flow, state in self._flows.items():
             if state.payload:
-                rate_bps = sum(_kernel_bps(one, part) for one, part in state.payload.items())
+                rate_bps = sum(_kernel_bps(answers[one], part) for one, part in state.payload.items())
                 found[flow] = Limit(flow, rate_bps, rate_bps)
         return found
 
@@ -128,12 +132,15 @@ class PacingBackend:
         fresh, errors = self._options.record([one for one in state.sockets if one not in state.payload], by_itself)
         left = [one for one in state.payload if one not in state.sockets]
         kept = {one: part for one, part in state.payload.items() if one in state.sockets}
-        state.payload = kept | {one: _payload_part(one) for one in fresh}
+        state.payload = kept | {
+            one: _payload_part(one, found) for one, found in zip(fresh, counters_of(fresh), strict=True)
+        }
         return errors + self._options.restore(self._leave(left))
 
     def _pace(self) -> list[EnforcementError]:
         limits = [state.limit for state in self._flows.values()]
-        errors: list[EnforcementError] = []
+        flow_of: dict[DataSocket, FlowId] = {}
+        changed: dict[DataSocket, int] = {}
         for state, rate_bps in zip(self._flows.values(), borrowing(limits, self._link_bps), strict=True):
             for one, part in state.payload.items():
                 bytes_per_s = _UNLIMITED_BYTES_PER_S
@@ -141,11 +148,11 @@ class PacingBackend:
                     own_bps = max(max(rate_bps, PACING_FLOOR_BPS) / len(state.payload), FLOOR_BPS)
                     bytes_per_s = round(own_bps * part / BITS_PER_BYTE)
                 if self._set.get(one) != bytes_per_s:
-                    refused = self._options.set([one], SO_MAX_PACING_RATE, bytes_per_s.to_bytes(8, "little"))
-                    errors += about(state.limit.flow, refused)
-                    if not refused:
-                        self._set[one] = bytes_per_s
-        return errors
+                    changed[one], flow_of[one] = bytes_per_s, state.limit.flow
+        values = [(one, SO_MAX_PACING_RATE, rate.to_bytes(8, "little")) for one, rate in changed.items()]
+        refused = self._options.set_each(values)
+        self._set |= {one: rate for one, rate in changed.items() if one not in refused}
+        return [replace(error, flow=flow_of[one]) for one, error in refused.items()]
 
     def _leave(self, sockets: Iterable[DataSocket]) -> list[DataSocket]:
         left = list(sockets)
@@ -166,19 +173,14 @@ def borrowing(limits: Sequence[Limit], link_bps: float) -> list[float]:
     return rates
 
 
-def _payload_part(one: DataSocket) -> float:
-    try:
-        with duplicated_socket(one.pid, one.fd, one.cookie) as theirs:
-            mss_bytes = TcpCounters.of(theirs).mss_bytes
-    except (SocketGone, OSError):
+def _payload_part(one: DataSocket, found: TcpCounters | SocketGone | OSError) -> float:
+    if not isinstance(found, TcpCounters):
         return 1.0  # setting it will fail and say why
-    return mss_bytes / (mss_bytes + _HEADER_BYTES[":" in one.remote])
+    return found.mss_bytes / (found.mss_bytes + _HEADER_BYTES[":" in one.remote])
 
 
-def _kernel_bps(one: DataSocket, payload_part: float) -> float:
-    try:
-        with duplicated_socket(one.pid, one.fd, one.cookie) as theirs:
-            bytes_per_s = int.from_bytes(theirs.getsockopt(*SO_MAX_PACING_RATE, 8), "little")
-    except (SocketGone, OSError):
+def _kernel_bps(answer: Answer, payload_part: float) -> float:
+    if isinstance(answer, (SocketGone, OSError)):
         return 0.0
+    bytes_per_s = int.from_bytes(answer, "little")
     return UNLIMITED if bytes_per_s == _UNLIMITED_BYTES_PER_S else bytes_per_s * BITS_PER_BYTE / payload_part

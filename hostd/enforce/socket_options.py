@@ -6,16 +6,17 @@ forgotten for the first: `record` what came before `restore` of what left.
 """
 
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from hostd.enforce.control_connections import ControlConnections
 from hostd.enforce.errors import EnforcementError, ErrorKind, not_restored
 from hostd.enforce.transport import TCP_RTO_MIN_US, Option, Transport, shortens
-from hostd.kernel.pidfd import SocketGone, duplicated_socket
+from hostd.kernel.calls import PATIENT_S, counters_of, perform, set_option
+from hostd.kernel.pidfd import SocketGone
 from hostd.kernel.sockets import DataSocket
 from hostd.kernel.tcp_info import TcpCounters
-from hostd.safety.undo import SocketUndo, socket_undo
+from hostd.safety.undo import OPTION_BYTES, SocketUndo, socket_undo
 from hostd.safety.undo_log import UndoLog
 from paceline.flowcore.detect.losses import Losses
 
@@ -40,15 +41,19 @@ class SocketOptions:
     def record(self, sockets: Iterable[DataSocket], by_itself: bool) -> tuple[list[DataSocket], list[EnforcementError]]:
         """Puts the options on record as they are now; returns the sockets that may be changed from now on."""
         noted: dict[DataSocket, dict[str, SocketUndo]] = {}
-
-        def note(one: DataSocket, theirs: socket.SocketType) -> None:
+        errors: list[EnforcementError] = []
+        unknown: list[DataSocket] = []
+        for one in sockets:
             if (before := self._recorded.get(one.cookie)) is not None:  # what it is now hostd made it
                 undos = [replace(undo, pid=one.pid, fd=one.fd) for undo in before.values()]
+                noted[one] = {_key(undo): undo for undo in undos}
             else:
-                undos = [socket_undo(one.pid, one.fd, one.cookie, theirs, *option) for option in self._options]
-            noted[one] = {_key(undo): undo for undo in undos}
-
-        errors = _each(sockets, note)
+                unknown.append(one)
+        for one, asked in zip(unknown, self._originals(unknown), strict=True):
+            if isinstance(asked, (SocketGone, OSError)):
+                errors.append(EnforcementError.of(asked))
+            else:
+                noted[one] = {_key(undo): undo for undo in asked}
         fresh = {key: undo for undos in noted.values() for key, undo in undos.items()}
         over = [key for one in noted for key in self._recorded.get(one.cookie, ()) if key not in fresh]
         try:
@@ -63,16 +68,52 @@ class SocketOptions:
             errors += self.set(recorded, option, value)
         return recorded, errors
 
+    def _originals(self, sockets: Sequence[DataSocket]) -> list[list[SocketUndo] | SocketGone | OSError]:
+        """Of every socket the options as they are now."""
+        calls = [
+            ("get", one.pid, one.fd, one.cookie, *option, OPTION_BYTES) for one in sockets for option in self._options
+        ]
+        values = iter(perform(calls, PATIENT_S))
+        found: list[list[SocketUndo] | SocketGone | OSError] = []
+        for one in sockets:
+            answers = [next(values) for _ in self._options]
+            errors = [answer for answer in answers if isinstance(answer, (SocketGone, OSError))]
+            undos = zip(self._options, answers, strict=True)
+            found.append(
+                errors[0]
+                if errors
+                else [SocketUndo(one.pid, one.fd, one.cookie, *option, value.hex()) for option, value in undos]
+            )
+        return found
+
     def set(self, sockets: Iterable[DataSocket], option: Option, value: bytes) -> list[EnforcementError]:
         """Of sockets that are on record."""
-        return _each(sockets, lambda _, theirs: theirs.setsockopt(*option, value))
+        return list(self.set_each([(one, option, value) for one in sockets]).values())
+
+    def set_each(self, values: Sequence[tuple[DataSocket, Option, bytes]]) -> dict[DataSocket, EnforcementError]:
+        """Of sockets that are on record, in one go; returns what was refused."""
+        calls = [("set", one.pid, one.fd, one.cookie, *option, value) for one, option, value in values]
+        answers = zip(values, perform(calls, PATIENT_S), strict=True)
+        return {
+            one: EnforcementError.of(answer)
+            for (one, _, _), answer in answers
+            if isinstance(answer, (SocketGone, OSError))
+        }
 
     def watch_losses(self) -> list[EnforcementError]:
         """A socket that loses packets gets a short wait; one that no longer does is as it was."""
         errors = []
-        for cookie in self._recorded:
+        watched = {
+            cookie: next(iter(undos.values()))
+            for cookie, undos in self._recorded.items()
+            if self._where_lossy[self._by_itself[cookie]]
+        }
+        for (cookie, reach), counters in zip(watched.items(), counters_of(watched.values()), strict=True):
             try:
-                errors += self._judge(cookie)
+                if isinstance(counters, TcpCounters):
+                    errors += self._judge(cookie, reach, counters)
+                else:
+                    raise counters
             except SocketGone:
                 continue
             except OSError as error:
@@ -89,26 +130,20 @@ class SocketOptions:
         keys = [key for one in leaving for key in self._recorded.pop(one.cookie, ())]
         return not_restored(problems | self._undo_log.take_back(keys))
 
-    def _judge(self, cookie: int) -> list[EnforcementError]:
+    def _judge(self, cookie: int, reach: SocketUndo, counters: TcpCounters) -> list[EnforcementError]:
         """Most sockets never lose much: on record only while it is changed."""
         undos, wanted = self._recorded[cookie], self._where_lossy[self._by_itself[cookie]]
-        if not wanted:
-            return []
         keys = {(undo.level, undo.option): key for key, undo in undos.items()}
         changed = {option: key for option, key in keys.items() if option in wanted}
-        reach = next(iter(undos.values()))
-        with duplicated_socket(reach.pid, reach.fd, cookie) as theirs:
-            counters = TcpCounters.of(theirs)
-            losses = self._losses.setdefault(cookie, Losses())
-            lossy = losses.look(counters.acked_bytes, counters.retransmitted_bytes)
-            for option, value in wanted.items() if lossy else ():
-                # Beside another lossy socket its wait is short already, and long again once that one is restored.
-
-                if option not in changed and (option != TCP_RTO_MIN_US or shortens(theirs, value)):
-                    undo = socket_undo(reach.pid, reach.fd, cookie, theirs, *option)
-                    self._undo_log.record({_key(undo): undo})
-                    undos[_key(undo)] = undo
-                    theirs.setsockopt(*option, value)
+        losses = self._losses.setdefault(cookie, Losses())
+        lossy = losses.look(counters.acked_bytes, counters.retransmitted_bytes)
+        for option, value in wanted.items() if lossy else ():
+            # Beside another lossy socket its wait is short already, and long again once that one is restored.
+            if option not in changed and (option != TCP_RTO_MIN_US or shortens(reach, value)):
+                undo = socket_undo(reach, *option)
+                self._undo_log.record({_key(undo): undo})
+                undos[_key(undo)] = undo
+                set_option(reach, *option, value)
         if lossy:
             self._shorten_control_connections(cookie, reach.pid, wanted)
         if lossy or not (changed or cookie in self._control_connections):
@@ -135,19 +170,6 @@ class SocketOptions:
     def _reaches(self, one: DataSocket) -> bool:
         """Whether it is this descriptor through which the socket is on record."""
         return any((undo.pid, undo.fd) == (one.pid, one.fd) for undo in self._recorded.get(one.cookie, {}).values())
-
-
-def _each(
-    sockets: Iterable[DataSocket], use: Callable[[DataSocket, socket.SocketType], object]
-) -> list[EnforcementError]:
-    errors = []
-    for one in sockets:
-        try:
-            with duplicated_socket(one.pid, one.fd, one.cookie) as theirs:
-                use(one, theirs)
-        except (SocketGone, OSError) as error:
-            errors.append(EnforcementError.of(error))
-    return errors
 
 
 def _key(undo: SocketUndo) -> str:

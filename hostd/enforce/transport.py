@@ -17,6 +17,8 @@ import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from hostd.kernel.calls import Reach, get_option, set_option
+
 Option = tuple[int, int]  # level and name, as for setsockopt
 
 TCP_CONGESTION: Option = (socket.IPPROTO_TCP, 13)
@@ -52,16 +54,17 @@ class Transport:
 AS_THE_KERNEL = Transport()
 
 
-def shortens(theirs: socket.SocketType, value: bytes) -> bool:
+def shortens(one: Reach, value: bytes) -> bool:
     """Whether a wait becomes shorter by it, and the kernel would take back the one it has now.
 
-    A sysctl may give sockets less than two ticks, or more than KERNEL_MIN_RTO_MS: a setsockopt may not.
+    A sysctl may give sockets less than two ticks, or more than KERNEL_MIN_RTO_MS: a setsockopt may not. Raises
+    SocketGone, or OSError where the socket cannot be asked.
     """
-    now = theirs.getsockopt(*TCP_RTO_MIN_US, len(value))
+    now = get_option(one, *TCP_RTO_MIN_US, len(value))
     if int.from_bytes(now, "little") <= int.from_bytes(value, "little"):
         return False
     try:
-        theirs.setsockopt(*TCP_RTO_MIN_US, now)
+        set_option(one, *TCP_RTO_MIN_US, now)
     except OSError:
         return False
     return True

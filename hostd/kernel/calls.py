@@ -1,7 +1,7 @@
 """System calls on objects of jobs: which there are, and which process makes them.
 
     perform(calls) ──▶ here         a worker's own; tests and benchmarks
-                   ──▶ workers      of hostd, its guardian and `paceline release` (workers.py)
+                   ──▶ workers      of hostd, its guardian and `paceline release` (hostd/workers)
 
 Law: the process that keeps the lease or gives it back makes none of these calls. Any of them may never return: a job
 that sends from a page that does not arrive keeps its socket's lock, and TCP_INFO waits for it in a sleep that no signal

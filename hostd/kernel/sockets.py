@@ -45,13 +45,13 @@ class ProcessSockets:
         """Whether the sockets that send have changed; `anew` reads all names. A process that has ended has none."""
         call = ("look", self.pid, self._search, self._version, self._least_bytes, anew)
         [answer] = calls.perform([call], calls.PATIENT_S)
-        if isinstance(answer, (OSError, SocketGone)):
-            if isinstance(answer, calls.Held):
-                self.refused = str(answer)
-            return False  # they are what they were, as far as is known
-        if answer is None:
-            return False
         before = self.sockets
+        if isinstance(answer, calls.Held):
+            self.refused = str(answer)
+        if answer is None or isinstance(answer, OSError):
+            return False  # they are what they were, as far as is known
+        if isinstance(answer, SocketGone):
+            answer = (0, (), (), None)
         self._version, sending, receiving, self.refused = answer
         self.sockets = tuple(DataSocket(*one) for one in sending)
         self.receiving = tuple(DataSocket(*one) for one in receiving)

@@ -6,8 +6,10 @@ tell which hosts feed the job.
 """
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import NamedTuple
 
+from hostd.kernel.calls import counters_of
 from hostd.kernel.flow_meter import FlowMeter
 from hostd.kernel.sockets import DataSocket, by_host
 from hostd.kernel.tcp_info import WIRE_PER_PAYLOAD
@@ -61,9 +63,10 @@ class JobSockets:
         """What they have carried by now; `receiving_too`: those that have sent nothing yet are read, too."""
         sent: dict[Ends, float] = {}
         received: dict[Ends, float] = {}
+        counters = iter(counters_of([one for sockets in self.sending.values() for one in sockets]))
         for ends, sockets in self.sending.items():
             meter = self._sent_meters.setdefault(ends, FlowMeter())
-            meter.read(sockets)
+            meter.take(sockets, list(islice(counters, len(sockets))))
             sent[ends] = meter.sent_bytes * WIRE_PER_PAYLOAD
             received[ends] = meter.received_bytes * WIRE_PER_PAYLOAD
         if receiving_too:
@@ -75,8 +78,10 @@ class JobSockets:
         return Carried(sent, received, idle)
 
     def _read_receiving(self) -> None:
+        counters = iter(counters_of([one for sockets in self.receiving.values() for one in sockets]))
         for ends, sockets in self.receiving.items():
-            self._received_meters.setdefault(ends, FlowMeter()).read(sockets)
+            meter = self._received_meters.setdefault(ends, FlowMeter())
+            meter.take(sockets, list(islice(counters, len(sockets))))
 
 
 def _by_ends(known: ByEnds, processes: Iterable[OfProcess], host_of: Mapping[str, str], host: str) -> ByEnds:

@@ -5,9 +5,9 @@
 Stopped, hung, killed or crashed, hostd falls silent, and the kernel would keep its last rates for ever. The
 guardian knows nothing but the pipe and the undo log, and ends after a release: when hostd wakes up it
 finds its guardian gone and the lease revoked. The signals that end a service are blocked when it is started
-(lease.py), or it would end before hostd does; with both of them killed, systemd's ExecStopPost releases.
+(hostd/workers/child.py), or it would end before hostd does; with both of them killed, systemd's ExecStopPost releases.
 
-Plain Python: 8 MB of its own, not worth a second language; `-S` and the short list of imports keep it there.
+It touches no object of a job: sockets are taken back by its children, which it does not wait for (hostd/workers).
 """
 
 import os

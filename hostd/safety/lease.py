@@ -13,22 +13,17 @@ has said so: an interpreter that finds its libraries here may not find them ther
 
 import os
 import select
-import signal
 import subprocess
-import sys
 from contextlib import suppress
-from pathlib import Path
 
 from hostd.safety.guardian import REVOKED
 from hostd.safety.undo_log import Revoked, UndoLog
+from hostd.workers.child import start_child
 from paceline.flowcore.model.units import NS_PER_MS
 
 PATIENCE_SLOTS = 5
 READY_WITHIN_S = 4.0  # an interpreter takes a tenth of a second; less than systemd waits for hostd's sign of life
-_KEPT = ("LD_LIBRARY_PATH", "PYTHONHOME")  # of our environment: where an interpreter may find itself
 _CLOSED = -1
-_ENDING = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
-_PACKAGE_PARENT = Path(__file__).parents[2]
 
 
 class Lease:
@@ -73,25 +68,12 @@ class Lease:
         theirs, ours = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(ours, False)
         arguments = [str(theirs), str(self._patience_ms), str(self.undo_log.path.absolute())]
-        kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
-        # Inherited: a signal that ends a service must not end the guardian, not even while its interpreter starts.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
         try:
-            self._guardian = subprocess.Popen(
-                # -P and cwd: a json.py in the directory that hostd was started in must not run as root.
-                [sys.executable, "-P", "-S", "-m", "hostd.safety.guardian", *arguments],
-                cwd="/",
-                pass_fds=(theirs,),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                env={**kept, "PYTHONPATH": str(_PACKAGE_PARENT)},
-                start_new_session=True,  # a Ctrl-C meant for hostd must not reach it
-            )
+            self._guardian = start_child("hostd.safety.guardian", arguments, (theirs,), subprocess.PIPE)
         except OSError:
             os.close(ours)
             raise
         finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
             os.close(theirs)
         self._heartbeat = ours
         if not self._is_ready():

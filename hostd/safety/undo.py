@@ -2,7 +2,7 @@
 
     netlink   messages that change in place what hostd made
     qdisc     the tree that was there before hostd's root
-    socket    the value an option of a job's socket had
+    socket    the value an option of a job's socket had: the last to be taken back, because it may have to wait
     sysctl    the text a file had
     routes    connections look up their routes anew
 
@@ -12,7 +12,6 @@ even when two of them meet, or one is killed meanwhile. Only the standard librar
 """
 
 import errno
-import socket
 import time
 from collections.abc import Iterable
 from contextlib import suppress
@@ -20,12 +19,14 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, get_origin
 
+from hostd.kernel.calls import Call, Reach, get_option
 from hostd.kernel.netlink import Message, Netlink, means_absent
-from hostd.kernel.pidfd import SocketGone, duplicated_socket
 from hostd.kernel.qdisc_tree import delete_root, read_tree
 
 SYSCTL_ROOT = Path("/proc/sys/net")
 _ROUTE_FLUSH = SYSCTL_ROOT / "ipv4/route/flush"
+MOST_PID = 1 << 22
+OPTION_BYTES = 16  # hold the longest that is changed, a congestion control's name
 Recorded = tuple[int, int, str]  # a message: type, flags, body in hex
 
 # Between look and first message: the root is another now, or there is one, or the device has gone.
@@ -91,12 +92,11 @@ class SocketUndo:
     option: int
     value: str  # hex
 
-    def perform(self) -> None:
-        try:
-            with duplicated_socket(self.pid, self.fd, self.cookie) as theirs:
-                theirs.setsockopt(self.level, self.option, bytes.fromhex(self.value))
-        except SocketGone:
-            pass
+    def call(self) -> Call:
+        """That performs it; it is made by a process that may be kept waiting (hostd/kernel/calls.py)."""
+        if not 0 < self.pid <= MOST_PID:
+            raise ValueError(f"no process has the pid {self.pid}")
+        return ("set", self.pid, self.fd, self.cookie, self.level, self.option, bytes.fromhex(self.value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +136,9 @@ _KINDS: dict[str, type[Undo]] = {
 _NAMES = {kind: name for name, kind in _KINDS.items()}
 
 
-def socket_undo(pid: int, fd: int, cookie: int, theirs: socket.SocketType, level: int, option: int) -> SocketUndo:
-    """The option as it is now; 16 bytes hold the longest that is changed, a congestion control's name."""
-    return SocketUndo(pid, fd, cookie, level, option, theirs.getsockopt(level, option, 16).hex())
+def socket_undo(one: Reach, level: int, option: int) -> SocketUndo:
+    """The option as it is now; raises SocketGone or OSError."""
+    return SocketUndo(one.pid, one.fd, one.cookie, level, option, get_option(one, level, option, OPTION_BYTES).hex())
 
 
 def as_json(undo: Undo) -> dict[str, Any]:

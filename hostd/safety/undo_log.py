@@ -1,7 +1,7 @@
 """The undo log: everything hostd changed in the kernel and how to take it back, on disk before it is changed.
 
     record(key, undo)     on disk first, then the change; of two records for one key the first holds the original
-    take_back(keys)       perform and forget, newest first
+    take_back(keys)       perform and forget, newest first; what is no socket's comes before
     release(path)         the same for another process: guardian, ExecStopPost, `paceline release --all`
 
 One JSON object per line, appended in one write each: a head that says where it belongs, then entries and the keys of
@@ -17,10 +17,13 @@ import errno
 import json
 import os
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
-from hostd.safety.undo import Undo, as_json, from_json
+from hostd.kernel.calls import PATIENT_S, Answer, Call, made_by, made_here, perform, perform_all
+from hostd.safety.undo import SocketUndo, Undo, as_json, from_json
+from hostd.workers.pool import Workers
 
 VERSION = 2
 
@@ -69,9 +72,15 @@ class UndoLog:
                 self._rewrite()
 
     def take_back(self, keys: Iterable[str]) -> dict[str, str]:
-        """Undoes these, newest first; returns the problems by key. Works after a revocation too."""
+        """Undoes these, newest first; returns the problems by key. Works after a revocation too.
+
+        What a job keeps from being taken back stays among the entries, for the end.
+        """
+        return self._take_back(keys, lambda calls: perform(calls, PATIENT_S))
+
+    def _take_back(self, keys: Iterable[str], some: Callable[[list[Call]], list[Answer]]) -> dict[str, str]:
         wanted = set(keys)
-        problems = _perform({key: undo for key, undo in self._entries.items() if key in wanted})
+        problems = _perform({key: undo for key, undo in self._entries.items() if key in wanted}, some)
         self.forget(wanted - problems.keys())
         return problems
 
@@ -82,7 +91,7 @@ class UndoLog:
 
     def close(self) -> dict[str, str]:
         """Takes everything back and ends the lease; returns the problems by key."""
-        problems = self.take_back(list(self._entries))
+        problems = self._take_back(list(self._entries), perform_all)
         if not problems:
             self.path.unlink(missing_ok=True)
         return problems
@@ -96,7 +105,7 @@ class UndoLog:
             path.replace(aside)
             self.leftovers = {aside.name: str(error)}
             return {}
-        self.leftovers = _perform(found)
+        self.leftovers = _perform(found, perform_all)
         return {key: undo for key, undo in found.items() if key in self.leftovers}
 
     def _append(self, line: Mapping[str, object]) -> None:
@@ -131,9 +140,16 @@ class UndoLog:
 def release(path: Path) -> dict[str, str]:
     """Takes back everything in the undo log and removes it; returns what could not be taken back, by key.
 
-    Nothing to do when there is no file. Raises BadUndoLog, having touched nothing.
+    Within RELEASE_S, and whatever jobs do: devices first, then the sockets of all users at the same time. Nothing to do
+    when there is no file. Raises BadUndoLog, having touched nothing.
     """
-    problems = _perform(_read(path))
+    entries = _read(path)
+    with ExitStack() as stack:
+        if made_here():
+            workers = Workers()
+            stack.callback(workers.close)
+            stack.enter_context(made_by(workers))
+        problems = _perform(entries, perform_all)
     if not problems:
         path.unlink(missing_ok=True)
     return problems
@@ -147,15 +163,22 @@ def _read(path: Path) -> dict[str, Undo]:
         return {}
 
 
-def _perform(entries: Mapping[str, Undo]) -> dict[str, str]:
+def _perform(entries: Mapping[str, Undo], sockets_by: Callable[[list[Call]], list[Answer]]) -> dict[str, str]:
     problems = {}
+    calls: dict[str, Call] = {}
     for key, undo in reversed(list(entries.items())):
         try:
-            undo.perform()
+            if isinstance(undo, SocketUndo):
+                calls[key] = undo.call()
+            else:
+                undo.perform()
         except OSError as error:
             problems[key] = error.strerror or str(error)
         except (ValueError, TypeError, OverflowError, struct.error) as error:  # nothing that hostd would have written
             problems[key] = repr(error)
+    for key, answer in zip(calls, sockets_by(list(calls.values())), strict=True):
+        if isinstance(answer, OSError):  # SocketGone is as good as taken back
+            problems[key] = answer.strerror or str(answer)
     return problems
 
 

@@ -130,7 +130,7 @@ def test_without_a_guardian_it_observes_until_there_is_one(
     before = wire.state(sockets)
     with closing(holding(settings, sockets)) as enforcer:
         end_guardian(enforcer)
-        monkeypatch.setattr("hostd.safety.lease.sys.executable", "/nonexistent/python")
+        monkeypatch.setattr("hostd.workers.child.sys.executable", "/nonexistent/python")
         enforcer.beat()
         assert enforcer.fail_opens == 1 and enforcer.guardian_pid is None
         enforcer.refresh()

@@ -177,7 +177,7 @@ def test_a_guardian_that_could_not_restore_everything_has_revoked_all_the_same(t
 def test_a_guardian_that_ends_at_once_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As where its interpreter does not find its libraries."""
     lease = Lease(UndoLog(tmp_path / "lease.json"), SLOT_MS * 1_000_000)
-    monkeypatch.setattr("hostd.safety.lease.sys.executable", "/bin/false")
+    monkeypatch.setattr("hostd.workers.child.sys.executable", "/bin/false")
     descriptors = os.listdir("/proc/self/fd")  # noqa: PTH208
     with pytest.raises(OSError, match="guardian does not start"):
         Lease(lease.undo_log, SLOT_MS * 1_000_000)
@@ -193,7 +193,7 @@ def test_without_a_guardian_there_is_no_lease(tmp_path: Path, monkeypatch: pytes
     lease = Lease(UndoLog(tmp_path / "lease.json"), SLOT_MS * 1_000_000)
     os.kill(lease.guardian_pid, signal.SIGKILL)
     os.waitid(os.P_PID, lease.guardian_pid, os.WEXITED | os.WNOWAIT)
-    monkeypatch.setattr("hostd.safety.lease.sys.executable", "/nonexistent/python")
+    monkeypatch.setattr("hostd.workers.child.sys.executable", "/nonexistent/python")
     with pytest.raises(Revoked, match="no other can be started"):
         lease.beat()
     assert lease.close() == {} and not lease.undo_log.path.exists()

@@ -1,0 +1,57 @@
+"""A worker: the process that makes calls on one user's jobs, and may be kept waiting by them.
+
+    hostd ── number, calls ──▶ worker ── number, answers, how long it took ──▶ hostd
+
+Beside that, a word of shared memory says which process it is busy with: what hostd needs to know of a worker that does
+not come back. It ends with the other end of its socket.
+"""
+
+import marshal
+import mmap
+import socket
+import sys
+import time
+
+from hostd.kernel.calls import Here
+from hostd.kernel.pidfd import SocketGone
+
+HELLO = b"ready"
+MESSAGE_BYTES = 1 << 18
+GONE = -1  # instead of an error's number
+
+
+def main(arguments: list[str]) -> None:
+    channel = socket.socket(fileno=int(arguments[0]))
+    busy_with = memoryview(mmap.mmap(int(arguments[1]), mmap.PAGESIZE)).cast("q")
+    here = Here()
+    channel.send(HELLO)
+    while message := channel.recv(MESSAGE_BYTES):
+        number, calls = marshal.loads(message)
+        began_s = time.monotonic()
+        answers = []
+        for call in calls:
+            busy_with[0] = call[1]
+            answers.append(_as_values(here.answer(call)))
+        busy_with[0] = 0
+        answered(channel, number, answers, time.monotonic() - began_s)
+
+
+def answered(channel: socket.socket, number: int, answers: list[tuple[int, object]], took_s: float) -> None:
+    try:
+        channel.send(marshal.dumps((number, answers, took_s)))
+    except OSError as error:  # too long, say
+        failed = [(error.errno or 0, str(error))] * len(answers)
+        channel.send(marshal.dumps((number, failed, took_s)))
+
+
+def _as_values(answer: object) -> tuple[int, object]:
+    """An error's number and text, or 0 and a value."""
+    if isinstance(answer, OSError):
+        return answer.errno or 5, answer.strerror or str(answer)
+    if isinstance(answer, SocketGone):
+        return GONE, str(answer)
+    return 0, tuple(answer) if isinstance(answer, tuple) else answer  # marshal takes no subclass
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

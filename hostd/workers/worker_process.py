@@ -1,0 +1,136 @@
+"""One worker as hostd sees it: asked, heard, and never waited for longer than told."""
+
+import marshal
+import mmap
+import os
+import select
+import socket
+import subprocess
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+
+from hostd.kernel.calls import Answer, Call
+from hostd.kernel.pidfd import SocketGone
+from hostd.workers.child import start_child
+from hostd.workers.worker import GONE, HELLO, MESSAGE_BYTES
+
+STARTING_S = 10.0  # an interpreter takes a twentieth of a second, and the machine may be busy
+MOST_BUSY = 0.4
+BURST_S = 0.1
+ENDING_S = 0.2  # it takes a millisecond
+_ending: list["subprocess.Popen[bytes]"] = []  # to be asked for their status, or they would stay zombies
+
+
+class Budget:
+    """Of time: a part of what passes, and BURST_S at once."""
+
+    def __init__(self, part: float) -> None:
+        self._part, self._left_s, self._at_s = part, BURST_S, time.monotonic()
+
+    def left_s(self, now_s: float) -> float:
+        self._left_s = min(BURST_S, self._left_s + self._part * (now_s - self._at_s))
+        self._at_s = now_s
+        return max(0.0, self._left_s)
+
+    def spend(self, duration_s: float) -> None:
+        self._left_s -= duration_s
+
+
+class WorkerProcess:
+    def __init__(self, now_s: float) -> None:
+        """Raises OSError."""
+        self.ready = self.ended = False
+        self.free = True  # no answer is due
+        self.answers: list[Answer] = []
+        self.late: dict[Call, Answer] = {}  # what sockets had sent, where it was not heard in time
+        self.asked_s = self._ready_s = now_s
+        self._calls: Sequence[Call] = ()
+        self._number = 0
+        self._busy = Budget(MOST_BUSY)
+        self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._channel.setblocking(False)
+            shared = os.memfd_create("paceline-worker")
+            try:
+                os.ftruncate(shared, mmap.PAGESIZE)
+                self._busy_with = memoryview(mmap.mmap(shared, mmap.PAGESIZE)).cast("q")
+                self.process = start_child("hostd.workers.worker", (theirs.fileno(), shared), (theirs.fileno(), shared))
+            except OSError:
+                self._channel.close()
+                raise
+            finally:
+                os.close(shared)
+        self._poll = select.poll()
+        self._poll.register(self._channel, select.POLLIN)
+
+    @property
+    def busy_with(self) -> int:
+        """The process that its present call is about, 0 between calls."""
+        return int(self._busy_with[0])
+
+    def is_stuck(self, now_s: float, stuck_s: float) -> bool:
+        if not self.ready:
+            return now_s - self._ready_s > STARTING_S
+        return not self.free and now_s - max(self.asked_s, self._ready_s) > stuck_s
+
+    def ask(self, calls: Sequence[Call], now_s: float, urgent: bool = False) -> bool:
+        """Whether it takes them: one question at a time, and no more than it has time for."""
+        if not self.free or self.ended or not (urgent or self._busy.left_s(now_s)):
+            return False
+        self._number += 1
+        try:
+            self._channel.send(marshal.dumps((self._number, list(calls))))
+        except OSError as error:
+            self.ended = not isinstance(error, BlockingIOError)
+            return False
+        self._calls, self.asked_s, self.free = calls, now_s, False
+        return True
+
+    def answers_until(self, until_s: float) -> bool:
+        """Whether it has; `answers` has them then."""
+        while not self.free and not self.ended:
+            left_s = until_s - time.monotonic()
+            if not self._poll.poll(max(0.0, left_s * 1e3)):
+                return False
+            self._receive()
+        self.late = {}
+        return self.free and not self.ended
+
+    def hear(self) -> None:
+        """What came since it was last asked."""
+        late = not self.free
+        while not self.ended and self._poll.poll(0):
+            self._receive()
+        if late and self.free:
+            self.late = {call: it for call, it in zip(self._calls, self.answers, strict=True) if call[0] == "info"}
+
+    def close(self) -> None:
+        """Ends it; one that is in a call on a job's object ends when that returns, and is not waited for."""
+        self.ended = True
+        self._channel.close()
+        self.process.kill()
+        with suppress(subprocess.TimeoutExpired):
+            if self.free:
+                self.process.wait(ENDING_S)
+        _ending[:] = [process for process in (*_ending, self.process) if process.poll() is None]
+
+    def _receive(self) -> None:
+        try:
+            message = self._channel.recv(MESSAGE_BYTES)
+        except OSError:
+            message = b""
+        if not message:
+            self.ended = True
+        elif message == HELLO:
+            self.ready, self._ready_s = True, time.monotonic()
+        else:
+            _, answers, took_s = marshal.loads(message)
+            self._busy.spend(took_s)
+            self.answers, self.free = [_from_values(*one) for one in answers], True
+
+
+def _from_values(error: int, value: Answer) -> Answer:
+    if not error:
+        return value
+    return SocketGone(value) if error == GONE else OSError(error, value)
