@@ -10,6 +10,7 @@ import os
 import sys
 import threading
 from contextlib import suppress
+from functools import partial
 from typing import Protocol
 
 from nccl_shim.segment.clibrary import CIdentity, LibraryUnusable, load_library
@@ -41,31 +42,21 @@ class Writer(Protocol):
 
 
 class NativeWriter:
-    """Counts through the C library, into the segment that the NCCL plugin in this process also uses."""
+    """Counts through the C library, into the segment that the NCCL plugin in this process also uses. What it does is
+    the library's functions themselves, with the segment as their first argument."""
 
     def __init__(self, library: ctypes.CDLL, header: int) -> None:
-        self._library, self.header = library, header
+        self.header = header
+        self._find = partial(library.pls_find, header)
+        self.enqueue = partial(library.pls_enqueue, header)
+        self.transmit = partial(library.pls_transmit, header)
+        self.end_iteration = partial(library.pls_end_iteration, header)
+        self.begin_iterations = partial(library.pls_begin_iterations, header)
+        self.finish = partial(library.pls_finish, header)
 
     def find(self, kind: Kind, source: Source, comm_id: int, rank: int, nranks: int, peer: int) -> int | None:
-        comm_id &= 0xFFFF_FFFF_FFFF_FFFF
-        record: int | None = self._library.pls_find(self.header, kind, source, comm_id, rank, nranks, peer)
+        record: int | None = self._find(kind, source, comm_id & 0xFFFF_FFFF_FFFF_FFFF, rank, nranks, peer)
         return record
-
-    def enqueue(self, record: int | None, size_bytes: int, expected_tx_bytes: int) -> None:
-        self._library.pls_enqueue(self.header, record, size_bytes, expected_tx_bytes)
-
-    def transmit(self, record: int | None, tx_bytes: int, rx_bytes: int) -> None:
-        self._library.pls_transmit(self.header, record, tx_bytes, rx_bytes)
-
-    def end_iteration(self) -> int:
-        ended: int = self._library.pls_end_iteration(self.header)
-        return ended
-
-    def begin_iterations(self) -> None:
-        self._library.pls_begin_iterations(self.header)
-
-    def finish(self) -> None:
-        self._library.pls_finish(self.header)
 
 
 class SilentWriter:
