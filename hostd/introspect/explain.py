@@ -57,7 +57,7 @@ def _why_unknown(view: HostView, text: str) -> str:
         return f"no flow {text!r}; there are: {', '.join(watched) or 'none'}"
     if view.mode == "observe":
         return f"{text} is only watched: nothing is decided in mode observe"
-    if not watched[text].iterations.sizes:
+    if not watched[text].demand.sizes:
         return f"{text} is only watched: no iteration of its job was seen whole yet"
     return f"{text} is only watched: its job is not among those to be paced (jobs, in the configuration)"
 

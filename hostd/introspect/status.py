@@ -45,7 +45,7 @@ def status(view: HostView) -> dict[str, object]:
 
 def _job(view: HostView, seen: JobTracker, kernel: Mapping[FlowId, Limit]) -> dict[str, object]:
     """Whether it is paced or only watched."""
-    name = seen.iterations.job
+    name = seen.demand.job
     joined = view.agent.jobs.get(name)
     iteration_ns = iteration_ns_of(seen)
     return {

@@ -25,23 +25,23 @@ class FlowView(NamedTuple):
 
 
 def flows_of(job: JobTracker) -> Iterator[FlowView]:
-    iterations, facts, sockets = job.iterations, job.facts, job.sockets.sending
-    for ends in sorted(iterations.sizes or sockets):
-        live = ends in iterations.live
+    demand, facts, sockets = job.demand, job.facts, job.sockets.sending
+    for ends in sorted(demand.sizes or sockets):
+        live = ends in demand.live
         yield FlowView(
-            flow_id(iterations.job, iterations.host, ends),
+            flow_id(demand.job, demand.host, ends),
             len(sockets.get(ends, ())),
-            iterations.sizes.get(ends),
-            iterations.sent_bytes(ends, facts) if live and facts is not None else 0.0,
+            demand.sizes.get(ends),
+            demand.sent_bytes(ends, facts) if live and facts is not None else 0.0,
             facts.sent_bytes.get(ends, 0.0) if facts is not None else 0.0,
             live,
         )
 
 
 def phase_of(job: JobTracker) -> str:
-    if not job.iterations.sizes:
+    if not job.demand.sizes:
         return "learning"
-    return "sending" if job.iterations.live else "computing"
+    return "sending" if job.demand.live else "computing"
 
 
 def iteration_ns_of(job: JobTracker) -> float | None:

@@ -1,6 +1,6 @@
 """One job as the monitor knows it: its processes, what their counters and sockets say, and when to look again.
 
-What the counters mean is iteration_tracker.py's; where they come from is here: from the shim and the kernel, or, for a
+What the counters mean is flowcore/demand's; where they come from is here: from the shim and the kernel, or, for a
 job without the shim, from the kernel alone. A parameter server's process knows no iterations, only its workers' calls:
 where theirs begin and end is told from the kernel, too.
 """
@@ -13,8 +13,10 @@ from hostd.monitor.job_sockets import JobSockets
 from hostd.monitor.poll_schedule import LOOK_NS, PollSchedule
 from nccl_shim.segment.layout import Kind, ProcessRole, Source
 from nccl_shim.segment.reader import ProcessView
-from paceline.flowcore.demand.announced import IterationTracker
+from paceline.flowcore.demand.announced import AnnouncedDemand
+from paceline.flowcore.demand.demand import ANNOUNCING, Demand
 from paceline.flowcore.demand.facts import LEAST_PART, Ends, JobFacts
+from paceline.flowcore.demand.launched import LaunchedDemand
 from paceline.flowcore.detect.bursts import BurstRhythm
 from paceline.flowcore.messages.events import HostEvent
 from paceline.flowcore.model.patterns import FlowId, Role
@@ -23,7 +25,6 @@ from paceline.flowcore.model.units import transfer_bytes
 WITHOUT_SHIM_LOOK_NS = 2 * LOOK_NS  # how late its burst may be noticed: a look costs more there
 REST_NS = 5_000_000  # nothing sent for so long
 NEXT_TO_NOTHING = 0.005  # of an iteration
-ANNOUNCING = 0.005  # of what the last one sent: buffers and a loss that is summed up to be printed are no burst
 
 
 @dataclass(slots=True)
@@ -34,7 +35,7 @@ class TrackedProcess:
 
 class JobTracker:
     def __init__(self, job: str, host: str, now_ns: int = 0) -> None:
-        self.iterations = IterationTracker(job, host)
+        self.demand: Demand = AnnouncedDemand(job, host)
         self.rhythm: BurstRhythm | None = None  # of a job without an iteration counter
         self.processes: dict[int, TrackedProcess] = {}  # by pid
         self.sockets = JobSockets()
@@ -78,21 +79,31 @@ class JobTracker:
             host_of,
             host,
         )
-        return [flow for ends, flow in self.iterations.flow_ids().items() if ends in changed]
+        return [flow for ends, flow in self.demand.flow_ids().items() if ends in changed]
 
     def read(self, now_ns: int) -> list[HostEvent]:
         """Its counters and sockets, and what has happened since."""
         measured = self._measured(self._of_shim(), now_ns)
+        events: list[HostEvent] = []
         if self.rhythm is None:
-            feeds = self._feeds.update(measured, self.iterations.before_first)
+            feeds = self._feeds.update(measured, self.demand.before_first)
             self.facts = measured._replace(received_bytes=feeds)
-            events = self.iterations.observe(self.facts)
+            if measured.counts_early and not isinstance(self.demand, LaunchedDemand):  # its first communicator has come
+                events += self.demand.left()
+                self.demand = LaunchedDemand(self.demand.job, self.demand.host)
+            events += self.demand.observe(self.facts)
         else:
             self.facts = self._by_rhythm(self.rhythm, measured, now_ns)
-            events = self.iterations.observe(self.facts) if self.rhythm.regular else self.iterations.left()
+            events += self.demand.observe(self.facts) if self.rhythm.regular else self.demand.left()
         self.polled_ns = now_ns
         self._schedule.note(events, now_ns)
         return events
+
+    @property
+    def counters_matter(self) -> bool:
+        """While it sends, too: what it announces meanwhile tells where its burst ends."""
+        profile = self.demand.profile
+        return profile.learning or bool(profile.stops)
 
     def measure(self, now_ns: int) -> None:
         """Its sockets alone."""
@@ -101,7 +112,7 @@ class JobTracker:
 
     def is_quiet(self, now_ns: int) -> bool:
         """Has nothing to send, as far as its sockets can tell, or may not: only its counters can say something new."""
-        if self.iterations.live:
+        if self.demand.live:
             return self.is_held(now_ns)
         return self.facts is not None and self.facts.resting
 
@@ -112,7 +123,7 @@ class JobTracker:
 
     def is_held(self, now_ns: int) -> bool:
         """Its limits let it send next to nothing since it was measured; another look would tell nothing new."""
-        sizes = self.iterations.sizes
+        sizes = self.demand.sizes
         if not self._ceiling_bps or not sizes or self.measured_ns <= self._limited_ns:
             return False
         at_most_bytes = transfer_bytes(max(self._ceiling_bps.values()), now_ns - self.measured_ns)
@@ -120,32 +131,37 @@ class JobTracker:
 
     def schedule(self, now_ns: int, nic_bps: float, let_go: bool = False) -> None:
         """When to look at it again; `let_go`: what it sent so far says nothing about what it will."""
-        sizes = self.iterations.sizes
-        if self.iterations.live and self.facts is not None:
-            left_bytes = max(sizes[ends] - sent for ends, sent in self.iterations.sent(self.facts))
-            largest_bytes, other_bps = max(sizes.values()), nic_bps if let_go else None
+        demand, look_ns = self.demand, LOOK_NS if self.rhythm is None else WITHOUT_SHIM_LOOK_NS
+        if demand.live and self.facts is not None:
+            left_bytes = max(demand.until_bytes(ends) - sent for ends, sent in demand.sent(self.facts))
+            largest_bytes, other_bps = max(demand.sizes.values()), nic_bps if let_go else None
             due_ns = self._schedule.sending(left_bytes, largest_bytes, self.polled_ns, now_ns, other_bps)
+            if demand.profile.learning and not self.is_held(now_ns):
+                due_ns = min(due_ns, now_ns + 2 * look_ns)
+        elif demand.between_bursts:
+            due_ns = now_ns + look_ns
         else:
-            look_ns = LOOK_NS if self.rhythm is None else WITHOUT_SHIM_LOOK_NS
-            due_ns = self._schedule.not_sending(look_ns, bool(sizes), self._moved_ns, now_ns)
+            due_ns = self._schedule.not_sending(look_ns, bool(demand.sizes), self._moved_ns, now_ns)
         self.due_ns = due_ns - due_ns % LOOK_NS
 
     def _of_shim(self) -> JobFacts:
         views = [process.view for process in self.processes.values() if process.view is not None]
         counters = [view.snapshot.iteration_counter for view in views if view.snapshot.iteration_counter is not None]
         iteration = max((counter.iteration for counter in counters), default=0)
-        announced = any(
-            view.iteration_enqueued_bytes > ANNOUNCING * view.snapshot.iteration_counter.last_enqueued_bytes
+        current = [
+            (view.iteration_enqueued_bytes, view.snapshot.iteration_counter.last_enqueued_bytes)
             for view in views
             if view.snapshot.iteration_counter is not None and view.snapshot.iteration_counter.iteration == iteration
-        )
+        ]
         return JobFacts(
             iteration,
-            announced,
+            announced=any(announced > ANNOUNCING * before for announced, before in current),
             counts_early=any(flow.source is Source.NCCL for view in views for flow in view.snapshot.flows),
             members=max((view.snapshot.world_size for view in views), default=0),
             sent_bytes={},
             received_bytes={},
+            announced_bytes=float(sum(announced for announced, _ in current)),
+            expected_bytes=float(sum(before for _, before in current)),
         )
 
     def _by_rhythm(self, rhythm: BurstRhythm, facts: JobFacts, now_ns: int) -> JobFacts:

@@ -91,7 +91,7 @@ class Monitor:
             if job.rhythm is not None or not job.is_quiet(now_ns) or self._look_is_due(job, now_ns)
         }
         # How far a burst is the sockets say; what else its counters can say is that it is over.
-        sending = {name for name, job in due.items() if job.iterations.live and not job.iterations.ending}
+        sending = {name for name, job in due.items() if job.demand.live and not job.counters_matter}
         for view in self._reader.poll_changed(due, iterations_only=sending):
             job = due[view.snapshot.job]
             if view.host_pid in job.processes:
@@ -109,15 +109,15 @@ class Monitor:
         moved: list[tuple[FlowId, float]] = []
         idle: list[FlowId] = []
         for name, job in self.jobs.items():
-            if not job.iterations.live or job.facts is None or name not in jobs:
+            if not job.demand.live or job.facts is None or name not in jobs:
                 continue
             if now_ns - job.measured_ns >= FRESH_NS and not job.is_held(now_ns):
                 job.measure(now_ns)
                 self._schedule(job, now_ns)
             if job.told_ns < job.measured_ns:
                 job.told_ns = job.measured_ns
-                moved += job.iterations.progress(job.facts)
-                idle += job.iterations.idle(job.facts)
+                moved += job.demand.progress(job.facts)
+                idle += job.demand.idle(job.facts)
         return Progress(tuple(moved), tuple(idle))
 
     def limited(self, ceilings_bps: Mapping[FlowId, float], now_ns: int) -> None:
@@ -126,7 +126,7 @@ class Monitor:
             if (job := self.jobs.get(flow.job)) is not None:
                 job.limited(flow, ceiling_bps, now_ns)
         for name in {flow.job for flow in ceilings_bps}:
-            if (job := self.jobs.get(name)) is not None and job.iterations.live:
+            if (job := self.jobs.get(name)) is not None and job.demand.live:
                 self._schedule(job, now_ns, let_go=True)
 
     def sockets_of(self, flow: FlowId) -> tuple[DataSocket, ...]:
@@ -136,19 +136,19 @@ class Monitor:
     def introduce(self, name: str) -> list[HostEvent]:
         """The job's events, for a listener that has missed them so far."""
         job = self.jobs[name]
-        return job.iterations.introduce(job.facts) if job.facts is not None else []
+        return job.demand.introduce(job.facts) if job.facts is not None else []
 
     def close(self) -> None:
         self._reader.close()
 
     def _read(self, job: JobTracker, now_ns: int) -> list[HostEvent]:
-        if self._look_is_due(job, now_ns) or (not job.iterations.sizes and job.has_ended_iteration()):
+        if self._look_is_due(job, now_ns) or (not job.demand.sizes and job.has_ended_iteration()):
             self._look(job, now_ns)
         return job.read(now_ns)
 
     def _look_is_due(self, job: JobTracker, now_ns: int) -> bool:
         lately = now_ns - job.changed_ns < RECENTLY_CHANGED_NS
-        return not job.iterations.sizes and lately and now_ns - job.looked_ns >= LEARNING_LOOK_NS
+        return not job.demand.sizes and lately and now_ns - job.looked_ns >= LEARNING_LOOK_NS
 
     def _schedule(self, job: JobTracker, now_ns: int, let_go: bool = False) -> None:
         if self.slow_poll:
@@ -171,7 +171,7 @@ class Monitor:
         present = self._seen_through_sockets(now_ns, with_shim) | with_shim
         events: list[HostEvent] = []
         for name in [name for name in self.jobs if name not in present]:
-            events += self.jobs.pop(name).iterations.left()
+            events += self.jobs.pop(name).demand.left()
         for name, processes in present.items():
             if name not in self.jobs:
                 self.jobs[name] = JobTracker(name, self._host, now_ns)

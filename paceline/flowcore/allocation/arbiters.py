@@ -98,9 +98,7 @@ def _by_price(
     return _in_turn(members, order.tolist(), capacity_bps)
 
 
-def by_group(
-    arbiter: Arbiter, contenders: Sequence[Contender], capacity_bps: Mapping[str, float]
-) -> list[float]:
+def by_group(arbiter: Arbiter, contenders: Sequence[Contender], capacity_bps: Mapping[str, float]) -> list[float]:
     """The rates of contenders that may belong to several groups."""
     rates = [0.0] * len(contenders)
     for group in groups(contenders):

@@ -21,4 +21,6 @@ class JobFacts(NamedTuple):
     received_bytes: Mapping[Ends, float]  # by role and source, from hosts that feed the job
     resting: bool = False  # nothing has been sent for a while
     connections: frozenset[int] = frozenset()  # that carry its data, by cookie
+    announced_bytes: float = 0.0  # of the current iteration, by the shim's count ...
+    expected_bytes: float = 0.0  # ... and in all, as in the last one; 0: it does not count them
     idle: frozenset[Ends] = frozenset()  # of these, the sockets hold nothing that the network has not taken

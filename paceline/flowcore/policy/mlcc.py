@@ -9,7 +9,6 @@ or not" (§V); here a refused flow plans again from the loads in the answer, up 
 nothing until the next slot only when that fails too.
 """
 
-
 from paceline.flowcore.allocation.allocator import allocate
 from paceline.flowcore.allocation.dependency import excess_bytes, increased_bps, shortfall_bytes
 from paceline.flowcore.host.flow_state import FlowState

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.flowcore.demand.announced import IterationTracker
+from paceline.flowcore.demand.announced import AnnouncedDemand
 from paceline.flowcore.demand.facts import JobFacts
 from paceline.flowcore.messages.events import FlowDone, FlowReady, HostEvent, IterationEnded, JobJoined, JobLeft
 from paceline.flowcore.model.patterns import FlowId, Role
@@ -16,7 +15,7 @@ FLOW = FlowId("a", "h0", "h1", Role.RING)
 
 
 def iterations(
-    tracker: IterationTracker, sizes: list[float], sent: float = 0.0, first: int = 0, steps: int = 4
+    tracker: AnnouncedDemand, sizes: list[float], sent: float = 0.0, first: int = 0, steps: int = 4
 ) -> Iterator[HostEvent]:
     """A ring's iterations: announced, sent in steps, ended."""
     for number, size in enumerate(sizes, start=first):
@@ -28,7 +27,7 @@ def iterations(
 
 
 def test_a_job_joins_after_its_first_whole_iteration() -> None:
-    tracker = IterationTracker("a", "h0")
+    tracker = AnnouncedDemand("a", "h0")
     assert list(iterations(tracker, [50.0])) == [], "its connections had yet to be found"
     [joined] = iterations(tracker, [100.0], sent=50.0, first=1)
     assert tracker.sizes == {NEXT: 100.0}
@@ -40,52 +39,38 @@ def test_a_job_joins_after_its_first_whole_iteration() -> None:
 
 
 def test_the_first_iteration_counts_if_its_connections_were_known_when_it_began() -> None:
-    tracker = IterationTracker("a", "h0")
+    tracker = AnnouncedDemand("a", "h0")
     tracker.observe(JobFacts(0, False, False, 2, {}, {}))
     tracker.observe(JobFacts(0, False, False, 2, {NEXT: 30.0}, {}))  # it was set up
     list(iterations(tracker, [100.0], sent=30.0))
     assert tracker.sizes == {NEXT: 100.0}
-    late = IterationTracker("a", "h0")
+    late = AnnouncedDemand("a", "h0")
     late.observe(JobFacts(0, False, False, 2, {}, {}))
     list(iterations(late, [100.0], sent=30.0))
     assert late.sizes == {}, "it is not known what was sent before the connection was found"
 
 
-@pytest.mark.parametrize(("counts_early", "found"), [(True, set()), (False, {2})])
-def test_a_first_iteration_that_was_not_seen_whole(counts_early: bool, found: set[int]) -> None:
-    """After an early count the first alone lacks what is sent, and what a connection sent until it was found."""
-    tracker = IterationTracker("a", "h0")
-    known = JobFacts(0, False, counts_early, 2, {NEXT: 0.0}, {}, connections=frozenset({1}))
+def test_a_first_iteration_that_was_not_seen_whole() -> None:
+    """What a connection sent until it was found is not known."""
+    tracker = AnnouncedDemand("a", "h0")
+    known = JobFacts(0, False, False, 2, {NEXT: 0.0}, {}, connections=frozenset({1}))
     tracker.observe(known)
-    then = known._replace(iteration=1, sent_bytes={NEXT: 60.0}, connections=frozenset({1} | found))
+    then = known._replace(iteration=1, sent_bytes={NEXT: 60.0}, connections=frozenset({1, 2}))
     assert tracker.observe(then) == []
     [joined] = tracker.observe(then._replace(iteration=2, sent_bytes={NEXT: 160.0}))
     assert [spec.size_bytes for spec in joined.flows] == [100.0]
 
 
 def test_an_iteration_is_ready_done_ended_once_each() -> None:
-    tracker = IterationTracker("a", "h0")
+    tracker = AnnouncedDemand("a", "h0")
     list(iterations(tracker, [100.0] * 4))
     events = list(iterations(tracker, [100.0, 100.0], sent=400.0, first=4))
     one = [FlowReady(FLOW, 4), FlowDone(FLOW), IterationEnded("a")]
     assert events == [*one, FlowReady(FLOW, 5), *one[1:]]
 
 
-def test_an_iteration_counter_ahead_of_the_network_waits_for_it() -> None:
-    tracker = IterationTracker("a", "h0")
-    list(iterations(tracker, [100.0] * 4))
-    ring = [FlowReady(FLOW, 4)]
-    assert tracker.observe(JobFacts(4, True, True, 2, {NEXT: 410.0}, {})) == ring
-    assert tracker.observe(JobFacts(5, False, True, 2, {NEXT: 430.0}, {})) == [], "counted, and 70 of 100 still to send"
-    assert tracker.observe(JobFacts(5, False, True, 2, {NEXT: 490.0}, {})) == []
-    assert dict(tracker.progress(JobFacts(5, False, True, 2, {NEXT: 490.0}, {}))) == {FLOW: 90.0}
-    assert tracker.observe(JobFacts(5, False, True, 2, {NEXT: 500.0}, {})) == [FlowDone(FLOW), IterationEnded("a")]
-    assert tracker.observe(JobFacts(5, True, True, 2, {NEXT: 510.0}, {})) == [FlowReady(FLOW, 5)]
-    assert dict(tracker.progress(JobFacts(5, True, True, 2, {NEXT: 510.0}, {}))) == {FLOW: 10.0}
-
-
 def test_only_live_flows_are_idle() -> None:
-    tracker = IterationTracker("a", "h0")
+    tracker = AnnouncedDemand("a", "h0")
     list(iterations(tracker, [100.0] * 4))
     nothing_waits = JobFacts(4, False, True, 2, {NEXT: 400.0}, {}, idle=frozenset({NEXT}))
     tracker.observe(nothing_waits)
@@ -96,17 +81,8 @@ def test_only_live_flows_are_idle() -> None:
     assert tracker.idle(sending._replace(idle=frozenset())) == []
 
 
-def test_the_next_announcement_ends_what_was_never_sent() -> None:
-    tracker = IterationTracker("a", "h0")
-    list(iterations(tracker, [100.0] * 4))
-    tracker.observe(JobFacts(4, True, True, 2, {NEXT: 410.0}, {}))
-    tracker.observe(JobFacts(5, False, True, 2, {NEXT: 450.0}, {}))
-    events = tracker.observe(JobFacts(5, True, True, 2, {NEXT: 460.0}, {}))
-    assert events == [FlowDone(FLOW), IterationEnded("a"), FlowReady(FLOW, 5)]
-
-
 def test_sizes_are_learned_anew_when_they_change_for_good() -> None:
-    tracker = IterationTracker("a", "h0")
+    tracker = AnnouncedDemand("a", "h0")
     list(iterations(tracker, [100.0] * 4))
     odd = list(iterations(tracker, [140.0, 100.0], sent=400.0, first=4))
     assert not any(isinstance(event, JobJoined) for event in odd), "a lone odd iteration changes nothing"
@@ -115,13 +91,13 @@ def test_sizes_are_learned_anew_when_they_change_for_good() -> None:
 
 
 def test_sizes_that_never_agree_become_their_median() -> None:
-    tracker = IterationTracker("a", "h0")
+    tracker = AnnouncedDemand("a", "h0")
     list(iterations(tracker, [1.0, 50.0, 100.0, 200.0, 300.0, 150.0, 250.0]))
     assert tracker.sizes == {NEXT: 200.0}
 
 
 def test_flows_within_control_traffic_are_left_out() -> None:
-    tracker = IterationTracker("a", "h0")
+    tracker = AnnouncedDemand("a", "h0")
     store = (Role.RING, "h2")
     for number in range(6):
         tracker.observe(JobFacts(number, False, False, 3, {NEXT: 1e6 * number, store: 10.0 * number}, {}))
@@ -129,7 +105,7 @@ def test_flows_within_control_traffic_are_left_out() -> None:
 
 
 def test_a_job_that_leaves_says_so_once() -> None:
-    tracker = IterationTracker("a", "h0")
+    tracker = AnnouncedDemand("a", "h0")
     assert tracker.left() == [], "it had never joined"
     list(iterations(tracker, [100.0] * 4))
     assert tracker.left() == [JobLeft("a")] and tracker.left() == []
@@ -137,7 +113,7 @@ def test_a_job_that_leaves_says_so_once() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.floats(0, 1e9)), max_size=60))
 def test_whatever_the_counters_do_flows_begin_before_they_end(steps: list[tuple[int, bool, float]]) -> None:
-    tracker, live, iteration, sent = IterationTracker("a", "h0"), set(), 0, 0.0
+    tracker, live, iteration, sent = AnnouncedDemand("a", "h0"), set(), 0, 0.0
     for passed, announced, more in steps:
         iteration, sent = iteration + passed, sent + more
         facts = JobFacts(iteration, announced, False, 2, {NEXT: sent}, {})
@@ -152,7 +128,7 @@ def test_whatever_the_counters_do_flows_begin_before_they_end(steps: list[tuple[
 
 
 def test_what_is_left_of_a_flow_is_sent_in_its_turn_and_one_that_rests_has_nothing_left() -> None:
-    tracker = IterationTracker("a", "h0")
+    tracker = AnnouncedDemand("a", "h0")
     list(iterations(tracker, [100.0] * 4))
     facts = JobFacts(4, True, False, 2, {NEXT: 499.0}, {})
     assert tracker.observe(facts) == [FlowReady(FLOW, 4)], "one of a hundred is left"
@@ -162,7 +138,7 @@ def test_what_is_left_of_a_flow_is_sent_in_its_turn_and_one_that_rests_has_nothi
 
 def test_an_iteration_whose_end_is_seen_late_ended_where_its_flow_rested() -> None:
     """The counter moves with the next iteration's first bytes, and ten of those have been sent by then."""
-    tracker = IterationTracker("a", "h0")
+    tracker = AnnouncedDemand("a", "h0")
     for number in range(8):
         sent = 100.0 * number
         tracker.observe(JobFacts(number, True, False, 2, {NEXT: sent + 10.0}, {}))

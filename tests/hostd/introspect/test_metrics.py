@@ -29,7 +29,7 @@ SLOT_NS = 60_000_000
 
 def watched(name: str) -> JobTracker:
     job = JobTracker(name, "h0")
-    job.iterations.learner.size, job.iterations.live = {ENDS: 8e6}, {ENDS}
+    job.demand.learner.size, job.demand.live = {ENDS: 8e6}, {ENDS}
     job.facts = JobFacts(4, True, False, 2, {ENDS: 3e6}, {})
     return job
 

@@ -27,12 +27,12 @@ def test_before_an_iteration_was_seen_whole_a_flow_has_no_size() -> None:
 
 def test_a_sending_flow_has_sent_a_part_of_its_size() -> None:
     sending = job(3e6)
-    sending.iterations.learner.size, sending.iterations.live = {ENDS: 8e6}, {ENDS}
+    sending.demand.learner.size, sending.demand.live = {ENDS: 8e6}, {ENDS}
     sending.sockets.sending[Role.RING, "h2"] = (SOCKET,)  # it carries next to nothing: control
     [one] = flows_of(sending)
     assert one == (FLOW, 1, 8e6, 3e6, 3e6, True)
     assert phase_of(sending) == "sending"
-    sending.iterations.live.clear()
+    sending.demand.live.clear()
     assert phase_of(sending) == "computing"
     assert next(flows_of(sending)).sent_bytes == 0.0
 

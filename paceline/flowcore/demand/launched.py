@@ -1,0 +1,104 @@
+"""The demand of a job that launches its exchange before the bytes exist: NCCL, where Python runs ahead of the GPU.
+
+The iteration counter moves when the last kernel is *launched*, and the next iteration may be launched before this one's
+bytes are out; so counter and announcements say how many iterations there are, and nothing about when. Bytes do:
+
+    facts                                     event
+    ────────────────────────────────────────────────────────────────────────
+    bytes move after a rest                   FlowReady for every flow, up to the next stop (profile.py)
+    a flow has sent that                      FlowDone
+    all flows have sent the iteration's size  IterationEnded
+    at the first rest after a count           a sample of the iteration's size: JobJoined where it is news
+
+From one rest after a count to the next lies a whole number of iterations, however far ahead they were launched. An
+iteration that rests short of its size waits for another member, until two more have been counted: a job is at most one
+launch ahead of the network when it rests.
+
+No flow is said to feed another: hosts would have to agree on the number of an iteration, and each counts its own.
+"""
+
+from collections.abc import Mapping
+
+from paceline.flowcore.demand.demand import ALL, ANNOUNCING, Demand
+from paceline.flowcore.demand.facts import Ends, JobFacts
+from paceline.flowcore.detect.bursts import NEARLY
+from paceline.flowcore.messages.events import HostEvent, IterationEnded
+from paceline.flowcore.model.units import UNLIMITED
+
+# Rests in an iteration that were in none before: here those count, too, in which it waits for other members.
+MOST_ODD = 8
+
+LAUNCHED_AHEAD = 2  # iterations counted since this one began: it is over, whatever it sent
+
+
+class LaunchedDemand(Demand):
+    def __init__(self, job: str, host: str) -> None:
+        super().__init__(job, host)
+        self._rested: Mapping[Ends, float] | None = None  # sent when it last rested; None: not since this burst began
+        self._counted = -1  # iterations at the last sample ...
+        self._counted_with: Mapping[Ends, float] = {}  # ... and what had been sent by then
+        self._began_at: int | None = None  # the counter when the iteration in hand began; None: it has not yet
+
+    def observe(self, facts: JobFacts) -> list[HostEvent]:
+        events = self._finish(facts)
+        if facts.resting:
+            events += self._rest(facts)
+        elif self.paced and not self.live and self._moves(facts):
+            events += self._begin(facts)
+        return events
+
+    def _moves(self, facts: JobFacts) -> bool:
+        rested = self._rested
+        return rested is not None and any(
+            facts.sent_bytes.get(ends, 0.0) - rested.get(ends, 0.0) > ANNOUNCING * size
+            for ends, size in self.sizes.items()
+        )
+
+    def _begin(self, facts: JobFacts) -> list[HostEvent]:
+        sent = self._sent_so_far(facts)
+        self._rested = None
+        self._began_at = facts.iteration if self._began_at is None else self._began_at
+        self._stop = self.profile.next_stop(0.0, sent)
+        self.live = {ends for ends, size in self.sizes.items() if sent[ends] < size}
+        return self._ready() + self._finish(facts)
+
+    def _finish(self, facts: JobFacts) -> list[HostEvent]:
+        done = self._through(facts, NEARLY if facts.resting and self._stop is None else ALL)
+        if done and not self.live and self._stop is None:
+            done += self._end_iteration(facts)
+        return done
+
+    def _end_iteration(self, facts: JobFacts) -> list[HostEvent]:
+        """The next one's bytes count from where this one should have ended, or from the next rest."""
+        self._base = {
+            ends: self._base.get(ends, 0.0) + self.sizes.get(ends, 0.0) for ends in facts.sent_bytes.keys() | self.sizes
+        }
+        self._iteration, self._began_at, self._rested = self._iteration + 1, None, None
+        return [IterationEnded(self.job), *self._profile_iteration(facts)]
+
+    def _rest(self, facts: JobFacts) -> list[HostEvent]:
+        events: list[HostEvent] = []
+        if self._began_at is not None and self.sizes and facts.idle >= self.live:  # else its limits hold it
+            if facts.iteration - self._began_at >= LAUNCHED_AHEAD:
+                events += [*self._all_done(), *self._end_iteration(facts)]
+            else:
+                self.profile.rested(UNLIMITED, self._sent_so_far(facts))
+        if self._began_at is None:
+            self._base = dict(facts.sent_bytes)
+        self._rested = dict(facts.sent_bytes)
+        if facts.iteration > self._counted and not self.live:
+            events += self._sample(facts)
+        return events
+
+    def _sample(self, facts: JobFacts) -> list[HostEvent]:
+        """Iterations have been counted since the last sample."""
+        passed = facts.iteration - self._counted
+        sample = {ends: (sent - self._counted_with.get(ends, 0.0)) / passed for ends, sent in facts.sent_bytes.items()}
+        known = self._counted >= 0 and not self.before_first and self._counted_with.keys() == facts.sent_bytes.keys()
+        self.before_first = self._counted < 0
+        self._counted, self._counted_with = facts.iteration, dict(facts.sent_bytes)
+        events = self._learn(facts, sample) if known else []
+        if events:
+            self._base, self._began_at = dict(facts.sent_bytes), None
+            self.profile.most_odd = MOST_ODD
+        return events

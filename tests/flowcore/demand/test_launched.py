@@ -1,0 +1,92 @@
+"""What a NCCL job has to send, told from what moves: its counter runs ahead of the network."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from paceline.flowcore.demand.facts import JobFacts
+from paceline.flowcore.demand.launched import LaunchedDemand
+from paceline.flowcore.messages.events import FlowDone, FlowReady, HostEvent, IterationEnded, JobJoined
+from paceline.flowcore.model.patterns import FlowId, Role
+
+NEXT = (Role.RING, "h1")
+FLOW = FlowId("a", "h0", "h1", Role.RING)
+IDLE = frozenset({NEXT})
+
+
+class Job:
+    """Iterations of one burst, or of several with rests between them."""
+
+    def __init__(self, ahead: int = 1) -> None:
+        self.demand = LaunchedDemand("a", "h0")
+        self.counter, self.sent, self.ahead = ahead, 0.0, ahead
+        list(self.looks())
+
+    def looks(self, *, resting: bool = True) -> Iterator[HostEvent]:
+        facts = JobFacts(self.counter, True, True, 2, {NEXT: self.sent}, {}, resting=resting, idle=IDLE)
+        yield from self.demand.observe(facts)
+
+    def iterate(self, *bursts: float) -> list[HostEvent]:
+        events = []
+        for number, size in enumerate(bursts):
+            for step in range(10):
+                self.sent += size / 10
+                if number == 0 and step == 3:
+                    self.counter += 1  # launched while the network is busy
+                events += list(self.looks(resting=False))
+            events += list(self.looks())
+        return events
+
+
+@pytest.mark.parametrize("ahead", [0, 1, 2])
+def test_a_burst_begins_with_its_bytes_and_ends_with_its_size(ahead: int) -> None:
+    job = Job(ahead)
+    joined = [event for _ in range(3) for event in job.iterate(100.0) if isinstance(event, JobJoined)]
+    assert [spec.size_bytes for event in joined for spec in event.flows] == [100.0]
+    assert joined[0].flows[0].upstream == (), "hosts count their own iterations"
+    first = job.iterate(100.0)
+    assert [type(event) for event in first] == [FlowReady, FlowDone, IterationEnded]
+    assert all(job.iterate(100.0)[0] == FlowReady(FLOW, first[0].iteration + number) for number in (1, 2))
+
+
+def test_bursts_of_an_iteration_are_told_apart_once_they_repeat() -> None:
+    job = Job()
+    for _ in range(6):
+        events = job.iterate(30.0, 50.0, 20.0)
+    flow, ready = job.demand.sizes[NEXT], [event for event in events if isinstance(event, FlowReady)]
+    until = [0.0, *sorted(min(event.until_bytes, flow) for event in ready)]
+    assert sorted(round(until[number + 1] - until[number]) for number in range(3)) == [20, 30, 50]
+    assert [type(event) for event in events if not isinstance(event, IterationEnded)] == [FlowReady, FlowDone] * 3
+
+
+def test_a_burst_that_waits_in_the_middle_goes_on() -> None:
+    job = Job()
+    for _ in range(4):
+        job.iterate(100.0)
+    events = job.iterate(40.0)
+    assert [type(event) for event in events] == [FlowReady]
+    job.counter -= 1  # `iterate` counted one
+    assert [type(event) for event in job.iterate(60.0)] == [FlowDone, IterationEnded]
+
+
+def test_an_iteration_that_was_smaller_ends_when_two_more_are_launched() -> None:
+    job = Job()
+    for _ in range(4):
+        job.iterate(100.0)
+    events = job.iterate(40.0)
+    job.counter += 1
+    events += list(job.looks())
+    assert [type(event) for event in events] == [FlowReady, FlowDone, IterationEnded]
+    assert [type(event) for event in job.iterate(100.0)] == [FlowReady, FlowDone, IterationEnded], (
+        "from here on as before"
+    )
+
+
+def test_a_flow_held_by_its_limit_has_not_come_to_rest() -> None:
+    job = Job()
+    for _ in range(4):
+        job.iterate(100.0)
+    job.sent += 50.0
+    list(job.looks(resting=False))
+    held = JobFacts(job.counter + 5, True, True, 2, {NEXT: job.sent}, {}, resting=True)
+    assert job.demand.observe(held) == [] and job.demand.live == {NEXT}
