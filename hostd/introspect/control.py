@@ -60,7 +60,7 @@ class ControlSocket:
         try:
             request = json.loads(line)
             command = self._commands[request.pop("command")]
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):  # the last: too deep for the parser
             return {"error": f"expected a JSON object with a command: {', '.join(self._commands)}"}
         try:
             return command(request)

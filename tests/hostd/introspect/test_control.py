@@ -48,7 +48,10 @@ async def test_an_object_a_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    [b"\n", b"garbage\n", b"[1]\n", b'"command"\n', b"{}\n", b'{"command": "fly"}\n', b'{"command": 1}\n', b"\xff\n"],
+    [
+        *(b"\n", b"garbage\n", b"[1]\n", b'"command"\n', b"{}\n", b'{"command": "fly"}\n', b'{"command": 1}\n'),
+        *(b"\xff\n", b"[" * 60_000 + b"\n"),
+    ],
 )
 async def test_what_is_no_request_gets_an_error(tmp_path: Path, line: bytes) -> None:
     control = await opened(tmp_path / "control.sock")
