@@ -18,6 +18,7 @@ BITS_PER_BYTE = 8
 BYTES_PER_MB = 1e6
 BPS_PER_GBPS = 1e9
 
+LONGEST_NS = 2**62  # 146 years
 UNLIMITED = math.inf  # no limit is known or set; of a rate or of a volume
 
 # bytes = bit/s x ns / this
@@ -56,8 +57,12 @@ def transfer_bytes(rate_bps: float, duration_ns: int) -> float:
 
 
 def transfer_ns(size_bytes: float, rate_bps: float) -> int:
-    """Time to send a volume at a constant rate, rounded up; ZeroDivisionError at rate 0: it never ends."""
-    duration_ns = math.ceil(size_bytes * _BIT_NS_PER_BYTE_S / rate_bps)
+    """Time to send a volume at a constant rate, rounded up; ZeroDivisionError at rate 0: it never ends. At a rate so
+    low that it ends beyond all clocks it is LONGEST_NS."""
+    exact_ns = size_bytes * _BIT_NS_PER_BYTE_S / rate_bps
+    if exact_ns >= LONGEST_NS:
+        return LONGEST_NS
+    duration_ns = math.ceil(exact_ns)
     # The quotient may have been rounded down onto a whole number; without this a remainder of 1e-9 bytes
     # would need an event of its own.
     if transfer_bytes(rate_bps, duration_ns) < size_bytes:

@@ -72,3 +72,8 @@ def test_rate_inverts_volume(rate_bps: float, duration_ns: int) -> None:
 def test_nothing_is_ever_finished_at_rate_zero() -> None:
     with pytest.raises(ZeroDivisionError):
         units.transfer_ns(1.0, 0.0)
+
+
+def test_a_rate_that_is_next_to_nothing_takes_next_to_for_ever() -> None:
+    # A peer may say that a share is 1e-300 bit/s.
+    assert units.transfer_ns(1e6, 1e-300) == units.transfer_ns(1e18, 1e-9) == units.LONGEST_NS
