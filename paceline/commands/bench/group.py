@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from paceline.commands.bench import allocate, clean, hostd, jobs, negotiate, paper, rate, report, scale, trace
+from paceline.commands.bench import allocate, clean, fuzz, hostd, jobs, negotiate, paper, rate, report, scale, trace
 
 
 def add_parser(subparsers: Any) -> None:
@@ -13,5 +13,5 @@ def add_parser(subparsers: Any) -> None:
         epilog="example: paceline bench allocate",
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (allocate, negotiate, scale, trace, rate, jobs, clean, hostd, paper, report):
+    for command in (allocate, negotiate, scale, trace, rate, jobs, clean, hostd, paper, report, fuzz):
         command.add_parser(commands)
