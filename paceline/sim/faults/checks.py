@@ -6,6 +6,7 @@ At every moment, whatever is out of order:
     divided      the shares that one switch has given or passed on exceed a link for HAND_OVER_SLOTS at most
     on its own   a host that has lost its switch holds no flow to the switch's word for more than ALONE_SLOTS
     lifted       no limit is in force for a flow that its host does not know, nor on a host without a daemon
+    held         of flows that share links, not all are held to the floor for more than HELD_SLOTS
 
 SETTLE_SLOTS after the last fault, each for no longer than the slots it is given:
 
@@ -23,6 +24,7 @@ from collections.abc import Iterator
 
 from paceline.flowcore.host.agent import SILENCE_SLOTS
 from paceline.flowcore.host.flow_phase import Phase
+from paceline.flowcore.host.flow_state import FlowState
 from paceline.flowcore.messages.events import FLOOR_BPS
 from paceline.flowcore.messages.reports import Grant
 from paceline.flowcore.model.patterns import FlowId
@@ -32,9 +34,11 @@ from paceline.sim.faults.world import SLOT_NS, World
 SLACK = 1.0 + 1e-6
 HAND_OVER_SLOTS = ENTRY_SLOTS + 2  # a share that was lost with its message goes with its claim
 ALONE_SLOTS = SILENCE_SLOTS + 2
-SETTLE_SLOTS = 8
+SETTLE_SLOTS = 6
 CALM_SLOTS = ENTRY_SLOTS + 2
-GONE_SLOTS = ENTRY_SLOTS + 3
+GONE_SLOTS = 2  # a withdrawal travels in a fraction of a slot
+HELD_SLOTS = 2 * ENTRY_SLOTS + 2  # a switch is missed, entries of a lost host end, and a word of the parent's stays away
+NO_GRANT_SLOTS = 2 * ENTRY_SLOTS + 2  # a short burst does not ask at once
 
 
 class Violation(Exception):
@@ -60,6 +64,7 @@ class Checks:
         self._divided()
         self._on_their_own()
         self._lifted()
+        self._held()
         if self._world.now_ns >= self._calm_ns:
             if self._ended_before is None:
                 self._ended_before = dict(self._world.training.ended)
@@ -136,6 +141,25 @@ class Checks:
             if unknown:
                 raise self._violation("lifted", f"{name} limits {sorted(unknown)[0]}")
 
+    def _held(self) -> None:
+        """Groups of flows that wait for nothing: neither for each other nor for a job, a daemon or a liar."""
+        world = self._world
+        if any(host.lies for host in world.hosts.values()):
+            return
+        groups: list[tuple[set[str], list[FlowState], bool]] = []  # links, flows, and whether all that is so
+        for name, host in world.hosts.items():
+            for flow in host.agent.live_flows():
+                links, flows = set(flow.path), [flow]
+                idle = not self._awake(name) or world.training.hung(flow.id.job) or flow.limit.ceiling_bps > 2 * FLOOR_BPS
+                for group in [group for group in groups if not links.isdisjoint(group[0])]:
+                    groups.remove(group)
+                    links, flows, idle = links | group[0], flows + group[1], idle or group[2]
+                groups.append((links, flows, idle))
+        for _, flows, idle in groups:
+            if not idle:
+                for flow in flows:
+                    self._lasts("held", f"{flow.id} and all that it shares links with are held", HELD_SLOTS, str(flow.id))
+
     # ---- When faults have ended ----
 
     def _calm(self) -> None:
@@ -144,13 +168,13 @@ class Checks:
         claimed: dict[FlowId, tuple[str, ...]] = {}
         for name, host in world.hosts.items():
             live = host.agent.live_flows()
-            if live and host.agent.isolated:
+            if host.agent.isolated and any(flow.claimed for flow in live):
                 self._lasts("connected", f"{name} decides alone", CALM_SLOTS)
             for flow in live:
-                if flow.limit.rate_bps > FLOOR_BPS:
+                if flow.claimed and flow.limit.rate_bps > FLOOR_BPS:
                     guaranteed[flow.id] = flow.limit.rate_bps
                 if flow.phase in (Phase.READY, Phase.ASKED):
-                    self._lasts("granted", f"{flow.id} has no grant", CALM_SLOTS)
+                    self._lasts("granted", f"{flow.id} has no grant", NO_GRANT_SLOTS)
             for state in host.agent.flows.values():
                 if state.claimed:
                     claimed[state.id] = state.path

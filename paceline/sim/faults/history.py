@@ -69,7 +69,7 @@ class History:
     seed: int
     topology: str  # star, tree or clos
     shape: tuple[int, ...]  # hosts; or hosts per ToR, ToRs per edge switch, edge switches; or hosts per ToR, ToRs, spines
-    slots: int  # faults begin in the first half and have ended by two thirds
+    slots: int  # faults begin in the first half
     jobs: tuple[Job, ...]
     faults: tuple[Fault, ...]
 

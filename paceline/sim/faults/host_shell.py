@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 PATIENCE_SLOTS = 5  # hostd/safety/lease.py
 RENEW_SLOTS = 17  # hostd/daemon.py: HOUSEKEEPING_S
+WAKE_NS = 100_000  # no daemon wakes up sooner after it has gone to sleep
 
 
 class HostShell:
@@ -160,7 +161,7 @@ class HostShell:
         timer, now_ns = self._timer, self.now_ns()
         # The daemon looks at the beginning of every slot as well: a deadline that a step has put far ahead is not lost.
         delay_ns = min(deadline_ns - now_ns, self._world.slots.next_start_ns(now_ns) - now_ns)
-        self._world.after(max(0, delay_ns), self._world.doing(self.name, lambda: self._expired(timer)))
+        self._world.after(max(WAKE_NS, delay_ns), self._world.doing(self.name, lambda: self._expired(timer)))
 
     def _expired(self, timer: int) -> None:
         if timer != self._timer:

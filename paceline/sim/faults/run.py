@@ -5,12 +5,13 @@ The checks look twice a slot. When the jobs' time is over they leave, and END_SL
 
 from typing import NamedTuple
 
-from paceline.sim.faults.checks import CALM_SLOTS, SETTLE_SLOTS, Checks, Violation
+from paceline.sim.faults.checks import SETTLE_SLOTS, Checks, Violation
 from paceline.sim.faults.history import History
 from paceline.sim.faults.world import SLOT_NS, Trace, World
 
 LOOKS_PER_SLOT = 2
-END_SLOTS = 8
+END_SLOTS = 2  # withdrawals need less than one
+OBSERVED_SLOTS = 10  # enough for an iteration of each job
 
 
 class Verdict(NamedTuple):
@@ -31,8 +32,7 @@ def check(history: History, trace: Trace | None = None) -> Verdict:
 
 def _run(world: World) -> None:
     history, checks = world.history, Checks(world)
-    # After the calm begins there must be time for an iteration of each job.
-    slots = max(history.slots, round(history.calm_slot + SETTLE_SLOTS + CALM_SLOTS) + 12)
+    slots = max(history.slots, round(history.calm_slot + SETTLE_SLOTS) + OBSERVED_SLOTS)
     step_ns = SLOT_NS // LOOKS_PER_SLOT
     for look in range(1, slots * LOOKS_PER_SLOT + 1):
         world.run_until(look * step_ns + SLOT_NS // 7)  # not when slots begin: much is under way then

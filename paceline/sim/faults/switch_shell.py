@@ -23,7 +23,7 @@ from switchd.validation import MessageValidator
 if TYPE_CHECKING:
     from paceline.sim.faults.world import World
 
-FLUSH_NS = 1_000_000  # messages that come within so long leave together; switchd sends ten frames a slot
+FLUSH_NS = 3_000_000  # messages that come within so long leave together; switchd sends ten frames a slot
 MAX_FLOWS = 512  # switchd's default
 
 

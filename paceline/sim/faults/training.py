@@ -71,6 +71,9 @@ class Training:
         else:
             self.network.resume(name)
 
+    def hung(self, name: str) -> bool:
+        return bool(self._hung.get(name))
+
     def forgotten_by(self, host: str) -> None:
         """Its daemon was killed."""
         self._known[host].clear()
@@ -134,7 +137,7 @@ class Training:
         live = [flow for flow in self._live[host] if flow.job in jobs and flow.job in self._known[host]]
         if live:
             self.catch_up()
-        idle = tuple(flow for flow in live if self._hung.get(flow.job))
+        idle = tuple(flow for flow in live if self.hung(flow.job))
         return tuple((flow, self.network.sent_in_iteration(flow)) for flow in live), idle
 
     def limit(self, limit: Limit) -> None:
