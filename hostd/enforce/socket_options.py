@@ -12,7 +12,7 @@ from dataclasses import replace
 from hostd.enforce.control_connections import ControlConnections
 from hostd.enforce.errors import EnforcementError, ErrorKind, not_restored
 from hostd.enforce.transport import TCP_RTO_MIN_US, Option, Transport, shortens
-from hostd.kernel.calls import PATIENT_S, counters_of, perform, set_option
+from hostd.kernel.calls import PATIENT_S, NotAnswered, counters_of, perform, set_option
 from hostd.kernel.pidfd import SocketGone
 from hostd.kernel.sockets import DataSocket
 from hostd.kernel.tcp_info import TcpCounters
@@ -112,7 +112,7 @@ class SocketOptions:
             try:
                 if isinstance(counters, TcpCounters):
                     errors += self._judge(cookie, reach, counters)
-                else:
+                elif not isinstance(counters, NotAnswered):  # it is asked again in a moment
                     raise counters
             except SocketGone:
                 continue

@@ -8,12 +8,9 @@ is no answer yet (calls.py), what was last known holds.
 
 from collections.abc import Sequence
 
-from hostd.kernel.calls import NotAnswered, counters_of
-from hostd.kernel.pidfd import SocketGone
+from hostd.kernel.calls import Counters, NotAnswered, counters_of
 from hostd.kernel.sockets import DataSocket
 from hostd.kernel.tcp_info import TcpCounters
-
-Counters = TcpCounters | SocketGone | OSError  # an answer
 
 
 class FlowMeter:

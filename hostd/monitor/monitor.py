@@ -28,6 +28,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from hostd.kernel.calls import read_ahead
 from hostd.kernel.sockets import DataSocket
 from hostd.monitor.job_tracker import JobTracker
 from hostd.monitor.jobs_without_shim import JobWithoutShim, processes_of
@@ -98,7 +99,8 @@ class Monitor:
                 job.processes[view.host_pid].view = view
                 job.changed_ns = now_ns
                 to_read[view.snapshot.job] = job
-        events = [event for job in to_read.values() for event in self._read(job, now_ns)]
+        with read_ahead(one for job in to_read.values() for them in job.sockets.sending.values() for one in them):
+            events = [event for job in to_read.values() for event in self._read(job, now_ns)]
         for job in due.values():
             job.polled_ns = now_ns
             self._schedule(job, now_ns)
@@ -108,13 +110,14 @@ class Monitor:
         """What the live flows of these jobs have sent in their iteration, unless it was told a moment ago."""
         moved: list[tuple[FlowId, float]] = []
         idle: list[FlowId] = []
-        for name, job in self.jobs.items():
-            if not job.demand.live or job.facts is None or name not in jobs:
-                continue
-            if now_ns - job.measured_ns >= FRESH_NS and not job.is_held(now_ns):
+        live = [job for name, job in self.jobs.items() if job.demand.live and name in jobs]
+        old = [job for job in live if now_ns - job.measured_ns >= FRESH_NS and not job.is_held(now_ns)]
+        with read_ahead(one for job in old for them in job.sockets.sending.values() for one in them):
+            for job in old:
                 job.measure(now_ns)
                 self._schedule(job, now_ns)
-            if job.told_ns < job.measured_ns:
+        for job in live:
+            if job.facts is not None and job.told_ns < job.measured_ns:
                 job.told_ns = job.measured_ns
                 moved += job.demand.progress(job.facts)
                 idle += job.demand.idle(job.facts)

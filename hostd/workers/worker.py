@@ -1,11 +1,12 @@
 """A worker: the process that makes calls on one user's jobs, and may be kept waiting by them.
 
-    hostd ── number, calls ──▶ worker ── number, answers, how long it took ──▶ hostd
+    hostd ── calls ──▶ worker ── answers, how long it took ──▶ hostd
 
 Beside that, a word of shared memory says which process it is busy with: what hostd needs to know of a worker that does
 not come back. It ends with the other end of its socket.
 """
 
+import errno
 import marshal
 import mmap
 import socket
@@ -24,30 +25,31 @@ def main(arguments: list[str]) -> None:
     channel = socket.socket(fileno=int(arguments[0]))
     busy_with = memoryview(mmap.mmap(int(arguments[1]), mmap.PAGESIZE)).cast("q")
     here = Here()
+    message = memoryview(bytearray(MESSAGE_BYTES))  # recv() would have the memory mapped and unmapped each time
     channel.send(HELLO)
-    while message := channel.recv(MESSAGE_BYTES):
-        number, calls = marshal.loads(message)
+    while size := channel.recv_into(message):
+        calls = marshal.loads(message[:size])
         began_s = time.monotonic()
         answers = []
         for call in calls:
             busy_with[0] = call[1]
             answers.append(_as_values(here.answer(call)))
         busy_with[0] = 0
-        answered(channel, number, answers, time.monotonic() - began_s)
+        _send(channel, answers, time.monotonic() - began_s)
 
 
-def answered(channel: socket.socket, number: int, answers: list[tuple[int, object]], took_s: float) -> None:
+def _send(channel: socket.socket, answers: list[tuple[int, object]], took_s: float) -> None:
     try:
-        channel.send(marshal.dumps((number, answers, took_s)))
+        channel.send(marshal.dumps((answers, took_s)))
     except OSError as error:  # too long, say
-        failed = [(error.errno or 0, str(error))] * len(answers)
-        channel.send(marshal.dumps((number, failed, took_s)))
+        failed = [(error.errno or errno.EIO, str(error))] * len(answers)
+        channel.send(marshal.dumps((failed, took_s)))
 
 
 def _as_values(answer: object) -> tuple[int, object]:
     """An error's number and text, or 0 and a value."""
     if isinstance(answer, OSError):
-        return answer.errno or 5, answer.strerror or str(answer)
+        return answer.errno or errno.EIO, answer.strerror or str(answer)
     if isinstance(answer, SocketGone):
         return GONE, str(answer)
     return 0, tuple(answer) if isinstance(answer, tuple) else answer  # marshal takes no subclass

@@ -18,6 +18,7 @@ from hostd.workers.worker import GONE, HELLO, MESSAGE_BYTES
 STARTING_S = 10.0  # an interpreter takes a twentieth of a second, and the machine may be busy
 MOST_BUSY = 0.4
 BURST_S = 0.1
+_message = memoryview(bytearray(MESSAGE_BYTES))  # recv() would have the memory mapped and unmapped each time
 ENDING_S = 0.2  # it takes a millisecond
 _ending: list["subprocess.Popen[bytes]"] = []  # to be asked for their status, or they would stay zombies
 
@@ -46,7 +47,6 @@ class WorkerProcess:
         self.late: dict[Call, Answer] = {}  # what sockets had sent, where it was not heard in time
         self.asked_s = self._ready_s = now_s
         self._calls: Sequence[Call] = ()
-        self._number = 0
         self._busy = Budget(MOST_BUSY)
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
@@ -74,13 +74,12 @@ class WorkerProcess:
             return now_s - self._ready_s > STARTING_S
         return not self.free and now_s - max(self.asked_s, self._ready_s) > stuck_s
 
-    def ask(self, calls: Sequence[Call], now_s: float, urgent: bool = False) -> bool:
+    def ask(self, calls: list[Call], now_s: float, urgent: bool = False) -> bool:
         """Whether it takes them: one question at a time, and no more than it has time for."""
         if not self.free or self.ended or not (urgent or self._busy.left_s(now_s)):
             return False
-        self._number += 1
         try:
-            self._channel.send(marshal.dumps((self._number, list(calls))))
+            self._channel.send(marshal.dumps(calls))
         except OSError as error:
             self.ended = not isinstance(error, BlockingIOError)
             return False
@@ -117,20 +116,19 @@ class WorkerProcess:
 
     def _receive(self) -> None:
         try:
-            message = self._channel.recv(MESSAGE_BYTES)
+            size = self._channel.recv_into(_message)
         except OSError:
-            message = b""
-        if not message:
+            size = 0
+        if not size:
             self.ended = True
-        elif message == HELLO:
+        elif (message := _message[:size]) == HELLO:
             self.ready, self._ready_s = True, time.monotonic()
         else:
-            _, answers, took_s = marshal.loads(message)
+            answers, took_s = marshal.loads(message)
             self._busy.spend(took_s)
-            self.answers, self.free = [_from_values(*one) for one in answers], True
+            self.answers = [value if not error else _error(error, value) for error, value in answers]
+            self.free = True
 
 
-def _from_values(error: int, value: Answer) -> Answer:
-    if not error:
-        return value
+def _error(error: int, value: str) -> SocketGone | OSError:
     return SocketGone(value) if error == GONE else OSError(error, value)
