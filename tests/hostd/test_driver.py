@@ -26,7 +26,7 @@ from paceline.service.shared_clock import SharedClock
 SLOT_NS = 60_000_000
 TOPOLOGY = star_of(("h0", "h1"), 1.0)
 FLOWS = [FlowId(job, "h0", "h1", Role.RING) for job in ("a", "b")]
-JOINED = [JobJoined(flow.job, (FlowSpec(flow, 1e6, (), 0.0),)) for flow in FLOWS]
+JOINED = [JobJoined(flow.job, (FlowSpec(flow, 1e7, (), 0.0),)) for flow in FLOWS]
 
 
 class Listening(Enforcer):

@@ -87,7 +87,7 @@ async def test_a_switch_that_does_not_compare_terms_hears_no_claims(
     serving = asyncio.create_task(serve(daemon, requests))
     try:
         await until(lambda: daemon._link is not None and "policy mlcc" in daemon._link.view().why_not)
-        daemon._driver.take(JobJoined("a", (FlowSpec(flow, 1e6, (), 0.0),)), FlowReady(flow, 0))
+        daemon._driver.take(JobJoined("a", (FlowSpec(flow, 1e7, (), 0.0),)), FlowReady(flow, 0))
         slot = net.slot("sw")
         await until(lambda: net.slot("sw") > slot + 2)
         assert daemon.view().agent.isolated and net.switch("sw").messages == 0
