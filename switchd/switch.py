@@ -123,15 +123,17 @@ class Switch:
     def take_report(self, host: str, wire: pb.Report) -> None:
         """A report from a host's stream or call; raises BadMessage and has then changed nothing.
 
-        A report that comes too late gets no answer.
+        One that comes too late is answered with the time alone: a host that was suspended would stay late for ever.
         """
         now_ns = self.clock.now_ns()
-        behind_slots = self.slots.index(now_ns) - wire.first_slot
-        if self.slots.horizon < behind_slots <= LATE_HORIZONS * self.slots.horizon:
+        slot = self.slots.index(now_ns)
+        if self.slots.horizon < slot - wire.first_slot <= LATE_HORIZONS * self.slots.horizon:
             self.count_refusal("late")
+            if (session := self.hosts.get(host)) is not None:
+                session.outbox.put(FEEDBACK.to_wire(Feedback(self.name, NO_ANSWER, slot, ())))
             return
         report = REPORT.from_wire(wire, self._paths)
-        self._validator.check_host_report(host, report, self.slots.index(now_ns))
+        self._validator.check_host_report(host, report, slot)
         session = self.hosts.get(host)
         if session is not None and report.claims:
             if len(session.received_ns) >= HOST_OUTBOX:

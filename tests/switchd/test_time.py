@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from paceline.flowcore.detect.clocks import ClockEstimate
-from paceline.flowcore.messages.reports import Report
+from paceline.flowcore.messages.reports import Feedback, Report
 from paceline.flowcore.model.scenario import SlotsSpec
 from paceline.flowcore.model.topology import clos, star, tree
 from paceline.flowcore.switch.agent import REALLOCATIONS_PER_SLOT
@@ -120,6 +120,36 @@ async def test_a_host_follows_the_clock_of_its_switch(fabric) -> None:
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_host_that_was_suspended_learns_the_time(fabric) -> None:
+    """Its clock stood still for longer than its plans reach: no report of it counts, and it must know."""
+    net: Fabric = await fabric(STAR)
+    behind_ns, estimate = 0, ClockEstimate()
+    heard: list[object] = []
+    async with open_channel(net.address("sw"), None) as channel:
+        stream = HostStream(
+            channel,
+            "h0",
+            STAR.fingerprint,
+            lambda: time.time_ns() - behind_ns,
+            estimate,
+            on_welcome=heard.append,
+            on_feedback=heard.append,
+            on_lost=lambda: heard.append("lost"),
+        )
+        running = asyncio.create_task(stream.run())
+        try:
+            await until(lambda: stream.connected)
+            behind_ns = 20 * SLOT_NS
+            assert stream.send(Report("h0", 1, net.slot("sw") - 20, (claim(STAR, A, 1e8),)))
+            await until(lambda: len(heard) == 2)
+            assert isinstance(heard[1], Feedback) and not heard[1].grants
+            assert abs(estimate.offset_ns(time.time_ns() - behind_ns) - behind_ns) < SLOT_NS
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+    assert net.switch("sw").refused == {"late": 1}
 
 
 async def test_a_switch_follows_the_clock_of_its_first_parent(fabric, monkeypatch) -> None:

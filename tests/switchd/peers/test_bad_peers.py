@@ -123,7 +123,7 @@ async def test_reports_about_another_time(net: Fabric, slots: int) -> None:
 
 
 @pytest.mark.parametrize("slots", [-11, -99])
-async def test_a_late_report_is_left_unanswered(net: Fabric, slots: int) -> None:
+async def test_a_late_report_is_answered_with_the_time_alone(net: Fabric, slots: int) -> None:
     host = await net.joined("h1")
     late = report(net)
     late.first_slot += slots
