@@ -158,7 +158,7 @@ class Checks:
         for _, flows, idle in groups:
             if not idle:
                 for flow in flows:
-                    self._lasts("held", f"{flow.id} and all that it shares links with are held", HELD_SLOTS, str(flow.id))
+                    self._lasts("held", f"{flow.id} and all it shares links with are held", HELD_SLOTS, _burst(flow))
 
     # ---- When faults have ended ----
 
@@ -174,7 +174,7 @@ class Checks:
                 if flow.claimed and flow.limit.rate_bps > FLOOR_BPS:
                     guaranteed[flow.id] = flow.limit.rate_bps
                 if flow.phase in (Phase.READY, Phase.ASKED):
-                    self._lasts("granted", f"{flow.id} has no grant", NO_GRANT_SLOTS)
+                    self._lasts("granted", f"{flow.id} has no grant", NO_GRANT_SLOTS, _burst(flow))
             for state in host.agent.flows.values():
                 if state.claimed:
                     claimed[state.id] = state.path
@@ -230,3 +230,8 @@ class Checks:
 
     def _violation(self, rule: str, what: str) -> Violation:
         return Violation(self._world.now_ns / SLOT_NS, rule, what)
+
+
+def _burst(flow: FlowState) -> str:
+    """The flow's next burst is another matter."""
+    return f"{flow.id} {flow.ready_ns}"

@@ -76,7 +76,9 @@ class History:
     @property
     def calm_slot(self) -> float:
         """From here on nothing is out of order."""
+        # Of a stream that was late the last message is still under way, and all that follow wait behind it.
         ends = [fault.at_slot + max(fault.for_slots, fault.notice_slots) for fault in self.faults]
+        ends += [fault.at_slot + fault.for_slots + fault.amount for fault in self.faults if fault.kind is Kind.LATE]
         return max([*ends, *(job.start_slot for job in self.jobs), 0.0])
 
     def build(self) -> Topology:

@@ -11,7 +11,7 @@ from paceline.sim.faults.world import SLOT_NS, Trace, World
 
 LOOKS_PER_SLOT = 2
 END_SLOTS = 2  # withdrawals need less than one
-OBSERVED_SLOTS = 10  # enough for an iteration of each job
+OBSERVED_SLOTS = 14  # enough for an iteration of each job
 
 
 class Verdict(NamedTuple):

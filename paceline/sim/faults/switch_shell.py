@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from paceline.flowcore.messages.coalescing import coalesce
 from paceline.flowcore.messages.events import Effect, Message, PeersFound, PeersLost, Send, SwitchEvent, Tick
-from paceline.flowcore.messages.reports import Feedback, Report
+from paceline.flowcore.messages.reports import NO_ANSWER, Feedback, Report
 from paceline.flowcore.model.domain import Domain
 from paceline.flowcore.policy import POLICIES
 from paceline.flowcore.switch.agent import SwitchAgent
@@ -77,6 +77,7 @@ class SwitchShell:
         horizon, slot = self._world.slots.horizon, self._world.slots.index(self.now_ns())
         if horizon < slot - report.first_slot <= LATE_HORIZONS * horizon:
             self.refused += 1
+            self._world.send_feedback(self.name, host, Feedback(self.name, NO_ANSWER, slot, ()))  # which tells the time
             return True
         try:
             self._validator.check_host_report(host, report, slot)
