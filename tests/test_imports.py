@@ -61,7 +61,7 @@ MAY_IMPORT = {
     "switchd": f"{CORE} paceline.service paceline.wire",
     "bench": "paceline.failure",
     "bench.testbed": f"{CORE} paceline.failure bench.",
-    "bench.workload": f"{CORE} paceline.sim nccl_shim",
+    "bench.workload": f"{CORE} paceline.failure paceline.sim nccl_shim bench.",
     "bench.gpu": "nccl_shim",
     "bench.jobs": f"{CORE} paceline.failure paceline.sim nccl_shim hostd bench. bench.testbed bench.workload",
     "bench.micro": f"{CORE} paceline.failure paceline.memory paceline.service paceline.sim paceline.wire hostd bench."

@@ -8,22 +8,17 @@ from pathlib import Path
 from bench.testbed.addresses import Addresses
 from bench.testbed.network import DATA_IFNAME
 from bench.workload.assignment import FIRST_PORT, PORTS_PER_JOB, Assignment
+from bench.workload.choice import RINGS, Program, program_for
 from nccl_shim.launcher import observed_environment
 from nccl_shim.segment.layout import JOB_BYTES
-from paceline.failure import Failure
-from paceline.flowcore.model.scenario import CrossTraffic, JobSpec, Pattern, Scenario
+from paceline.flowcore.model.scenario import CrossTraffic, JobSpec, Scenario
 from paceline.flowcore.model.units import bps_from_gbps
 
 CROSS_TRAFFIC = "bench.workload.cross_traffic"
-DDP = "bench.workload.ddp"
 _ROOT = Path(__file__).parents[2]
 _RENDEZVOUS_PORT = 9  # the last of a job's ports
 # Variables of the caller that would give a job another identity or another plugin.
 _FOREIGN = ("PACELINE_", "NCCL_", "SLURM_", "OMPI_", "PMI_", "TORCHELASTIC_", "RANK", "WORLD_SIZE", "LOCAL_RANK")
-
-
-class WorkloadError(Failure):
-    """The workload does not fit the scenario; str() says why in one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +35,9 @@ class ProcessSpec:
     env: Mapping[str, str]
 
 
-def module_for(job: JobSpec, workload: str) -> str:
-    """The module that plays the job."""
-    real = "ddp" if job.pattern is Pattern.ALLREDUCE else "ps"
-    if workload in ("ddp", "ps") and workload != real:
-        raise WorkloadError(f"workload {workload!r} cannot play job {job.name!r}: its pattern is {job.pattern}")
-    return f"bench.workload.{'synthetic' if workload == 'synthetic' else real}"
-
-
 def modules_for(scenario: Scenario, workload: str) -> list[str]:
     """Of all processes of a run of the scenario."""
-    modules = [module_for(job, workload) for job in scenario.jobs]
+    modules = [program_for(job, workload).module for job in scenario.jobs]
     return list(dict.fromkeys([*modules, *([CROSS_TRAFFIC] if scenario.cross_traffic else [])]))
 
 
@@ -66,7 +53,7 @@ def process_specs(
     specs = [
         spec
         for number, job in enumerate(scenario.jobs)
-        for spec in _of_job(job, number, seed, module_for(job, workload), addresses, directory)
+        for spec in _of_job(job, number, seed, program_for(job, workload), addresses, directory)
     ]
     for number, bursts in enumerate(scenario.cross_traffic):
         port = FIRST_PORT + PORTS_PER_JOB * (len(scenario.jobs) + number)
@@ -75,7 +62,7 @@ def process_specs(
 
 
 def _of_job(
-    job: JobSpec, number: int, seed: int, module: str, addresses: Addresses, directory: Path
+    job: JobSpec, number: int, seed: int, program: Program, addresses: Addresses, directory: Path
 ) -> Iterator[ProcessSpec]:
     data = {host: str(address) for host, address in addresses.data.items()}
     store = str(addresses.control[job.workers[0]].ip)  # torch's rendezvous is no training: off the emulated links
@@ -84,7 +71,7 @@ def _of_job(
         own = Assignment(job, number, seed, host, serves, data)
         role = "server" if serves else "worker"
         env = _environment() | {
-            "RANK": str(_rank(own, module)),
+            "RANK": str(_rank(own, program)),
             "WORLD_SIZE": str(own.world_size),
             "MASTER_ADDR": store,
             "MASTER_PORT": str(own.port + _RENDEZVOUS_PORT),
@@ -93,10 +80,11 @@ def _of_job(
             "OMP_NUM_THREADS": "1",
         }
         env |= observed_environment(
-            env, (module,), host, _known_as(job, number), job.pattern.value, role, directory / host
+            env, (program.module,), host, _known_as(job, number), job.pattern.value, role, directory / host
         )
         name = f"{job.name} {role} on {host}"
-        yield ProcessSpec(name, job.name, host, not serves, job.start_s, module, (own.to_json(),), env)
+        arguments = (own.to_json(), *program.arguments)
+        yield ProcessSpec(name, job.name, host, not serves, job.start_s, program.module, arguments, env)
 
 
 def _known_as(job: JobSpec, number: int) -> str:
@@ -104,9 +92,9 @@ def _known_as(job: JobSpec, number: int) -> str:
     return job.name if len(os.fsencode(job.name)) < JOB_BYTES else f"job-{number}"
 
 
-def _rank(own: Assignment, module: str) -> int:
-    """A ring of the scenario sends to the next worker, gloo's to the rank before: so DDP counts ranks backwards."""
-    return -own.rank % own.world_size if module == DDP else own.rank
+def _rank(own: Assignment, program: Program) -> int:
+    """A ring of the scenario sends to the next worker, gloo's to the rank before: so gloo's ranks count backwards."""
+    return -own.rank % own.world_size if program in RINGS.values() else own.rank
 
 
 def _of_cross_traffic(

@@ -3,8 +3,8 @@
 The machine drifts, so every repeat runs all controls, in an order that turns from repeat to repeat, and each job
 alone. A job alone runs without control (under cubic), without loss and without marks: the same yardstick for all
 controls. Only where the runs together send packets one by one a job alone does, too, because that costs by itself.
-Where computing times are drawn, a job alone runs for longer: all repeats have the same draws, so that a few unusual
-ones would never average out.
+Where computing times are drawn, or iterations differ by themselves, a job alone runs for longer: all repeats have the
+same draws, so that a few unusual ones would never average out.
 """
 
 from collections.abc import Sequence
@@ -14,6 +14,7 @@ from bench.jobs.control import Control
 from bench.jobs.run import Conditions
 from bench.jobs.tcp_control import ALONE_CONTROL, TcpControl
 from bench.testbed.impair import Impairment
+from bench.workload.choice import program_for
 from paceline.flowcore.model.scenario import JobSpec, Scenario
 from paceline.sim.run import alone_iterations_s
 
@@ -41,7 +42,7 @@ def plan(scenario: Scenario, controls: Sequence[Control], conditions: Conditions
     planned: list[PlannedRun] = []
     for repeat in range(repeats):
         for spec in scenario.jobs:
-            iterations = _alone_iterations(spec, predicted_s[spec.name])
+            iterations = _alone_iterations(spec, predicted_s[spec.name], program_for(spec, conditions.workload).uneven)
             job = replace(spec, start_s=0.0, iterations=iterations)
             solo = replace(scenario, jobs=(job,), cross_traffic=(), duration_s=None)
             estimate_s = STARTUP_S + iterations * predicted_s[spec.name]
@@ -52,6 +53,7 @@ def plan(scenario: Scenario, controls: Sequence[Control], conditions: Conditions
     return planned
 
 
-def _alone_iterations(spec: JobSpec, predicted_s: float) -> int:
-    wanted = max(ALONE_ITERATIONS, round(ALONE_WITH_JITTER_S / predicted_s)) if spec.jitter else ALONE_ITERATIONS
+def _alone_iterations(spec: JobSpec, predicted_s: float, is_uneven: bool) -> int:
+    many = max(ALONE_ITERATIONS, round(ALONE_WITH_JITTER_S / predicted_s))
+    wanted = many if spec.jitter or is_uneven else ALONE_ITERATIONS
     return min(wanted, spec.iterations or wanted)

@@ -1,42 +1,20 @@
 """A real data-parallel job: torch DDP over gloo, with real parameters and gradients and a sleep for the computing.
 
-One third of the compute time passes in the forward pass and the rest at the beginning of the backward pass, so that
-gradients come when the computing is over and an iteration alone takes compute + communication. (Where a real model's
-layers are slow one by one, the first buckets travel while the last layers compute.) The job knows nothing of Paceline.
+The backward pass computes first, so that gradients come when the computing is over and an iteration alone takes
+compute + communication. (Where a real model's layers are slow one by one, the first buckets travel while the last
+layers compute: kinds/overlap.py.)
 """
 
-import sys
-import time
 from math import ceil
-from typing import Any
 
 import torch
-import torch._dynamo  # which DDP imports, and takes as long as all the rest
-import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from bench.workload.assignment import Assignment, ComputeTimes
-from bench.workload.runner_protocol import done, iteration_ended, wait_for_go
+from bench.workload.assignment import Assignment
+from bench.workload.training import LEARNING_RATE, ROW_BYTES, WIDTH, Compute, Iterate, train
 
-WIDTH = 1024
 ROWS_PER_LAYER = 1024  # 4 MB: several layers to a bucket, as in real models
-_ROW_BYTES = 4 * WIDTH
-
-
-class Compute(torch.autograd.Function):
-    """Takes time in both passes and changes nothing."""
-
-    @staticmethod
-    def forward(context: Any, value: torch.Tensor, duration_s: float) -> torch.Tensor:
-        context.backward_s = duration_s * 2 / 3
-        time.sleep(duration_s / 3)
-        return value.view_as(value)
-
-    @staticmethod
-    def backward(context: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
-        time.sleep(context.backward_s)
-        return gradient, None
 
 
 class Layers(nn.Module):
@@ -44,7 +22,7 @@ class Layers(nn.Module):
 
     def __init__(self, model_bytes: float) -> None:
         super().__init__()
-        rows = ceil(model_bytes / _ROW_BYTES)
+        rows = ceil(model_bytes / ROW_BYTES)
         sizes = [min(ROWS_PER_LAYER, rows - first) for first in range(0, rows, ROWS_PER_LAYER)]
         self.layers = nn.ModuleList(nn.Linear(WIDTH, size, bias=False) for size in sizes)
 
@@ -54,22 +32,18 @@ class Layers(nn.Module):
         return loss
 
 
-def main(assignment: str) -> None:
-    own = Assignment.from_json(assignment)
-    torch.set_num_threads(1)
-    torch.manual_seed(own.seed)
-    dist.init_process_group("gloo")
+def prepare(own: Assignment) -> Iterate:
     model = DistributedDataParallel(Layers(own.job.model_mb * 1e6), gradient_as_bucket_view=True)
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
     batch = torch.randn(1, WIDTH)
-    compute = ComputeTimes(own)
-    dist.barrier()
-    wait_for_go()
-    for _ in range(sys.maxsize if own.job.iterations is None else own.job.iterations):
+
+    def iterate(compute_s: float) -> None:
         optimizer.zero_grad()
-        model(batch, compute.next_s()).backward()
+        model(batch, compute_s).backward()
         optimizer.step()
-        iteration_ended()
-    dist.barrier()  # no worker closes its connections while another still reads
-    dist.destroy_process_group()
-    done()
+
+    return iterate
+
+
+def main(assignment: str) -> None:
+    train(assignment, prepare)

@@ -87,19 +87,18 @@ def real_where_possible(scenario: "Scenario", figure: Path, torch: bool) -> list
 def real(scenario: "Scenario", figure: Path, torch: bool) -> list[dict[str, Any]]:
     from bench.jobs.cases import Case, make_runs
     from bench.jobs.control_names import control_named
-    from bench.jobs.launch import module_for
     from bench.jobs.link_recorder import RecordedControl
     from bench.jobs.report import document
     from bench.jobs.run import Conditions
     from bench.jobs.run_store import RunStore
     from bench.testbed.rootless import ensure_networks
+    from bench.workload.choice import check_workload
     from paceline.commands.bench.jobs import usable
     from paceline.commands.console import progress_bar
     from paceline.sim.report.figure import Panel, draw_panels
 
     workload = "ddp" if torch else "synthetic"
-    for job in scenario.jobs:
-        module_for(job, workload)
+    check_workload(scenario.jobs, workload)
     ensure_networks()
     names = tuple(control.name for control in usable([control_named(name) for name in CONTROLS]))
     recorded: dict[str, RecordedControl] = {}

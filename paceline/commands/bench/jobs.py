@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from bench.jobs.control import Control
 
 DEFAULT_CONTROLS = "reno,cubic,bbr,paceline"
-WORKLOADS = ("auto", "synthetic", "ddp", "ps")
 
 
 def add_parser(commands: Any) -> None:
@@ -24,11 +23,15 @@ def add_parser(commands: Any) -> None:
             "alone for comparison. Needs root, or user namespaces. A run whose bytes did not cross the emulated\n"
             "links is an error.\n\n"
             "Workloads: ddp (torch DDP over gloo), ps (torch RPC), synthetic (plain sockets, no torch); auto takes\n"
-            "ddp for all-reduce jobs and ps for parameter-server jobs.\n\n"
+            "ddp for all-reduce jobs and ps for parameter-server jobs. All-reduce jobs may also be, over gloo:\n"
+            "overlap (DDP whose buckets travel while layers compute), fsdp, accumulate, checkpoint, long-tail,\n"
+            "varied (the three together), tensor, tensor-accumulate, all-to-all, local-sgd, pipeline (two workers),\n"
+            "restart, crash; each sends as many bytes in an iteration as the all-reduce (docs/testbed.md).\n\n"
             "Controls: reno, cubic, bbr (TCP alone); paceline, mlcc, fair, fair-penalty, fifo, srpt (the daemons\n"
             "under that policy); observe, advise (the daemons, limiting nothing)."
         ),
-        epilog="example: paceline bench jobs scenarios/two-jobs.toml --control reno,cubic,bbr --workload synthetic",
+        epilog="examples: paceline bench jobs scenarios/two-jobs.toml --control reno,cubic,bbr --workload synthetic\n"
+        "          paceline bench jobs scenarios/testbed/mix-2.toml --workload a=fsdp",
     )
     parser.add_argument("file", metavar="FILE", type=Path, help="scenario (TOML, version 1)")
     parser.add_argument(
@@ -37,7 +40,9 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--repeat", metavar="N", type=integer(1, 1000), default=1, help="runs of each control (default: %(default)s)"
     )
-    parser.add_argument("--workload", choices=WORKLOADS, default="auto", help="what runs (default: %(default)s)")
+    parser.add_argument(
+        "--workload", metavar="KIND", default="auto", help="for all jobs, or a=KIND,b=KIND (default: %(default)s)"
+    )
     parser.add_argument("--seed", metavar="N", type=seed, help="instead of the scenario's")
     parser.add_argument(
         "--loss", metavar="P", type=number(0.0, 0.5), default=0.0, help="probability that a packet is lost"
@@ -55,7 +60,6 @@ def add_parser(commands: Any) -> None:
 def run_jobs(args: argparse.Namespace) -> int:
     from bench.jobs.cases import Case, make_runs
     from bench.jobs.control_names import control_named, require_kernel
-    from bench.jobs.launch import module_for
     from bench.jobs.report import CONTROL_COLUMNS, JOB_COLUMNS, control_rows, document, job_rows
     from bench.jobs.run import Conditions
     from bench.jobs.run_store import RunStore
@@ -63,6 +67,7 @@ def run_jobs(args: argparse.Namespace) -> int:
     from bench.testbed.impair import Impairment
     from bench.testbed.rootless import ensure_networks
     from bench.testbed.routes import detours, flows_in
+    from bench.workload.choice import check_workload
     from paceline.commands.console import print_json, print_table, progress_bar
     from paceline.commands.provenance import provenance
     from paceline.sim.scenario_file import read_scenario
@@ -70,8 +75,7 @@ def run_jobs(args: argparse.Namespace) -> int:
     scenario = read_scenario(args.file)
     asked = DEFAULT_CONTROLS if args.control is None else args.control
     controls = [control_named(name) for name in dict.fromkeys(part.strip() for part in asked.split(","))]
-    for job in scenario.jobs:
-        module_for(job, args.workload)
+    check_workload(scenario.jobs, args.workload)
     ensure_networks()
     if args.control is None:  # a control that only root can load was not asked for by name
         controls = usable(controls)

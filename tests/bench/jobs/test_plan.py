@@ -45,6 +45,14 @@ def test_where_computing_times_are_drawn_alone_takes_longer(small: Path) -> None
     assert all(iterations > 5 * ALONE_ITERATIONS for iterations in many)
 
 
+def test_where_iterations_differ_by_themselves_alone_takes_longer(small: Path) -> None:
+    scenario = read_scenario(small)
+    scenario = replace(scenario, jobs=tuple(replace(job, iterations=None) for job in scenario.jobs), duration_s=5.0)
+    planned = plan(scenario, [TcpControl("cubic")], Conditions("b=checkpoint", 1), 1)
+    even, uneven = (run.scenario.jobs[0].iterations or 0 for run in planned if run.alone)
+    assert even == ALONE_ITERATIONS < uneven / 5
+
+
 @pytest.mark.parametrize("path", MIXES, ids=lambda path: path.stem)
 def test_the_scenarios_of_the_testbed_are_for_a_small_machine(path: Path) -> None:
     scenario = read_scenario(path)

@@ -43,9 +43,11 @@ def test_a_key_covers_all_that_decides_a_run() -> None:
         run_key(SCENARIO, CONDITIONS, "cubic", 1),
         run_key(SCENARIO, CONDITIONS, "reno", 0),
         run_key(SCENARIO, Conditions("ddp", 1), "cubic", 0),
+        run_key(SCENARIO, Conditions("a=fsdp", 1), "cubic", 0),
+        run_key(SCENARIO, Conditions("a=overlap", 1), "cubic", 0),
         run_key(cluster("one", 10.0, SCENARIO.jobs, duration_s=5.0), CONDITIONS, "cubic", 0),
     }
-    assert len(keys) == 5
+    assert len(keys) == 7
 
 
 def test_lines_of_another_shape_are_passed_over(tmp_path: Path) -> None:

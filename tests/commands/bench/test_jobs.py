@@ -52,6 +52,8 @@ def test_a_control_named_twice_runs_once(small: Path, fake_runs: FakeRuns, capsy
         (["--control", "cubic,vegas"], "'vegas'"),
         (["--workload", "ps"], "pattern is allreduce"),
         (["--workload", "mpi"], "mpi"),
+        (["--workload", "a=fsdq"], "did you mean 'fsdp'?"),
+        (["--workload", "c=fsdp"], "names job 'c'; the scenario has a, b"),
         (["--repeat", "0"], "an integer from 1"),
         (["--loss", "1"], "a number from 0"),
     ],

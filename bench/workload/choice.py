@@ -1,0 +1,98 @@
+"""What plays a job on the testbed, by the name that a person gives to --workload.
+
+    auto                 ddp for all-reduce jobs, ps for parameter-server jobs
+    fsdp                 the same kind for all jobs
+    a=fsdp,b=overlap     a kind for each job that is named, auto for the others
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from paceline.failure import Failure
+from paceline.flowcore.model.scenario import JobSpec, Pattern
+
+AUTO, SYNTHETIC, DDP, PS = "auto", "synthetic", "ddp", "ps"
+
+
+class WorkloadError(Failure):
+    """The workload does not fit the scenario; str() says why in one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A module's main, which gets the assignment and these arguments."""
+
+    module: str
+    arguments: tuple[str, ...] = ()
+    uneven: bool = False  # iterations differ by themselves: only the mean of many says how long one takes
+    workers: int | None = None  # that it needs, where it needs a certain number
+
+
+def _kind(module: str, *arguments: str, uneven: bool = False, workers: int | None = None) -> Program:
+    return Program(f"bench.workload.kinds.{module}", arguments, uneven, workers)
+
+
+RINGS = {
+    DDP: Program("bench.workload.ddp"),
+    "overlap": _kind("overlap"),
+    "fsdp": _kind("fsdp"),
+    "accumulate": _kind("habits", "accumulate"),
+    "checkpoint": _kind("habits", "checkpoint", uneven=True),
+    "long-tail": _kind("habits", "long-tail", uneven=True),
+    "varied": _kind("habits", "varied", uneven=True),
+    "tensor": _kind("tensor", "1"),
+    "tensor-accumulate": _kind("tensor", "4"),
+    "all-to-all": _kind("all_to_all"),
+    "local-sgd": _kind("local_sgd"),
+    "pipeline": _kind("pipeline", workers=2),
+    "restart": _kind("restart", "restart", uneven=True),
+    "crash": _kind("restart", "crash", uneven=True),
+}  # for all-reduce jobs; an iteration sends as much as the all-reduce
+NAMES = (AUTO, SYNTHETIC, PS, *RINGS)
+_SYNTHETIC, _PS = Program("bench.workload.synthetic"), Program("bench.workload.ps")
+
+
+def program_for(job: JobSpec, workload: str) -> Program:
+    """What plays the job."""
+    kinds = _kinds(workload)
+    kind = kinds.get(job.name, kinds[None])
+    if kind == SYNTHETIC:
+        return _SYNTHETIC
+    is_ring = job.pattern is Pattern.ALLREDUCE
+    if kind == AUTO:
+        kind = DDP if is_ring else PS
+    if is_ring == (kind == PS):
+        raise WorkloadError(f"workload {kind!r} cannot play job {job.name!r}: its pattern is {job.pattern}")
+    program = RINGS.get(kind, _PS)
+    if program.workers not in (None, len(job.workers)):
+        found = len(job.workers)
+        raise WorkloadError(f"workload {kind!r} needs {program.workers} workers; job {job.name!r} has {found}")
+    return program
+
+
+def check_workload(jobs: Iterable[JobSpec], workload: str) -> None:
+    """Raises WorkloadError where the workload names a job that is not there, or cannot play one that is."""
+    by_name = {job.name: job for job in jobs}
+    for name in _kinds(workload):
+        if name is not None and name not in by_name:
+            raise WorkloadError(f"workload {workload!r} names job {name!r}; the scenario has {', '.join(by_name)}")
+    for job in by_name.values():
+        program_for(job, workload)
+
+
+def _kinds(workload: str) -> Mapping[str | None, str]:
+    """By job; None stands for the jobs that are not named."""
+    kinds: dict[str | None, str] = {None: AUTO}
+    for part in workload.split(","):
+        job, is_named, kind = (word.strip() for word in part.rpartition("="))
+        if not is_named and "," in workload:
+            raise WorkloadError(f"workload {workload!r}: expected JOB=KIND at {part.strip()!r}, or one kind for all")
+        if kind not in NAMES:
+            close = get_close_matches(kind, NAMES, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(NAMES)}"
+            raise WorkloadError(f"no workload {kind!r}; {hint}")
+        if job in kinds:
+            raise WorkloadError(f"workload {workload!r} names job {job!r} twice")
+        kinds[job if is_named else None] = kind
+    return kinds

@@ -1,0 +1,58 @@
+"""Which program plays a job, by the name given to --workload."""
+
+from importlib.util import find_spec
+
+import pytest
+
+from bench.workload.choice import NAMES, RINGS, WorkloadError, check_workload, program_for
+from paceline.flowcore.model.scenario import JobSpec, Pattern
+
+A = JobSpec("a", Pattern.ALLREDUCE, ("h0", "h1"), (), 4.0, 0.1, 3, 0.0, 0.0)
+B = JobSpec("b", Pattern.ALLREDUCE, ("h0", "h1", "h2"), (), 4.0, 0.1, 3, 0.0, 0.0)
+SERVED = JobSpec("served", Pattern.PS, ("h0",), ("h1",), 4.0, 0.1, 3, 0.0, 0.0)
+
+
+def test_auto_goes_by_the_pattern() -> None:
+    assert [program_for(job, "auto").module.rpartition(".")[2] for job in (A, SERVED)] == ["ddp", "ps"]
+
+
+def test_every_kind_is_a_program_of_its_own_that_exists() -> None:
+    assert len(set(RINGS.values())) == len(RINGS) == len(NAMES) - 3
+    assert all(find_spec(program.module) for program in RINGS.values())
+
+
+@pytest.mark.parametrize("workload", ["a=fsdp", "a=fsdp,b=auto", " a = fsdp , b = ddp ", "b=ddp,a=fsdp"])
+def test_jobs_may_be_of_different_kinds(workload: str) -> None:
+    check_workload((A, B), workload)
+    assert [program_for(job, workload) for job in (A, B)] == [RINGS["fsdp"], RINGS["ddp"]]
+
+
+def test_one_kind_is_for_all_jobs() -> None:
+    assert {program_for(job, "overlap") for job in (A, B)} == {RINGS["overlap"]}
+    assert {program_for(job, "synthetic").module for job in (A, SERVED)} == {"bench.workload.synthetic"}
+
+
+@pytest.mark.parametrize(
+    ("workload", "said"),
+    [
+        ("fsdq", "no workload 'fsdq'; did you mean 'fsdp'?"),
+        ("mpi", "no workload 'mpi'; expected one of auto, synthetic"),
+        ("", "no workload ''"),
+        ("a=", "no workload ''"),
+        ("c=fsdp", "names job 'c'; the scenario has a, b"),
+        ("a=fsdp,overlap", "expected JOB=KIND at 'overlap'"),
+        ("a=fsdp,a=ddp", "names job 'a' twice"),
+        ("ps", "'ps' cannot play job 'a': its pattern is allreduce"),
+        ("pipeline", "'pipeline' needs 2 workers; job 'b' has 3"),
+    ],
+)
+def test_what_cannot_be_played_is_said_in_one_line(workload: str, said: str) -> None:
+    with pytest.raises(WorkloadError) as raised:
+        check_workload((A, B), workload)
+    assert said in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_ring_cannot_play_a_job_with_servers() -> None:
+    with pytest.raises(WorkloadError, match="its pattern is ps"):
+        program_for(SERVED, "fsdp")
