@@ -140,13 +140,14 @@ class UndoLog:
 def release(path: Path) -> dict[str, str]:
     """Takes back everything in the undo log and removes it; returns what could not be taken back, by key.
 
-    Within RELEASE_S, and whatever jobs do: devices first, then the sockets of all users at the same time. Nothing to do
-    when there is no file. Raises BadUndoLog, having touched nothing.
+    For a process without threads, or with workers. It takes RELEASE_S at most, whatever jobs do: devices come first,
+    then the sockets of all users at the same time. Nothing to do when there is no file. Raises BadUndoLog, having
+    touched nothing.
     """
     entries = _read(path)
     with ExitStack() as stack:
         if made_here():
-            workers = Workers()
+            workers = Workers(forked=True)
             stack.callback(workers.close)
             stack.enter_context(made_by(workers))
         problems = _perform(entries, perform_all)

@@ -9,12 +9,12 @@ Law: however many calls never return, and in whichever processes, this process w
 (MOST_WAITING), a user's calls take no more than a part of a core (MOST_BUSY), and no user's calls delay another's.
 """
 
-import subprocess
 import time
 from collections.abc import Sequence
 
 from hostd.kernel.calls import HASTY_S, Answer, Call, Held, NotAnswered, uid_of
 from hostd.kernel.pidfd import SocketGone
+from hostd.workers.child import Child
 from hostd.workers.worker_process import Budget, WorkerProcess
 
 STUCK_S = 0.5
@@ -30,10 +30,12 @@ _PENDING = object()
 class Workers:
     """Performs calls for a process that must not be kept waiting."""
 
-    def __init__(self) -> None:
+    def __init__(self, forked: bool = False) -> None:
+        """`forked`: this process has no threads, so that workers need no interpreter of their own."""
+        self._forked = forked
         self.held: dict[int, str] = {}  # processes that are left alone, and why
         self._of_user: dict[int, WorkerProcess] = {}
-        self._stuck: list[tuple[int, int, subprocess.Popen[bytes]]] = []  # uid, pid, and the worker
+        self._stuck: list[tuple[int, int, Child]] = []  # uid, pid, and the worker
         self._started_s: dict[int, float] = {}  # by uid
         self._uids: dict[int, int] = {}  # of processes, for a second
         self._waiting = Budget(MOST_WAITING)
@@ -65,7 +67,7 @@ class Workers:
     def perform_all(self, calls: Sequence[Call], within_s: float) -> list[Answer]:
         """A worker that gets stuck is left behind soon, and the calls on other processes made by the next one."""
         until_s = time.monotonic() + within_s
-        answers: list[Answer] = [NotAnswered("not answered in time")] * len(calls)
+        answers: list[Answer] = [NotAnswered("did not answer in time")] * len(calls)
         left = list(range(len(calls)))
         while left and (now_s := time.monotonic()) < until_s:
             found, by_user = self._sorted([calls[index] for index in left])
@@ -77,9 +79,8 @@ class Workers:
                         asked.append((worker, indices))
                     else:
                         busy.append(worker)
-                else:
-                    for index in indices:
-                        found[index] = Held("too many calls on this user's processes do not return")
+            if by_user and not (asked or busy):
+                time.sleep(0.001)
             soon_s = min(until_s, now_s + STUCK_IN_RELEASE_S)
             for worker, indices in asked:
                 if worker.answers_until(soon_s):
@@ -121,7 +122,8 @@ class Workers:
             worker.hear()
             if worker.is_stuck(now_s, stuck_s):
                 self._leave_behind(uid, worker)
-            elif worker.ended:
+                return None  # what it was asked must not be asked of the next one
+            if worker.ended:
                 self._of_user.pop(uid).close()
             else:
                 return worker
@@ -131,7 +133,7 @@ class Workers:
             return None
         self._started_s[uid] = now_s
         try:
-            worker = self._of_user[uid] = WorkerProcess(now_s)
+            worker = self._of_user[uid] = WorkerProcess(now_s, self._forked)
         except OSError:
             return None
         return worker

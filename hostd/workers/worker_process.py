@@ -5,22 +5,20 @@ import mmap
 import os
 import select
 import socket
-import subprocess
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 
 from hostd.kernel.calls import Answer, Call
 from hostd.kernel.pidfd import SocketGone
-from hostd.workers.child import start_child
+from hostd.workers import worker
+from hostd.workers.child import Child, ForkedChild, start_child
 from hostd.workers.worker import GONE, HELLO, MESSAGE_BYTES
 
 STARTING_S = 10.0  # an interpreter takes a twentieth of a second, and the machine may be busy
 MOST_BUSY = 0.4
 BURST_S = 0.1
 _message = memoryview(bytearray(MESSAGE_BYTES))  # recv() would have the memory mapped and unmapped each time
-ENDING_S = 0.2  # it takes a millisecond
-_ending: list["subprocess.Popen[bytes]"] = []  # to be asked for their status, or they would stay zombies
+_ending: list[Child] = []  # to be asked for their status, or they would stay zombies
 
 
 class Budget:
@@ -39,7 +37,7 @@ class Budget:
 
 
 class WorkerProcess:
-    def __init__(self, now_s: float) -> None:
+    def __init__(self, now_s: float, forked: bool) -> None:
         """Raises OSError."""
         self.ready = self.ended = False
         self.free = True  # no answer is due
@@ -55,7 +53,7 @@ class WorkerProcess:
             try:
                 os.ftruncate(shared, mmap.PAGESIZE)
                 self._busy_with = memoryview(mmap.mmap(shared, mmap.PAGESIZE)).cast("q")
-                self.process = start_child("hostd.workers.worker", (theirs.fileno(), shared), (theirs.fileno(), shared))
+                self.process = self._start((theirs.fileno(), shared), forked)
             except OSError:
                 self._channel.close()
                 raise
@@ -63,6 +61,12 @@ class WorkerProcess:
                 os.close(shared)
         self._poll = select.poll()
         self._poll.register(self._channel, select.POLLIN)
+
+    @staticmethod
+    def _start(descriptors: tuple[int, int], forked: bool) -> Child:
+        if forked:
+            return ForkedChild(lambda: worker.main(list(map(str, descriptors))), descriptors)
+        return start_child("hostd.workers.worker", descriptors, descriptors)
 
     @property
     def busy_with(self) -> int:
@@ -109,9 +113,8 @@ class WorkerProcess:
         self.ended = True
         self._channel.close()
         self.process.kill()
-        with suppress(subprocess.TimeoutExpired):
-            if self.free:
-                self.process.wait(ENDING_S)
+        if self.free:  # at once
+            self.process.wait()
         _ending[:] = [process for process in (*_ending, self.process) if process.poll() is None]
 
     def _receive(self) -> None:
