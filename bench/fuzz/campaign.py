@@ -8,6 +8,7 @@ Memory is what the process holds after the first block and after the last: what 
 
 import asyncio
 import gc
+import logging
 import random
 import traceback
 from collections import Counter
@@ -55,6 +56,7 @@ class Campaign:
 
 def run(make: Callable[[], Target], count: int, seed: int, progress: Callable[[int], None] | None = None) -> Campaign:
     done, began_s = Campaign(), perf_counter()
+    logging.disable()  # of refusals
     while done.mutants < count and len(done.failures) < MOST_FAILURES:
         asyncio.run(_block(make, seed, min(BLOCK, count - done.mutants), done))
         seed += 1
@@ -64,6 +66,7 @@ def run(make: Callable[[], Target], count: int, seed: int, progress: Callable[[i
         done.wall_s = perf_counter() - began_s
         if progress is not None:
             progress(done.mutants)
+    logging.disable(logging.NOTSET)
     return done
 
 

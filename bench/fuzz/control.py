@@ -5,7 +5,7 @@ import json
 import random
 import tempfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import ClassVar
 
@@ -36,6 +36,7 @@ GOOD = (
     b"[" * 40_000,
     b'{"a":' * 12_000,
 )
+WORDS = ("command", "flow", "status", "explain", "release", "a job/ring/h0>h1", "", "\x00", "é", "x" * 3000)
 BY_SOCKET = 0.01  # of all: a system call costs more than an answer
 
 
@@ -72,7 +73,7 @@ class ControlTarget:
         self._open = False
 
     async def feed(self, draws: random.Random) -> Counter[str]:
-        line = mutant(draws, GOOD)
+        line = mutant(draws, GOOD) if draws.random() < 0.5 else _request(draws)
         answer = await self._ask(line) if draws.random() < BY_SOCKET else self._socket._answer(line)
         json.dumps(answer)
         if self._failed:
@@ -107,7 +108,7 @@ class ControlTarget:
     def _release(self, _arguments: dict[str, object]) -> Mapping[str, object]:
         return {"released": True}
 
-    def _noting(self, answer):  # type: ignore[no-untyped-def]
+    def _noting(self, answer: Callable[[], Mapping[str, object]]) -> Mapping[str, object]:
         try:
             return answer()
         except Exception as error:
@@ -117,3 +118,25 @@ class ControlTarget:
     def close(self) -> None:
         self._enforcer.close()
         self._directory.cleanup()
+
+
+def _request(draws: random.Random) -> bytes:
+    """JSON in good form, with a command or something else."""
+    request = {draws.choice(WORDS): _value(draws, 3) for _ in range(draws.randrange(4))}
+    if draws.random() < 0.7:
+        request["command"] = draws.choice(("status", "explain", "explain", "release"))
+    return json.dumps(request).encode()
+
+
+def _value(draws: random.Random, depth: int) -> object:
+    match draws.randrange(8 if depth else 6):
+        case 0:
+            return None
+        case 1:
+            return draws.choice((0, -1, 2**70, 1e308, 0.5, True))
+        case 6:
+            return [_value(draws, depth - 1) for _ in range(draws.randrange(3))]
+        case 7:
+            return {draws.choice(WORDS): _value(draws, depth - 1)}
+        case _:
+            return draws.choice(WORDS)

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 from nccl_shim import build
 
-BATCH = 5000
+BATCH = 10_000
 DESCRIPTOR_BYTES = 112
 TYPES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 0, 3, 2**63)
 COLL, P2P, PROXY_OP, PROXY_STEP, NET_PLUGIN = 2, 4, 8, 16, 128

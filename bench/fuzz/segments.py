@@ -5,7 +5,6 @@ import random
 import shutil
 import tempfile
 from collections import Counter
-from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
@@ -39,9 +38,8 @@ class SegmentTarget:
             self._reader.close()
         if cut := chance > 0.98:
             os.ftruncate(self._file, draws.randrange(FILE_BYTES))
-        seen = bool(self._reader.poll())
-        with suppress(KeyError):
-            self._reader.poll_changed({view.snapshot.job for view in self._reader.poll()})
+        seen = self._reader.poll()
+        self._reader.poll_changed({view.snapshot.job for view in seen})
         if cut:
             os.ftruncate(self._file, FILE_BYTES)
         return Counter({"taken" if seen else "refused": 1})

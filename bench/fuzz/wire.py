@@ -7,6 +7,7 @@ host does the same. What is taken reaches the agents, whose timers run meanwhile
 import math
 import random
 from collections import Counter
+from contextlib import suppress
 from typing import Any, ClassVar
 
 from google.protobuf.message import DecodeError, Message
@@ -15,6 +16,7 @@ from bench.fuzz.mutate import mutant
 from paceline.flowcore.host.agent import HostAgent
 from paceline.flowcore.messages.escalation import EscalatedClaims, Share, ShareUpdate
 from paceline.flowcore.messages.events import FlowReady, JobJoined, Progress, Tick
+from paceline.flowcore.messages.events import Message as FlowMessage
 from paceline.flowcore.messages.reports import Bid, Claim, Feedback, Grant, Report, Withdrawal
 from paceline.flowcore.model.patterns import FlowId, FlowSpec, Role
 from paceline.flowcore.model.scenario import SlotsSpec
@@ -31,7 +33,19 @@ TREE = tree(2, 2, 2, (1.0, 1.5, 2.0))
 SLOTS = SlotsSpec(60_000.0, 10)  # so long that what is about this slot stays so
 NUMBERS = (0.0, -1.0, math.nan, math.inf, -math.inf, 1e-300, 1e300, 1e18, 1e9, 5e8, 2.0)
 INTEGERS = (0, 1, -1, 2**31 - 1, 2**32 - 1, 2**62, 2**63 - 1, 2**64 - 1)
-TEXTS = ("", "x", "a/ring/h0>h1", "far/ring/h0>h4", "a/push/h1>h9", "\n", "é" * 200, "h0", "tor0", "agg", "own/ring/h2>h4")
+TEXTS = (
+    "",
+    "x",
+    "a/ring/h0>h1",
+    "far/ring/h0>h4",
+    "a/push/h1>h9",
+    "\n",
+    "é" * 200,
+    "h0",
+    "tor0",
+    "agg",
+    "own/ring/h2>h4",
+)
 NEAR, FAR, OWN = (FlowId(*ends, Role.RING) for ends in (("a", "h0", "h1"), ("far", "h0", "h4"), ("own", "h2", "h4")))
 
 
@@ -58,7 +72,9 @@ class WireTarget:
             case 0:
                 outcome = "host: " + self._from_host(_bytes(draws, self._reports))
             case 1:
-                outcome = "switch: " + self._from_switch(draws.choice(("tor0", "tor1", "agg")), _bytes(draws, self._frames))
+                outcome = "switch: " + self._from_switch(
+                    draws.choice(("tor0", "tor1", "agg")), _bytes(draws, self._frames)
+                )
             case _:
                 outcome = "answer: " + self._to_host(_bytes(draws, self._answers))
         return Counter({outcome: 1})
@@ -149,10 +165,8 @@ def _store(store: Any, draws: random.Random, value: object) -> None:
     other = draws.choice(choices)
     if isinstance(value, int) and draws.random() < 0.3:
         other = value + draws.choice((-11, -1, 1, 11))
-    try:
+    with suppress(ValueError):  # no value of its type: a peer cannot send it either
         store(other)
-    except ValueError:
-        pass  # no value of its type: a peer cannot send it either
 
 
 def _empty(switch: Switch) -> None:
@@ -190,7 +204,7 @@ def _reports(slot: int) -> list[Report]:
 
 def _envelopes(slot: int) -> list[pb.Envelope]:
     own = _claim(OWN, (1e8,))
-    messages = [
+    messages: list[tuple[str, str, FlowMessage]] = [
         ("tor1", "edge0", Report("tor1", 1, slot, (own,))),
         ("tor0", "edge0", Report("tor0", 2, slot, (_claim(FAR, (4e8,) * 10),), (Withdrawal(FAR, 1e6),))),
         ("tor1", "edge0", EscalatedClaims("tor1", (own,), (FlowId("gone", "h2", "h5", Role.RING),))),

@@ -52,8 +52,12 @@ def run_fuzz(args: argparse.Namespace) -> int:
         }
         print_json(document | provenance())
     else:
-        print_table(f"{args.name}, seed {args.seed}", ("taken", ""), [(k, str(n)) for k, n in sorted(done.outcomes.items())])
+        print_table(
+            f"{args.name}, seed {args.seed}", ("taken", ""), [(k, str(n)) for k, n in sorted(done.outcomes.items())]
+        )
         for failure in done.failures:
             print(f"seed {failure.seed}, mutant {failure.number}: {failure.error}")
-        print(f"{done.mutants} mutants, {done.mutants / done.wall_s:.0f} a second, memory {done.grew_bytes / 1e6:+.1f} MB")
+        print(
+            f"{done.mutants} mutants, {done.mutants / done.wall_s:.0f} a second, memory {done.grew_bytes / 1e6:+.1f} MB"
+        )
     return 0 if done.good else 1

@@ -20,7 +20,7 @@ and every job has finished an iteration by the end. When all jobs have left, not
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from paceline.flowcore.host.agent import SILENCE_SLOTS
 from paceline.flowcore.host.flow_phase import Phase
@@ -28,6 +28,7 @@ from paceline.flowcore.host.flow_state import FlowState
 from paceline.flowcore.messages.events import FLOOR_BPS
 from paceline.flowcore.messages.reports import Grant
 from paceline.flowcore.model.patterns import FlowId
+from paceline.flowcore.switch.agent import SwitchAgent
 from paceline.flowcore.switch.load_table import ENTRY_SLOTS
 from paceline.sim.faults.world import SLOT_NS, World
 
@@ -37,7 +38,9 @@ ALONE_SLOTS = SILENCE_SLOTS + 2
 SETTLE_SLOTS = 6
 CALM_SLOTS = ENTRY_SLOTS + 2
 GONE_SLOTS = 2  # a withdrawal travels in a fraction of a slot
-HELD_SLOTS = 2 * ENTRY_SLOTS + 2  # a switch is missed, entries of a lost host end, and a word of the parent's stays away
+HELD_SLOTS = (
+    2 * ENTRY_SLOTS + 2
+)  # a switch is missed, entries of a lost host end, and a word of the parent's stays away
 NO_GRANT_SLOTS = 2 * ENTRY_SLOTS + 2  # a short burst does not ask at once
 
 
@@ -77,7 +80,9 @@ class Checks:
         assert before is not None, "the history has no calm"
         for job in self._world.training.running:
             if self._world.training.ended[job] <= before[job]:
-                raise self._violation("progress", f"{job} has ended no iteration since slot {self._calm_ns / SLOT_NS:g}")
+                raise self._violation(
+                    "progress", f"{job} has ended no iteration since slot {self._calm_ns / SLOT_NS:g}"
+                )
 
     def nothing_left(self) -> None:
         """When all jobs have left and entries have ended."""
@@ -100,7 +105,7 @@ class Checks:
             if not peak <= SLACK:
                 raise self._violation("tables", f"{name} gave away {peak:.3f} of a link")
 
-    def _agents(self):  # type: ignore[no-untyped-def]
+    def _agents(self) -> Iterator[tuple[str, SwitchAgent]]:
         for name, switch in self._world.switches.items():
             yield name, switch.agent
         for name, host in self._world.hosts.items():
@@ -150,7 +155,9 @@ class Checks:
         for name, host in world.hosts.items():
             for flow in host.agent.live_flows():
                 links, flows = set(flow.path), [flow]
-                idle = not self._awake(name) or world.training.hung(flow.id.job) or flow.limit.ceiling_bps > 2 * FLOOR_BPS
+                idle = (
+                    not self._awake(name) or world.training.hung(flow.id.job) or flow.limit.ceiling_bps > 2 * FLOOR_BPS
+                )
                 for group in [group for group in groups if not links.isdisjoint(group[0])]:
                     groups.remove(group)
                     links, flows, idle = links | group[0], flows + group[1], idle or group[2]
@@ -207,7 +214,7 @@ class Checks:
 
     # ---- How long ----
 
-    def _over(self, given: dict[FlowId, float], capacity_bps) -> list[tuple[str, float]]:  # type: ignore[no-untyped-def]
+    def _over(self, given: dict[FlowId, float], capacity_bps: Mapping[str, float]) -> list[tuple[str, float]]:
         """The links that are given away more than once."""
         load_bps: dict[str, float] = {}
         for flow, rate_bps in given.items():
@@ -215,7 +222,9 @@ class Checks:
                 for link in self._world.topology.path(flow.source, flow.target, str(flow)):
                     if link in capacity_bps:
                         load_bps[link] = load_bps.get(link, 0.0) + rate_bps
-        return [(link, load / capacity_bps[link]) for link, load in load_bps.items() if load > SLACK * capacity_bps[link]]
+        return [
+            (link, load / capacity_bps[link]) for link, load in load_bps.items() if load > SLACK * capacity_bps[link]
+        ]
 
     def _lasts(self, rule: str, what: str, slots: float, key: str = "") -> None:
         """It is so now; a violation if it has been for so many slots."""

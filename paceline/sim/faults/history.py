@@ -61,14 +61,17 @@ class Job:
 
     def __str__(self) -> str:
         hosts = f"{','.join(self.workers)} with {','.join(self.servers)}" if self.servers else ">".join(self.workers)
-        return f"{self.name} {hosts}, {self.model_mb:g} MB, computes {self.compute_slots:g} slots, from {self.start_slot:g}"
+        computes = f"computes {self.compute_slots:g} slots"
+        return f"{self.name} {hosts}, {self.model_mb:g} MB, {computes}, from slot {self.start_slot:g}"
 
 
 @dataclass(frozen=True, slots=True)
 class History:
     seed: int
     topology: str  # star, tree or clos
-    shape: tuple[int, ...]  # hosts; or hosts per ToR, ToRs per edge switch, edge switches; or hosts per ToR, ToRs, spines
+    shape: tuple[
+        int, ...
+    ]  # hosts; or hosts per ToR, ToRs per edge switch, edge switches; or hosts per ToR, ToRs, spines
     slots: int  # faults begin in the first half
     jobs: tuple[Job, ...]
     faults: tuple[Fault, ...]
@@ -82,12 +85,12 @@ class History:
         return max([*ends, *(job.start_slot for job in self.jobs), 0.0])
 
     def build(self) -> Topology:
-        match self.topology:
-            case "star":
-                return star(self.shape[0], 1.0)
-            case "tree":
-                return tree(*self.shape, (1.0, 1.0, 1.5))
-        return clos(*self.shape, (1.0, 1.0))
+        if self.topology == "star":
+            return star(self.shape[0], 1.0)
+        under_each, groups, above = self.shape
+        if self.topology == "tree":
+            return tree(under_each, groups, above, (1.0, 1.0, 1.5))
+        return clos(under_each, groups, above, (1.0, 1.0))
 
     def without(self, *, fault: Fault | None = None, job: Job | None = None) -> "History":
         faults = tuple(one for one in self.faults if one is not fault and (job is None or one.node != job.name))

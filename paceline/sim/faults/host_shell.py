@@ -1,4 +1,4 @@
-"""A host as hostd drives it (hostd/daemon.py, hostd/driver.py): counters first, then the events, then effects in one go.
+"""A host as hostd drives it (hostd/daemon.py, hostd/driver.py): counters first, then events, then effects.
 
     what its jobs' bytes do ──▶ HostAgent ──▶ limits in force, reports to the stream
 
@@ -139,7 +139,9 @@ class HostShell:
         """After a stall. What is due comes by itself; a lease that was lost is taken again at the next housekeeping."""
         if not self._leased:
             agent = self.agent
-            self._world.after(RENEW_SLOTS * self._world.slots.length_ns, self._world.doing(self.name, self._renew(agent)))
+            self._world.after(
+                RENEW_SLOTS * self._world.slots.length_ns, self._world.doing(self.name, self._renew(agent))
+            )
         self.arm()
 
     def _renew(self, agent: HostAgent) -> Callable[[], None]:

@@ -1,4 +1,4 @@
-"""What a host that lies makes of its reports. They travel as messages do: what the codec refuses, the switch refuses."""
+"""What a host that lies makes of its reports. They pass the codec: what it refuses, the switch refuses."""
 
 from dataclasses import replace
 

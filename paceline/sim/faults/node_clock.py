@@ -1,6 +1,6 @@
 """A daemon's clock among others: its own, and what it has learned of its switch's (paceline/service/shared_clock.py).
 
-    now = true time + offset        a step back of up to STEP_NS holds time instead; a larger one is a step
+now = true time + offset        a step back of up to STEP_NS holds time instead; a larger one is a step
 """
 
 from paceline.flowcore.model.units import NS_PER_MS

@@ -184,7 +184,9 @@ class SwitchShell:
         self._timer += 1
         if deadline_ns is not None:
             timer = self._timer
-            self._world.after(max(0, deadline_ns - self.now_ns()), self._world.doing(self.name, lambda: self._fired(timer)))
+            self._world.after(
+                max(0, deadline_ns - self.now_ns()), self._world.doing(self.name, lambda: self._fired(timer))
+            )
 
     def _fired(self, timer: int) -> None:
         if timer == self._timer:
