@@ -51,8 +51,8 @@ class AnnouncedDemand(Demand):
 
     def _rest(self, facts: JobFacts) -> None:
         self._rested = dict(facts.sent_bytes)
-        # With all announced it waits for other members, and with bytes in its sockets for its turn: where that is, is not
-        # in the program.
+        # With all announced it waits for other members, with bytes in its sockets for its turn: where, is not in
+        # the program.
         if self.sizes and facts.iteration == self._iteration and _part_announced(facts) and facts.idle >= self.live:
             self.profile.rested(facts.announced_bytes, self._sent_so_far(facts))
 
@@ -90,7 +90,7 @@ class AnnouncedDemand(Demand):
         return events
 
     def _was_whole(self, facts: JobFacts) -> bool:
-        """Whether all that the iteration sent was seen. The first one's connections may be found in the middle of it."""
+        """Whether all that the iteration sent was seen: the first one's connections may be found in the middle."""
         if self.before_first:
             return self._began_with >= facts.connections | facts.sent_bytes.keys()
         return self._began_with == facts.sent_bytes.keys()

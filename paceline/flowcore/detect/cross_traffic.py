@@ -29,6 +29,10 @@ STILL = 0.9  # ... and stays so until all flows that want it together carry so m
 
 HOLD_SLOTS = 12  # then it is tried again, whatever was promised meanwhile
 
+# Between the two it cannot be told: cross traffic, or hosts that are not as fast as their link. So turns are tried for
+# a while, and where that was wrong, tried again after twice as long.
+FIRST_TRY_SLOTS, LAST_TRY_SLOTS = 2 * HOLD_SLOTS, 64 * HOLD_SLOTS
+
 
 @dataclass(slots=True)
 class _Link:
@@ -36,6 +40,9 @@ class _Link:
     promised_bytes: float = 0.0
     carried_bytes: float = 0.0
     shared_until_ns: int = 0
+    try_ns: int = 0  # when turns are tried again ...
+    tried_ns: int = 0  # ... and when they last were
+    wait_slots: int = FIRST_TRY_SLOTS
 
     def begin(self, now_ns: int) -> None:
         self.since_ns, self.promised_bytes, self.carried_bytes = now_ns, 0.0, 0.0
@@ -74,7 +81,14 @@ class CrossTrafficDetector:
         if link.promised_bytes < transfer_bytes(capacity_bps, ENOUGH_SLOTS * self._slot_ns):
             return False
         was_shared = now_ns < link.shared_until_ns
-        shared = link.carried_bytes < (STILL if was_shared else CARRIED) * link.promised_bytes
+        carried = link.carried_bytes / link.promised_bytes
+        shared = carried < (STILL if was_shared else CARRIED)
+        if shared and not was_shared:
+            wrong = link.tried_ns and now_ns - link.tried_ns < link.wait_slots * self._slot_ns
+            link.wait_slots = min(2 * link.wait_slots, LAST_TRY_SLOTS) if wrong else FIRST_TRY_SLOTS
+            link.try_ns = now_ns + link.wait_slots * self._slot_ns
+        elif shared and carried >= CARRIED and now_ns >= link.try_ns:
+            shared, link.tried_ns = False, now_ns
         link.shared_until_ns = now_ns + HOLD_SLOTS * self._slot_ns if shared else now_ns
         link.begin(now_ns)
         return shared != was_shared
