@@ -8,7 +8,7 @@ from pathlib import Path
 from bench.testbed.addresses import Addresses
 from bench.testbed.network import DATA_IFNAME
 from bench.workload.assignment import FIRST_PORT, PORTS_PER_JOB, Assignment
-from bench.workload.choice import RINGS, Program, program_for
+from bench.workload.choice import ON_GPU, RINGS, Program, program_for
 from nccl_shim.launcher import observed_environment
 from nccl_shim.segment.layout import JOB_BYTES
 from paceline.flowcore.model.scenario import CrossTraffic, JobSpec, Scenario
@@ -19,6 +19,16 @@ _ROOT = Path(__file__).parents[2]
 _RENDEZVOUS_PORT = 9  # the last of a job's ports
 # Variables of the caller that would give a job another identity or another plugin.
 _FOREIGN = ("PACELINE_", "NCCL_", "SLURM_", "OMPI_", "PMI_", "TORCHELASTIC_", "RANK", "WORLD_SIZE", "LOCAL_RANK")
+
+
+# Ranks of one GPU take the emulated network only if they seem to be on hosts of their own.
+_NCCL_ENVIRONMENT = {
+    "NCCL_SOCKET_IFNAME": f"={DATA_IFNAME}",
+    "NCCL_NET": "Socket",
+    "NCCL_P2P_DISABLE": "1",
+    "NCCL_SHM_DISABLE": "1",
+    "NCCL_IB_DISABLE": "1",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +89,9 @@ def _of_job(
             "TP_SOCKET_IFNAME": DATA_IFNAME,
             "OMP_NUM_THREADS": "1",
         }
+        if program in ON_GPU.values():
+            log = directory / host / "nccl.%p.log"
+            env |= _NCCL_ENVIRONMENT | {"NCCL_HOSTID": f"{number}-{host}", "NCCL_DEBUG_FILE": str(log)}
         env |= observed_environment(
             env, (program.module,), host, _known_as(job, number), job.pattern.value, role, directory / host
         )

@@ -49,7 +49,12 @@ RINGS = {
     "restart": _kind("restart", "restart", uneven=True),
     "crash": _kind("restart", "crash", uneven=True),
 }  # for all-reduce jobs; an iteration sends as much as the all-reduce
-NAMES = (AUTO, SYNTHETIC, PS, *RINGS)
+ON_GPU = {
+    "nccl": _kind("nccl", "host"),
+    "nccl-stream": _kind("nccl", "stream"),
+    "nccl-ahead": _kind("nccl", "ahead"),
+}  # for all-reduce jobs, where there is a GPU
+NAMES = (AUTO, SYNTHETIC, PS, *RINGS, *ON_GPU)
 _SYNTHETIC, _PS = Program("bench.workload.synthetic"), Program("bench.workload.ps")
 
 
@@ -64,7 +69,7 @@ def program_for(job: JobSpec, workload: str) -> Program:
         kind = DDP if is_ring else PS
     if is_ring == (kind == PS):
         raise WorkloadError(f"workload {kind!r} cannot play job {job.name!r}: its pattern is {job.pattern}")
-    program = RINGS.get(kind, _PS)
+    program = (RINGS | ON_GPU).get(kind, _PS)
     if program.workers not in (None, len(job.workers)):
         found = len(job.workers)
         raise WorkloadError(f"workload {kind!r} needs {program.workers} workers; job {job.name!r} has {found}")

@@ -20,15 +20,16 @@ ROWS_PER_LAYER = 1024  # 4 MB: several layers to a bucket, as in real models
 class Layers(nn.Module):
     """Linear layers side by side, so that they may be of any size: together `model_bytes`, and less than a row more."""
 
-    def __init__(self, model_bytes: float) -> None:
+    def __init__(self, model_bytes: float, compute: type[torch.autograd.Function] = Compute) -> None:
         super().__init__()
+        self._compute = compute
         rows = ceil(model_bytes / ROW_BYTES)
         sizes = [min(ROWS_PER_LAYER, rows - first) for first in range(0, rows, ROWS_PER_LAYER)]
         self.layers = nn.ModuleList(nn.Linear(WIDTH, size, bias=False) for size in sizes)
 
     def forward(self, batch: torch.Tensor, compute_s: float) -> torch.Tensor:
         outputs = [layer(batch).square().mean() for layer in self.layers]
-        loss: torch.Tensor = Compute.apply(torch.stack(outputs).sum(), compute_s)
+        loss: torch.Tensor = self._compute.apply(torch.stack(outputs).sum(), compute_s)
         return loss
 
 

@@ -26,7 +26,8 @@ def add_parser(commands: Any) -> None:
             "ddp for all-reduce jobs and ps for parameter-server jobs. All-reduce jobs may also be, over gloo:\n"
             "overlap (DDP whose buckets travel while layers compute), fsdp, accumulate, checkpoint, long-tail,\n"
             "varied (the three together), tensor, tensor-accumulate, all-to-all, local-sgd, pipeline (two workers),\n"
-            "restart, crash; each sends as many bytes in an iteration as the all-reduce (docs/testbed.md).\n\n"
+            "restart, crash; each sends as many bytes in an iteration as the all-reduce (docs/testbed.md).\n"
+            "With a GPU: nccl, nccl-stream (computing on the GPU's stream), nccl-ahead (launched ahead).\n\n"
             "Controls: reno, cubic, bbr (TCP alone); paceline, mlcc, fair, fair-penalty, fifo, srpt (the daemons\n"
             "under that policy); observe, advise (the daemons, limiting nothing)."
         ),
