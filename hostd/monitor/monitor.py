@@ -100,7 +100,10 @@ class Monitor:
                 job.changed_ns = now_ns
                 to_read[view.snapshot.job] = job
         with read_ahead(one for job in to_read.values() for them in job.sockets.sending.values() for one in them):
-            events = [event for job in to_read.values() for event in self._read(job, now_ns)]
+            events: list[HostEvent] = []
+            for job in to_read.values():
+                self._look_if_due(job, now_ns)
+                events += job.read(now_ns)
         for job in due.values():
             job.polled_ns = now_ns
             self._schedule(job, now_ns)
@@ -144,10 +147,9 @@ class Monitor:
     def close(self) -> None:
         self._reader.close()
 
-    def _read(self, job: JobTracker, now_ns: int) -> list[HostEvent]:
+    def _look_if_due(self, job: JobTracker, now_ns: int) -> None:
         if self._look_is_due(job, now_ns) or (not job.demand.sizes and job.has_ended_iteration()):
             self._look(job, now_ns)
-        return job.read(now_ns)
 
     def _look_is_due(self, job: JobTracker, now_ns: int) -> bool:
         lately = now_ns - job.changed_ns < RECENTLY_CHANGED_NS
@@ -181,7 +183,8 @@ class Monitor:
             job = self.jobs[name]
             job.consists_of(processes)
             self._look(job, now_ns)
-            events += self._read(job, now_ns)
+            self._look_if_due(job, now_ns)
+            events += job.read(now_ns)
             self._schedule(job, now_ns)
         return events
 

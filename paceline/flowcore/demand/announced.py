@@ -45,8 +45,8 @@ class AnnouncedDemand(Demand):
         events += self._finish(facts)
         if facts.iteration != self._iteration:
             events += self._counted(facts)
-        if facts.announced and self.paced:
-            events += self._announcement(facts)
+        if facts.announced and self.paced and self._begins(facts):
+            events += self._ready() + self._finish(facts)
         return events
 
     def _rest(self, facts: JobFacts) -> None:
@@ -56,7 +56,7 @@ class AnnouncedDemand(Demand):
         if self.sizes and facts.iteration == self._iteration and _part_announced(facts) and facts.idle >= self.live:
             self.profile.rested(facts.announced_bytes, self._sent_so_far(facts))
 
-    def _announcement(self, facts: JobFacts) -> list[HostEvent]:
+    def _begins(self, facts: JobFacts) -> bool:
         """Bytes of this iteration have been announced: does a burst begin, or the one in hand grow?"""
         sent = self._sent_so_far(facts)
         if not self._announced:
@@ -64,10 +64,10 @@ class AnnouncedDemand(Demand):
         elif self.live and self._stop is not None and facts.announced_bytes > self._stop.announced_bytes:
             self.profile.announced(facts.announced_bytes, sent)
         elif self.live or facts.announced_bytes <= self._taken_bytes + ANNOUNCING * facts.expected_bytes:
-            return []
+            return False
         self._stop = self.profile.next_stop(facts.announced_bytes, sent)
         self.live = self.live or {ends for ends, size in self.sizes.items() if sent[ends] < size}
-        return self._ready() + self._finish(facts)
+        return True
 
     def _finish(self, facts: JobFacts) -> list[HostEvent]:
         """The flows that are through by now, and with the last of them the burst."""
