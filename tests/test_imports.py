@@ -69,7 +69,7 @@ MAY_IMPORT = {
     "bench.report": "paceline.sim paceline.failure",
     "bench.experiments.experiment": f"{CORE} bench.jobs bench.report",
     "bench.experiments.paper_jobs": CORE,
-    "bench.experiments": f"{CORE} paceline.sim bench.testbed bench.jobs bench.micro bench.report"
+    "bench.experiments": f"{CORE} paceline.failure paceline.sim bench.testbed bench.jobs bench.micro bench.report"
     " bench.experiments.experiment bench.experiments.paper_jobs",
     "bench.report.page": "paceline.failure bench.report bench.experiments",
     "paceline.commands.view": f"{CORE} paceline.cluster paceline.sim paceline.wire",

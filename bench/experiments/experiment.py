@@ -24,6 +24,8 @@ class Options:
     repeats: int = 1
     seed: int = 1
     controls: tuple[str, ...] = CONTROLS  # those COMPARED among them
+    cases: tuple[str, ...] = ()  # of an experiment whose cases have names; empty: all
+    duration_s: float | None = None  # of a run, where the experiment leaves it open; None: its own
     store: RunStore = field(default_factory=RunStore)
     progress: Progress = lambda doing, part: None
 

@@ -1,9 +1,9 @@
 """Every experiment by name: the paper's in its order, then our own."""
 
-from bench.experiments.acceptance import alone, mixes
+from bench.experiments.acceptance import alone, mixes, real_jobs
 from bench.experiments.paper import delay, friendly, jct, loss, overhead, rate, slots, speed, turns
 
 EXPERIMENTS = {
     module.EXPERIMENT.name: module.EXPERIMENT
-    for module in (turns, rate, slots, jct, speed, loss, friendly, delay, overhead, mixes, alone)
+    for module in (turns, rate, slots, jct, speed, loss, friendly, delay, overhead, mixes, alone, real_jobs)
 }

@@ -47,7 +47,7 @@ def prepare(own: Assignment, habits: Habits) -> Iterate:
     model = DistributedDataParallel(Layers(own.job.model_mb * 1e6), gradient_as_bucket_view=True)
     optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
     batch = torch.randn(1, WIDTH)
-    draws = random.Random(f"{own.seed}/long-tail/{own.job.name}/{own.host}")
+    draws = random.Random(f"{own.seed}/long-tail/{own.job.name}/{own.rank}")
     ended = 0
 
     def iterate(compute_s: float) -> None:

@@ -1,4 +1,4 @@
-"""A DDP job that starts anew under its name every thirty iterations, as torchrun or a user's loop would do.
+"""A DDP job that starts anew under its name every twenty iterations, as torchrun or a user's loop would do.
 
 restart   it ends properly, and the next begins
 crash     its first worker is killed while it computes; the other workers notice by their connections, and all are
@@ -24,7 +24,7 @@ from bench.workload.ddp import prepare
 from bench.workload.runner_protocol import done, iteration_ended, wait_for_go
 from bench.workload.training import iterations, join, leave
 
-LIFE_ITERATIONS = 30
+LIFE_ITERATIONS = 20
 PAUSE_S = 0.5
 _SPARE_PORTS = 7  # of a job, below that of the first rendezvous
 

@@ -2,7 +2,20 @@
 
 from typing import Any
 
-from paceline.commands.bench import allocate, clean, fuzz, hostd, jobs, negotiate, paper, rate, report, scale, trace
+from paceline.commands.bench import (
+    allocate,
+    clean,
+    fuzz,
+    hostd,
+    jobs,
+    negotiate,
+    paper,
+    rate,
+    real_jobs,
+    report,
+    scale,
+    trace,
+)
 
 
 def add_parser(subparsers: Any) -> None:
@@ -13,5 +26,5 @@ def add_parser(subparsers: Any) -> None:
         epilog="example: paceline bench allocate",
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (allocate, negotiate, scale, trace, rate, jobs, clean, hostd, paper, report, fuzz):
+    for command in (allocate, negotiate, scale, trace, rate, jobs, clean, hostd, paper, real_jobs, report, fuzz):
         command.add_parser(commands)

@@ -80,10 +80,10 @@ def run_paper(args: argparse.Namespace) -> int:
         options, document = asked[experiment.name], kept.get(experiment.name)
         if document is None:
             title = f"{number}/{len(chosen)} {experiment.name}"
-            document = _measure(experiment, directory, options, args.force, title)
+            document = measure(experiment, directory, options, args.force, title)
         documents.append(document)
         if not args.json:
-            _print(experiment, document)
+            print_document(experiment, document)
     if args.json:
         print_json({"out": str(directory), "experiments": documents} | provenance())
     else:
@@ -125,9 +125,10 @@ def _kept(directory: Path, name: str, options: "Options") -> "Document | None":
     return document if as_asked and (options.quick or not document["quick"]) else None
 
 
-def _measure(
+def measure(
     experiment: "Experiment", directory: Path, options: "Options", force: bool, title: str
 ) -> "Document":
+    """Makes the runs that the directory does not have, and writes the result there."""
     from dataclasses import replace
 
     from bench.jobs.run_store import RunStore
@@ -174,7 +175,7 @@ def _measure(
     return document
 
 
-def _print(experiment: "Experiment", document: "Document") -> None:
+def print_document(experiment: "Experiment", document: "Document") -> None:
     from bench.report.parts import Table
     from paceline.commands.console import print_table
 

@@ -93,7 +93,7 @@ def test_the_fake_gains_come_out_as_such(fake_runs: FakeRuns) -> None:
 
 
 def test_experiments_are_named_once_and_described() -> None:
-    assert len(EXPERIMENTS) == 11
+    assert len(EXPERIMENTS) == 12
     for name, experiment in EXPERIMENTS.items():
         assert isinstance(experiment, Experiment)
         assert name == experiment.name

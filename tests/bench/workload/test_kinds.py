@@ -16,7 +16,7 @@ from paceline.flowcore.model.topology import star
 pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.torch]
 
 HEADERS_AND_ROUNDING = 0.04  # Ethernet and TCP are 0.3 % of the bytes; the rest is for tiny models and barriers
-FAST = {"checkpoint": 21, "varied": 21, "restart": 31, "crash": 31}  # iterations until the special has happened
+FAST = {"checkpoint": 21, "varied": 21, "restart": 21, "crash": 21}  # iterations until the special has happened
 PAIR, THREE = ("h0", "h1"), ("h0", "h1", "h2")
 ALSO_OF_THREE = ("overlap", "fsdp", "tensor", "all-to-all", "local-sgd")
 
