@@ -142,6 +142,8 @@ class HostAgent:
     ) -> None:
         """Send one report with these flows' claims, with or without their plans."""
         slot, newcomers = self.clock.index(now_ns), False
+        if not self._asking:
+            self.answers.begin_asking(now_ns)
         claims: list[Claim] = []
         for flow in flows:
             newcomers |= flow.grant is None
@@ -173,6 +175,11 @@ class HostAgent:
             self._effects.append(Send(self._switch, report))
         if self.isolated:
             self._for_local.append(report)
+
+    @property
+    def _asking(self) -> bool:
+        """The switch owes answers: it counts claims of this host."""
+        return any(flow.claimed for flow in self.flows.values())
 
     def limit(self, flow: FlowState, rate_bps: float, ceiling_bps: float) -> None:
         """Enforce, unless it is in force already: a change has a price in the kernel."""
@@ -213,7 +220,6 @@ class HostAgent:
             return  # its job has left
         if not any(other.live for other in self.flows.values()):
             self._arm(now_ns)
-            self.answers.begin_asking(now_ns)
         if flow.live and flow.iteration == event.iteration:
             flow.last_until(event.until_bytes)
             return
@@ -276,7 +282,8 @@ class HostAgent:
         report_due = now_ns >= self._tick_ns
         self._arm(now_ns)
         if report_due:
-            if not self.isolated and now_ns - self.answers.heard_ns > SILENCE_SLOTS * self.clock.length_ns:
+            silent_ns = now_ns - self.answers.heard_ns if self._asking else 0
+            if not self.isolated and silent_ns > SILENCE_SLOTS * self.clock.length_ns:
                 self._isolate()
             self.policy.on_slot(self, now_ns)
             self._ask_local(now_ns)

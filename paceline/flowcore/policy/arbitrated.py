@@ -41,7 +41,7 @@ class Arbitrated(Policy):
     lends_unused: ClassVar[bool] = False  # a share that its flow does not use is lent to others (detect/stalls.py)
 
     def on_ready(self, host: HostContext, flow: FlowState, now_ns: int) -> None:
-        if _is_short(host, flow):
+        if not _asks(host, flow):
             # Guaranteed, or HTB would let this host's other flows go first.
             host.limit(flow, host.nic_bps, host.nic_bps)
         else:
@@ -68,7 +68,7 @@ class Arbitrated(Policy):
         match flow.phase:
             case Phase.RELEASED if now_ns - flow.released_ns < host.rtt_ns:
                 return False  # as predicted, it is about to end
-            case Phase.READY if _is_short(host, flow) and too_short(now_ns - flow.ready_ns, host.rtt_ns):
+            case Phase.READY if not _asks(host, flow) and now_ns - flow.ready_ns < host.clock.length_ns:
                 return False
             case Phase.STALLED:
                 moved_bytes = flow.sent_bytes - flow.stalled_bytes
@@ -84,7 +84,7 @@ class Arbitrated(Policy):
         for flow in flows:
             grant = flow.grant
             assert grant is not None
-            short = _is_short(host, flow)
+            short = too_short(_alone_ns(host, flow), host.rtt_ns)
             firm_bps, ceiling_bps = enforced(grant.share_bps, grant.ceiling_bps, host.nic_bps, short)
             host.limit(flow, float(firm_bps), float(ceiling_bps))
             # Once per slot: the loads in a refusal are fresh, so a second one means a crowd, not a race.
@@ -149,9 +149,15 @@ def through_within(duration_ns: Any, remaining_bytes: Any, share_bps: Any) -> An
     return (share_bps > 0.0) & (transfer_bytes(share_bps, duration_ns) >= remaining_bytes)
 
 
-def _is_short(host: HostContext, flow: FlowState) -> bool:
-    alone_ns = host.jobs[flow.id.job].progress.alone_comm_ns * flow.burst_bytes / flow.spec.size_bytes
-    return bool(too_short(alone_ns, host.rtt_ns))
+def _alone_ns(host: HostContext, flow: FlowState) -> float:
+    """How long its burst takes alone."""
+    return host.jobs[flow.id.job].progress.alone_comm_ns * flow.burst_bytes / flow.spec.size_bytes
+
+
+def _asks(host: HostContext, flow: FlowState) -> bool:
+    """A burst of a slot or more always does: one late answer must not be the last one that is asked for."""
+    alone_ns = _alone_ns(host, flow)
+    return alone_ns >= host.clock.length_ns or not too_short(alone_ns, host.rtt_ns)
 
 
 def _release_ns(host: HostContext, flow: FlowState) -> int | None:

@@ -54,3 +54,18 @@ def test_a_short_burst_after_a_long_one_continues_the_iteration() -> None:
     host.handle(FlowDone(FLOW), 300 * MS)
     host.handle(FlowReady(FLOW, 1), 400 * MS)
     assert flow.sent_bytes == 0.0 and flow.remaining_bytes == SIZE
+
+
+def test_a_host_that_asks_nothing_misses_no_answer() -> None:
+    host = agent()
+    for number in range(20):
+        host.handle(FlowReady(FLOW, 0, SIZE * (number + 1) / 100), (100 * number + 1) * MS)
+        host.handle(Tick(), (100 * number + 20) * MS)
+        host.handle(FlowDone(FLOW), (100 * number + 30) * MS)
+    assert not host.isolated
+
+
+def test_one_late_answer_is_not_the_last_that_is_asked_for() -> None:
+    host = agent()
+    host.answers.rtt_ns = 1000 * MS
+    assert reports(host.handle(FlowReady(FLOW, 0), MS)), "a burst of several slots"
