@@ -38,9 +38,7 @@ ALONE_SLOTS = SILENCE_SLOTS + 2
 SETTLE_SLOTS = 6
 CALM_SLOTS = ENTRY_SLOTS + 2
 GONE_SLOTS = 2  # a withdrawal travels in a fraction of a slot
-HELD_SLOTS = (
-    2 * ENTRY_SLOTS + 2
-)  # a switch is missed, entries of a lost host end, and a word of the parent's stays away
+HELD_SLOTS = 2 * ENTRY_SLOTS + 2  # a switch is missed, then entries of a lost host end
 NO_GRANT_SLOTS = 2 * ENTRY_SLOTS + 2  # a short burst does not ask at once
 
 

@@ -23,6 +23,7 @@ MOST_KINDS = (*Kind, Kind.CUT, Kind.STALL, Kind.CRASH, Kind.CRASH)  # those with
 # How late the other end of a stream notices: a reset comes at once, gRPC's pings after one to two seconds.
 NOTICE_SLOTS = (0.0, 0.0, 0.01, 2.0, 16.0)
 STEPS_SLOTS = (-100.0, -3.0, -0.5, 0.4, 2.0, 5.0, 100.0)
+APART_SLOTS = (-0.5, 0.4)  # spines follow no switch: what sets their clocks must keep them together
 LATE_SLOTS = (0.05, 0.5, 1.5, 4.0, 12.0)
 COMPUTE_SLOTS = (0.5, 1.5, 3.0)
 
@@ -33,6 +34,7 @@ class _Involved(NamedTuple):
     hosts: list[str]
     switches: list[str]
     streams: list[tuple[str, str]]
+    several_tops: bool
 
 
 def draw(seed: int, topology: str, slots: int) -> History:
@@ -55,7 +57,8 @@ def _involve(topology: Topology, hosts: list[str]) -> _Involved:
             climb += above
             nodes |= dict.fromkeys(above)
     streams = [(lower, upper) for lower in nodes for upper in topology.parents.get(lower, ())]
-    return _Involved(hosts, [node for node in nodes if node not in hosts], streams)
+    tops = [node for node in nodes if node not in topology.parents]
+    return _Involved(hosts, [node for node in nodes if node not in hosts], streams, len(tops) > 1)
 
 
 def _job(draws: random.Random, number: int, crowd: list[str]) -> Job:
@@ -79,6 +82,7 @@ def _fault(draws: random.Random, involved: _Involved, jobs: tuple[Job, ...], slo
     for_slots = round(draws.choice((draws.uniform(0.1, 2.0), draws.uniform(longest / 2, longest))), 2)
     notice_slots = min(draws.choice(NOTICE_SLOTS), round(longest, 2)) if kind in (Kind.CUT, Kind.CRASH) else 0.0
     peer, amount = "", 0.0
+    steps_slots = APART_SLOTS if involved.several_tops else STEPS_SLOTS
     match kind:
         case Kind.CUT | Kind.LATE:
             node, peer = draws.choice(involved.streams)
@@ -87,7 +91,7 @@ def _fault(draws: random.Random, involved: _Involved, jobs: tuple[Job, ...], slo
             node = draws.choice(involved.hosts + involved.switches)
         case Kind.CRASH:
             node = draws.choice(involved.hosts + involved.switches)
-            amount = draws.choice((0.0, *STEPS_SLOTS)) if node in involved.switches else 0.0
+            amount = draws.choice((0.0, *steps_slots)) if node in involved.switches else 0.0
         case Kind.DOUBLED | Kind.SUSPEND:
             node = draws.choice(involved.hosts)
         case Kind.LIE:
@@ -95,5 +99,5 @@ def _fault(draws: random.Random, involved: _Involved, jobs: tuple[Job, ...], slo
         case Kind.HANG | Kind.KILL:
             node = draws.choice(jobs).name
         case Kind.CLOCK:
-            node, amount = draws.choice(involved.switches), draws.choice(STEPS_SLOTS)
+            node, amount = draws.choice(involved.switches), draws.choice(steps_slots)
     return Fault(kind, node, at_slot, for_slots, peer, amount, notice_slots)

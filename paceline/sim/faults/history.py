@@ -11,6 +11,8 @@ from typing import Any
 
 from paceline.flowcore.model.topology import Topology, clos, star, tree
 
+MB_PER_SLOT = 7.5  # of 60 ms, at 1 Gbit/s
+
 
 class Kind(StrEnum):
     CUT = "cut"  # the stream from `node` to `peer` breaks: what is under way is lost
@@ -59,6 +61,13 @@ class Job:
     compute_slots: float
     start_slot: float
 
+    @property
+    def burst_slots(self) -> float:
+        """How long its exchange takes alone, on links of 1 Gbit/s."""
+        members = len(self.workers)
+        times = members if self.servers else 2 * (members - 1) / members
+        return times * self.model_mb / MB_PER_SLOT
+
     def __str__(self) -> str:
         hosts = f"{','.join(self.workers)} with {','.join(self.servers)}" if self.servers else ">".join(self.workers)
         computes = f"computes {self.compute_slots:g} slots"
@@ -69,9 +78,7 @@ class Job:
 class History:
     seed: int
     topology: str  # star, tree or clos
-    shape: tuple[
-        int, ...
-    ]  # hosts; or hosts per ToR, ToRs per edge switch, edge switches; or hosts per ToR, ToRs, spines
+    shape: tuple[int, ...]  # what its builder takes (paceline/flowcore/model/topology.py)
     slots: int  # faults begin in the first half
     jobs: tuple[Job, ...]
     faults: tuple[Fault, ...]

@@ -3,6 +3,7 @@
 The checks look twice a slot. When the jobs' time is over they leave, and END_SLOTS later nothing may be left of them.
 """
 
+import math
 from typing import NamedTuple
 
 from paceline.sim.faults.checks import SETTLE_SLOTS, Checks, Violation
@@ -11,7 +12,7 @@ from paceline.sim.faults.world import SLOT_NS, Trace, World
 
 LOOKS_PER_SLOT = 2
 END_SLOTS = 2  # withdrawals need less than one
-OBSERVED_SLOTS = 14  # enough for an iteration of each job
+OBSERVED_SLOTS = 8  # at least
 
 
 class Verdict(NamedTuple):
@@ -32,7 +33,9 @@ def check(history: History, trace: Trace | None = None) -> Verdict:
 
 def _run(world: World) -> None:
     history, checks = world.history, Checks(world)
-    slots = max(history.slots, round(history.calm_slot + SETTLE_SLOTS) + OBSERVED_SLOTS)
+    # A job that has just missed its turn has to wait for all others, and then needs one itself.
+    observed = max(OBSERVED_SLOTS, 2 * sum(job.burst_slots for job in history.jobs) + 2 * _longest_compute(history))
+    slots = max(history.slots, math.ceil(history.calm_slot + SETTLE_SLOTS + observed))
     step_ns = SLOT_NS // LOOKS_PER_SLOT
     for look in range(1, slots * LOOKS_PER_SLOT + 1):
         world.run_until(look * step_ns + SLOT_NS // 7)  # not when slots begin: much is under way then
@@ -41,3 +44,7 @@ def _run(world: World) -> None:
     world.stop_all_jobs()
     world.run_until(world.now_ns + END_SLOTS * SLOT_NS)
     checks.nothing_left()
+
+
+def _longest_compute(history: History) -> float:
+    return max((job.compute_slots for job in history.jobs), default=0.0)

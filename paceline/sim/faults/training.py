@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from paceline.flowcore.messages.events import FlowDone, FlowReady, HostEvent, IterationEnded, JobJoined, JobLeft, Limit
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.scenario import JobSpec, Pattern
+from paceline.flowcore.model.topology import link_name
+from paceline.flowcore.model.units import UNLIMITED
 from paceline.sim.faults.history import Job
 from paceline.sim.jobs import TrainingJob, Worker
 from paceline.sim.reference.network import FluidNetwork
@@ -44,6 +46,9 @@ class Training:
         training = self.running[job.name] = TrainingJob(spec, self._seed)
         self.ended.setdefault(job.name, 0)
         self.network.add(training.flows)
+        for spec in training.flows:
+            if not spec.flow.local:
+                self._unpaced(spec.flow)
         for host in training.hosts:
             self._introduce(host, training)
         for worker in training.workers.values():
@@ -144,6 +149,13 @@ class Training:
         if limit.flow in self.network.channels:
             self.catch_up()
             self.network.limit(limit.flow, limit.rate_bps, limit.ceiling_bps)
+            if limit.ceiling_bps == UNLIMITED:
+                self._unpaced(limit.flow)
+
+    def _unpaced(self, flow: FlowId) -> None:
+        """HTB lets pass what is in no class: on its NIC the flow shares with those that have guarantees."""
+        switch = self._world.topology.switch_of[flow.source]
+        self.network.cap(flow, self._world.topology.links[link_name(flow.source, switch)].capacity_bps)
 
     def _tell(self, host: str, event: HostEvent) -> None:
         self._world.act(host, lambda: self._world.hosts[host].take([event]))
