@@ -31,8 +31,8 @@ def add_parser(commands: Any) -> None:
             "Controls: reno, cubic, bbr (TCP alone); paceline, mlcc, fair, fair-penalty, fifo, srpt (the daemons\n"
             "under that policy); observe, advise (the daemons, limiting nothing)."
         ),
-        epilog="examples: paceline bench jobs scenarios/two-jobs.toml --control reno,cubic,bbr --workload synthetic\n"
-        "          paceline bench jobs scenarios/testbed/mix-2.toml --workload a=fsdp",
+        epilog="example: paceline bench jobs scenarios/two-jobs.toml --control reno,cubic,bbr --workload synthetic\n"
+        "         paceline bench jobs scenarios/testbed/mix-2.toml --workload a=fsdp",
     )
     parser.add_argument("file", metavar="FILE", type=Path, help="scenario (TOML, version 1)")
     parser.add_argument(
