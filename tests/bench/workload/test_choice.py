@@ -4,7 +4,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from bench.workload.choice import NAMES, RINGS, WorkloadError, check_workload, program_for
+from bench.workload.choice import NAMES, ON_GPU, RINGS, WorkloadError, check_workload, program_for
 from paceline.flowcore.model.scenario import JobSpec, Pattern
 
 A = JobSpec("a", Pattern.ALLREDUCE, ("h0", "h1"), (), 4.0, 0.1, 3, 0.0, 0.0)
@@ -17,8 +17,9 @@ def test_auto_goes_by_the_pattern() -> None:
 
 
 def test_every_kind_is_a_program_of_its_own_that_exists() -> None:
-    assert len(set(RINGS.values())) == len(RINGS) == len(NAMES) - 3
-    assert all(find_spec(program.module) for program in RINGS.values())
+    kinds = RINGS | ON_GPU
+    assert len(set(kinds.values())) == len(kinds) == len(NAMES) - 3
+    assert all(find_spec(program.module) for program in kinds.values())
 
 
 @pytest.mark.parametrize("workload", ["a=fsdp", "a=fsdp,b=auto", " a = fsdp , b = ddp ", "b=ddp,a=fsdp"])
