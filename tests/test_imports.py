@@ -37,6 +37,8 @@ MAY_IMPORT = {
     "paceline.sim": f"{CORE} paceline.cluster",
     "paceline.sim.reference": f"{CORE} paceline.sim",
     "paceline.sim.array": f"{CORE} paceline.cluster paceline.sim",
+    # Histories run what switchd has of pure rules, its routes and checks, instead of a copy.
+    "paceline.sim.faults": f"{CORE} paceline.sim paceline.sim.reference paceline.wire switchd",
     "paceline.sim.run": f"{CORE} paceline.sim paceline.sim.reference paceline.sim.array",
     "paceline.sim.compare": f"{CORE} paceline.sim paceline.sim.run",
     "paceline.sim.trace.profiles": "paceline.flowcore.model",
@@ -67,6 +69,7 @@ MAY_IMPORT = {
     "bench.micro": f"{CORE} paceline.failure paceline.memory paceline.service paceline.sim paceline.wire hostd bench."
     " bench.testbed bench.jobs",
     "bench.report": "paceline.sim paceline.failure",
+    "bench.fuzz": f"{CORE} paceline.wire nccl_shim hostd switchd",
     "bench.experiments.experiment": f"{CORE} bench.jobs bench.report",
     "bench.experiments.paper_jobs": CORE,
     "bench.experiments": f"{CORE} paceline.failure paceline.sim bench.testbed bench.jobs bench.micro bench.report"

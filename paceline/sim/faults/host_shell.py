@@ -6,10 +6,7 @@ A daemon that does nothing for PATIENCE_SLOTS loses its lease: the guardian lift
 again about a second after it woke. One that is killed leaves no limit behind.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Container, Iterable
-from typing import TYPE_CHECKING
 
 from paceline.flowcore.host.agent import HostAgent
 from paceline.flowcore.messages.coalescing import coalesce
@@ -31,9 +28,7 @@ from paceline.flowcore.model.units import UNLIMITED
 from paceline.flowcore.policy import POLICIES
 from paceline.sim.faults.lies import told
 from paceline.sim.faults.node_clock import NodeClock
-
-if TYPE_CHECKING:
-    from paceline.sim.faults.world import World
+from paceline.sim.faults.surroundings import Surroundings
 
 PATIENCE_SLOTS = 5  # hostd/safety/lease.py
 RENEW_SLOTS = 17  # hostd/daemon.py: HOUSEKEEPING_S
@@ -41,7 +36,7 @@ WAKE_NS = 100_000  # no daemon wakes up sooner after it has gone to sleep
 
 
 class HostShell:
-    def __init__(self, world: World, name: str, offset_ns: int) -> None:
+    def __init__(self, world: Surroundings, name: str, offset_ns: int) -> None:
         self.name = name
         self.clock = NodeClock(offset_ns)
         self.in_force: dict[FlowId, Limit] = {}  # in the kernel
@@ -90,7 +85,7 @@ class HostShell:
             self.take([ClockSet(step_ns)])
 
     def _progress(self, concerned: Container[str]) -> list[HostEvent]:
-        counters, idle = self._world.training.counters(self.name, concerned)
+        counters, idle = self._world.counters(self.name, concerned)
         return [Progress(counters, idle)] if counters else []
 
     # ---- What is done about it ----
@@ -125,7 +120,7 @@ class HostShell:
             self.in_force.pop(limit.flow, None)
         else:
             self.in_force[limit.flow] = limit
-        self._world.training.limit(limit)
+        self._world.limit(limit)
 
     # ---- The lease ----
 

@@ -6,15 +6,10 @@
 An upper end that has not noticed takes a new connection in place of the old one (switchd/switch.py).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from paceline.flowcore.model.units import NS_PER_MS
-
-if TYPE_CHECKING:
-    from paceline.sim.faults.world import World
+from paceline.sim.faults.surroundings import Surroundings
 
 # As hostd and switchd do (paceline/wire/host_stream.py, switchd/uplink.py).
 RETRY_NS = 50 * NS_PER_MS
@@ -24,7 +19,7 @@ HELLO_NS = 1000 * NS_PER_MS
 
 
 class Stream:
-    def __init__(self, world: World, lower: str, upper: str, latency_ns: int) -> None:
+    def __init__(self, world: Surroundings, lower: str, upper: str, latency_ns: int) -> None:
         self.lower, self.upper = lower, upper
         self.cuts = 0  # at work now
         self.late_ns = 0

@@ -3,10 +3,7 @@
 Messages to another switch wait for a moment in the queue of their next hop and are coalesced there (switchd/frames.py).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
 
 from paceline.flowcore.messages.coalescing import coalesce
 from paceline.flowcore.messages.events import Effect, Message, PeersFound, PeersLost, Send, SwitchEvent, Tick
@@ -15,26 +12,18 @@ from paceline.flowcore.model.domain import Domain
 from paceline.flowcore.policy import POLICIES
 from paceline.flowcore.switch.agent import SwitchAgent
 from paceline.sim.faults.node_clock import NodeClock
+from paceline.sim.faults.surroundings import Envelope, Surroundings
 from paceline.wire.codec import BadMessage
 from switchd.routing import RoutingTable
 from switchd.switch import LATE_HORIZONS
 from switchd.validation import MessageValidator
 
-if TYPE_CHECKING:
-    from paceline.sim.faults.world import World
-
 FLUSH_NS = 3_000_000  # messages that come within so long leave together; switchd sends ten frames a slot
 MAX_FLOWS = 512  # switchd's default
 
 
-class Envelope(NamedTuple):
-    source: str
-    to: str
-    message: Message | None  # None: `source` cannot be reached
-
-
 class SwitchShell:
-    def __init__(self, world: World, name: str, domain: Domain, offset_ns: int) -> None:
+    def __init__(self, world: Surroundings, name: str, domain: Domain, offset_ns: int) -> None:
         self.name, self.domain = name, domain
         self.clock = NodeClock(offset_ns)
         self.routes = RoutingTable(world.topology, name)

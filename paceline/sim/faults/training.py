@@ -4,29 +4,24 @@ A monitor knows a job once it has seen one of its iterations end, so a daemon th
 way pass and hears of the job after it (hostd/monitor/iteration_tracker.py).
 """
 
-from __future__ import annotations
-
 from collections.abc import Container
 from functools import partial
-from typing import TYPE_CHECKING
 
-from paceline.flowcore.messages.events import FlowDone, FlowReady, HostEvent, IterationEnded, JobJoined, JobLeft, Limit
+from paceline.flowcore.messages.events import FlowDone, FlowReady, IterationEnded, JobJoined, JobLeft, Limit
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.scenario import JobSpec, Pattern
 from paceline.flowcore.model.topology import link_name
 from paceline.flowcore.model.units import UNLIMITED
 from paceline.sim.faults.history import Job
+from paceline.sim.faults.surroundings import Counters, Surroundings
 from paceline.sim.jobs import TrainingJob, Worker
 from paceline.sim.reference.network import FluidNetwork
-
-if TYPE_CHECKING:
-    from paceline.sim.faults.world import World
 
 JITTER = 0.05
 
 
 class Training:
-    def __init__(self, world: World, seed: int) -> None:
+    def __init__(self, world: Surroundings, seed: int) -> None:
         self.network = FluidNetwork(world.topology)
         self.running: dict[str, TrainingJob] = {}
         self.ended: dict[str, int] = {}  # iterations of each job, over all its lives
@@ -46,9 +41,9 @@ class Training:
         training = self.running[job.name] = TrainingJob(spec, self._seed)
         self.ended.setdefault(job.name, 0)
         self.network.add(training.flows)
-        for spec in training.flows:
-            if not spec.flow.local:
-                self._unpaced(spec.flow)
+        for one in training.flows:
+            if not one.flow.local:
+                self._unpaced(one.flow)
         for host in training.hosts:
             self._introduce(host, training)
         for worker in training.workers.values():
@@ -65,7 +60,7 @@ class Training:
                 del self._live[host][flow]
             if name in self._known[host]:
                 self._known[host].discard(name)
-                self._tell(host, JobLeft(name))
+                self._world.tell(host, JobLeft(name))
 
     def hang(self, name: str, by: int) -> None:
         """One hang more, or one less."""
@@ -89,7 +84,7 @@ class Training:
         flows = tuple(spec for spec in job.flows if spec.flow.source == host and not spec.flow.local)
         feeds = tuple((spec.flow, job.downstream[spec.flow]) for spec in flows)
         self._known[host].add(job.spec.name)
-        self._tell(host, JobJoined(job.spec.name, flows, feeds))
+        self._world.tell(host, JobJoined(job.spec.name, flows, feeds))
 
     # ---- Iterations ----
 
@@ -105,7 +100,7 @@ class Training:
             if not flow.local:
                 self._live[flow.source][flow] = None
                 if flow.job in self._known[flow.source]:
-                    self._tell(flow.source, FlowReady(flow, iteration))
+                    self._world.tell(flow.source, FlowReady(flow, iteration))
 
     def network_changes(self) -> None:
         """A flow ends, or catches up with what feeds it."""
@@ -123,12 +118,12 @@ class Training:
         if not flow.local:
             self._live[flow.source].pop(flow, None)
             if flow.job in self._known[flow.source]:
-                self._tell(flow.source, FlowDone(flow))
+                self._world.tell(flow.source, FlowDone(flow))
         before = len(job.iteration_ends_ns)
         for through in list(job.flow_done(flow, self._world.now_ns)):
             host = through.host if isinstance(through, Worker) else through
             if flow.job in self._known[host]:
-                self._tell(host, IterationEnded(flow.job))
+                self._world.tell(host, IterationEnded(flow.job))
             else:
                 self._introduce(host, job)
             if isinstance(through, Worker):
@@ -137,13 +132,13 @@ class Training:
 
     # ---- For the hosts ----
 
-    def counters(self, host: str, jobs: Container[str]) -> tuple[tuple[tuple[FlowId, float], ...], tuple[FlowId, ...]]:
+    def counters(self, host: str, jobs: Container[str]) -> Counters:
         """What the live flows of these jobs have sent, and which of them have nothing for the network just now."""
         live = [flow for flow in self._live[host] if flow.job in jobs and flow.job in self._known[host]]
         if live:
             self.catch_up()
         idle = tuple(flow for flow in live if self.hung(flow.job))
-        return tuple((flow, self.network.sent_in_iteration(flow)) for flow in live), idle
+        return Counters(tuple((flow, self.network.sent_in_iteration(flow)) for flow in live), idle)
 
     def limit(self, limit: Limit) -> None:
         if limit.flow in self.network.channels:
@@ -156,6 +151,3 @@ class Training:
         """HTB lets pass what is in no class: on its NIC the flow shares with those that have guarantees."""
         switch = self._world.topology.switch_of[flow.source]
         self.network.cap(flow, self._world.topology.links[link_name(flow.source, switch)].capacity_bps)
-
-    def _tell(self, host: str, event: HostEvent) -> None:
-        self._world.act(host, lambda: self._world.hosts[host].take([event]))

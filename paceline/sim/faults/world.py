@@ -6,10 +6,10 @@ its history alone. A host or switch that is down does nothing, and one that is s
 
 import heapq
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Container, Sequence
 from functools import partial
 
-from paceline.flowcore.messages.events import HostEvent, SwitchEvent
+from paceline.flowcore.messages.events import HostEvent, Limit, SwitchEvent
 from paceline.flowcore.messages.reports import Feedback, Report
 from paceline.flowcore.model.domain import domains
 from paceline.flowcore.model.slots import SlotClock
@@ -18,14 +18,14 @@ from paceline.sim.faults.history import Fault, History, Kind
 from paceline.sim.faults.host_shell import PATIENCE_SLOTS, HostShell
 from paceline.sim.faults.lies import as_received
 from paceline.sim.faults.stream import Stream
-from paceline.sim.faults.switch_shell import Envelope, SwitchShell
+from paceline.sim.faults.surroundings import Counters, Envelope
+from paceline.sim.faults.switch_shell import SwitchShell
 from paceline.sim.faults.training import Training
 from paceline.wire.codec import BadMessage
 
 SLOT_NS = 60 * NS_PER_MS
 HORIZON = 10
 OFFSET_NS = 10_000 * SLOT_NS  # of all clocks: a step back leads to no time before the epoch
-FOLLOW_SLOTS = 1  # a switch takes one sample of its parent's clock a slot
 
 Trace = Callable[[int, str, str], None]  # (now, host or switch, what happened)
 
@@ -137,10 +137,21 @@ class World:
         stream = self.streams[host, switch]
         stream.send(switch, lambda: self.hosts[host].feedback(feedback, offset_ns))
 
-    def send_frame(self, switch: str, neighbour: str, envelopes: list[Envelope]) -> None:
+    def send_frame(self, switch: str, neighbour: str, envelopes: Sequence[Envelope]) -> None:
         offset_ns = self.switches[switch].clock.offset_ns
         stream = self.streams.get((switch, neighbour)) or self.streams[neighbour, switch]
         stream.send(switch, lambda: self.switches[neighbour].take_frame(switch, envelopes, offset_ns))
+
+    # ---- Jobs ----
+
+    def tell(self, host: str, event: HostEvent) -> None:
+        self.act(host, lambda: self.hosts[host].take([event]))
+
+    def counters(self, host: str, jobs: Container[str]) -> Counters:
+        return self.training.counters(host, jobs)
+
+    def limit(self, limit: Limit) -> None:
+        self.training.limit(limit)
 
     # ---- Streams open and break ----
 
