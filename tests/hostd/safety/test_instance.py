@@ -5,12 +5,18 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from hostd.safety import instance
 from hostd.safety.instance import only_hostd_here
-from paceline.service.lockfile import AlreadyRunning
+from paceline.service.lockfile import AlreadyRunning, only_instance, was_killed
+from tests.hostd.conftest import next_line, wait_until
+from tests.hostd.hostile import ROOT, Jobs, jobs
+from tests.hostd.missing_page import DEVICE
+
+__all__ = ["jobs"]  # a fixture
 
 pytestmark = pytest.mark.root
 
@@ -92,3 +98,46 @@ def test_an_unknown_holder_is_taken_for_a_hostd(name: str, monkeypatch: pytest.M
     monkeypatch.setattr(instance, "_NETLINK_SOCK_DIAG", 31)  # no such protocol, as in a kernel without it
     with held(name, NOBODY, "held.listen()"), pytest.raises(AlreadyRunning), only_hostd_here():
         pass
+
+
+CANNOT_DIE = """
+import sys
+from pathlib import Path
+from hostd.kernel.pidfd import duplicated_socket
+from hostd.kernel.tcp_info import TcpCounters
+from hostd.safety import instance
+from paceline.service.lockfile import only_instance
+instance.NAME = b"\\0" + sys.argv[1].encode()
+with instance.only_hostd_here(), only_instance(Path(sys.argv[2])):
+    print("held", flush=True)
+    with duplicated_socket(*map(int, sys.argv[3:])) as theirs:
+        TcpCounters.of(theirs)
+"""
+
+
+@pytest.mark.skipif(not DEVICE.exists(), reason="needs userfaultfd")
+def test_one_that_was_killed_and_cannot_die_keeps_no_other_away(name: str, jobs: Jobs, tmp_path: Path) -> None:
+    job, lock = jobs.start(), tmp_path / "lock"
+    job.does("hold")
+    command = [sys.executable, "-c", CANNOT_DIE, name, str(lock), *map(str, job.call[1:])]
+    before = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    try:
+        assert next_line(before) == "held"
+        wait_until(lambda: Path(f"/proc/{before.pid}/stat").read_text().rpartition(")")[2].split()[0] == "D")
+        for refused in (only_hostd_here(), only_instance(lock)):
+            with pytest.raises(AlreadyRunning, match=f"pid {before.pid}"), refused:
+                pass
+        before.kill()
+        assert was_killed(before.pid) and before.poll() is None
+        with only_hostd_here(), only_instance(lock):
+            for refused in (only_hostd_here(), only_instance(lock)):
+                with pytest.raises(AlreadyRunning, match=f"pid {os.getpid()}"), refused:
+                    pass
+            job.does("let go")
+            before.wait(10)
+            with pytest.raises(AlreadyRunning, match=f"pid {os.getpid()}"), only_hostd_here():
+                pass
+    finally:
+        before.kill()
+        job.end()
+        before.communicate()

@@ -14,6 +14,8 @@ import threading
 
 from tests.hostd.missing_page import MissingPage
 
+SO_SNDBUFFORCE = 32
+
 
 def main() -> None:
     connection = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
@@ -24,6 +26,7 @@ def main() -> None:
             connection.send(bytes(1 << 16))
     except BlockingIOError:
         connection.setblocking(True)
+        connection.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, 1 << 26)  # there is room for one page more
     page = MissingPage()
     print(connection.fileno(), flush=True)
     for line in sys.stdin:

@@ -6,57 +6,23 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from hostd.kernel.calls import Answer, Call, Held, NotAnswered
-from hostd.kernel.pidfd import SocketGone, cookie_of, duplicated_socket
+from hostd.kernel.calls import Answer, Held, NotAnswered
+from hostd.kernel.pidfd import SocketGone
 from hostd.workers import pool
 from hostd.workers.pool import STUCK_S, Workers
 from tests.hostd.conftest import next_line, wait_until
+from tests.hostd.hostile import HostileJob, Jobs, jobs
 from tests.hostd.missing_page import DEVICE
+
+__all__ = ["jobs"]  # a fixture
 
 pytestmark = [pytest.mark.root, pytest.mark.skipif(not DEVICE.exists(), reason="needs userfaultfd")]
 
 ROOT = Path(__file__).parents[3]
-
-
-class HostileJob:
-    def __init__(self, listener: socket.socket, stack: ExitStack) -> None:
-        command = [sys.executable, "-m", "tests.hostd.workers.hostile_job", str(listener.getsockname()[1])]
-        self._process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        stack.callback(self.end)
-        self.pid, fd = self._process.pid, int(next_line(self._process))
-        self._peer = stack.enter_context(listener.accept()[0])
-        with duplicated_socket(self.pid, fd) as theirs:
-            self.call: Call = ("info", self.pid, fd, cookie_of(theirs))
-
-    def does(self, what: str) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(what + "\n")
-        self._process.stdin.flush()
-        assert next_line(self._process) == "done"
-
-    def end(self) -> None:
-        with self._process:
-            self._process.kill()
-
-
-class Jobs:
-    def __init__(self, stack: ExitStack) -> None:
-        self._stack = stack
-        self._listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-
-    def start(self) -> HostileJob:
-        return HostileJob(self._listener, self._stack)
-
-
-@pytest.fixture
-def jobs() -> Iterator[Jobs]:
-    with ExitStack() as stack:
-        yield Jobs(stack)
 
 
 @pytest.fixture
