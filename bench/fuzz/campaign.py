@@ -86,7 +86,7 @@ async def _block(make: Callable[[], Target], seed: int, count: int, done: Campai
             if not number % BREATH:
                 await asyncio.sleep(0)
     finally:
-        target.close()
+        await target.close()
 
 
 def _resident_bytes() -> int:

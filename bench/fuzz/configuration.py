@@ -49,7 +49,7 @@ class ConfigurationTarget:
             return Counter({f"{kind} refused": 1})
         return Counter({f"{kind} taken": 1})
 
-    def close(self) -> None:
+    async def close(self) -> None:
         pass
 
 

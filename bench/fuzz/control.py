@@ -115,7 +115,8 @@ class ControlTarget:
             self._failed.append(error)
             raise
 
-    def close(self) -> None:
+    async def close(self) -> None:
+        await self._socket.close()
         self._enforcer.close()
         self._directory.cleanup()
 

@@ -60,7 +60,7 @@ class PluginTarget:
             raise RuntimeError(f"events of seed {seed}: exit status {child.returncode} {said.decode()[-300:]}")
         return Counter({"taken": BATCH})
 
-    def close(self) -> None:
+    async def close(self) -> None:
         self._directory.cleanup()
 
 

@@ -44,7 +44,7 @@ class SegmentTarget:
             os.ftruncate(self._file, FILE_BYTES)
         return Counter({"taken" if seen else "refused": 1})
 
-    def close(self) -> None:
+    async def close(self) -> None:
         self._reader.close()
         os.close(self._file)
         shutil.rmtree(self._directory)

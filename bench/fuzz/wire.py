@@ -116,7 +116,7 @@ class WireTarget:
             self._host.handle(Tick(), self._host_now_ns)
         return "taken"
 
-    def close(self) -> None:
+    async def close(self) -> None:
         self._tor.close()
         self._edge.close()
 
