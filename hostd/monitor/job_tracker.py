@@ -99,12 +99,6 @@ class JobTracker:
         self._schedule.note(events, now_ns)
         return events
 
-    @property
-    def counters_matter(self) -> bool:
-        """While it sends, too: what it announces meanwhile tells where its burst ends."""
-        profile = self.demand.profile
-        return profile.learning or bool(profile.stops)
-
     def measure(self, now_ns: int) -> None:
         """Its sockets alone."""
         if self.facts is not None:
@@ -136,10 +130,10 @@ class JobTracker:
             left_bytes = max(demand.until_bytes(ends) - sent for ends, sent in demand.sent(self.facts))
             largest_bytes, other_bps = max(demand.sizes.values()), nic_bps if let_go else None
             due_ns = self._schedule.sending(left_bytes, largest_bytes, self.polled_ns, now_ns, other_bps)
-            if demand.profile.learning and not self.is_held(now_ns):
+            if demand.learning and not self.is_held(now_ns):
                 due_ns = min(due_ns, now_ns + 2 * look_ns)
         elif demand.between_bursts:
-            due_ns = now_ns + look_ns
+            due_ns = now_ns + 2 * look_ns
         else:
             due_ns = self._schedule.not_sending(look_ns, bool(demand.sizes), self._moved_ns, now_ns)
         self.due_ns = due_ns - due_ns % LOOK_NS
@@ -149,19 +143,21 @@ class JobTracker:
         counters = [view.snapshot.iteration_counter for view in views if view.snapshot.iteration_counter is not None]
         iteration = max((counter.iteration for counter in counters), default=0)
         current = [
-            (view.iteration_enqueued_bytes, view.snapshot.iteration_counter.last_enqueued_bytes)
+            (view.iteration_enqueued_bytes, view.snapshot.iteration_counter.last_enqueued_bytes, view)
             for view in views
             if view.snapshot.iteration_counter is not None and view.snapshot.iteration_counter.iteration == iteration
         ]
         return JobFacts(
             iteration,
-            announced=any(announced > ANNOUNCING * before for announced, before in current),
+            announced=any(announced > ANNOUNCING * before for announced, before, _ in current),
             counts_early=any(flow.source is Source.NCCL for view in views for flow in view.snapshot.flows),
             members=max((view.snapshot.world_size for view in views), default=0),
             sent_bytes={},
             received_bytes={},
-            announced_bytes=float(sum(announced for announced, _ in current)),
-            expected_bytes=float(sum(before for _, before in current)),
+            announced_bytes=float(sum(announced for announced, _, _ in current)),
+            completed_bytes=float(sum(view.iteration_sent_bytes for _, _, view in current)),
+            outstanding=any(view.snapshot.expected_tx_bytes > view.snapshot.tx_bytes for view in views),
+            expected_bytes=float(sum(before for _, before, _ in current)),
         )
 
     def _by_rhythm(self, rhythm: BurstRhythm, facts: JobFacts, now_ns: int) -> JobFacts:

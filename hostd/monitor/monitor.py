@@ -91,9 +91,7 @@ class Monitor:
             for name, job in due.items()
             if job.rhythm is not None or not job.is_quiet(now_ns) or self._look_is_due(job, now_ns)
         }
-        # How far a burst is the sockets say; what else its counters can say is that it is over.
-        sending = {name for name, job in due.items() if job.demand.live and not job.counters_matter}
-        for view in self._reader.poll_changed(due, iterations_only=sending):
+        for view in self._reader.poll_changed(due):
             job = due[view.snapshot.job]
             if view.host_pid in job.processes:
                 job.processes[view.host_pid].view = view

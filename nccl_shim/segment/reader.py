@@ -53,14 +53,12 @@ class _TrackedFile:
         self._learner = IterationLearner()
         self._waiting = WaitingEstimate() if estimate_waiting else None
         self._counter: IterationCounter | None = None
-        self._heartbeat = self._sequence = b""
+        self._heartbeat = b""
         self._alive = True
 
-    def changed(self, iterations_only: bool) -> bool:
-        """Whether the process had an event, or ended an iteration, since it was last read."""
+    def changed(self) -> bool:
+        """Whether the process had an event since it was last read."""
         try:
-            if iterations_only:
-                return self.file.iteration_sequence() != self._sequence
             return self.file.heartbeat() != self._heartbeat
         except OSError:
             return True  # reading it will say why
@@ -69,7 +67,7 @@ class _TrackedFile:
         if check_alive:
             self._alive = self.file.is_alive()
         # Before the counters: what comes between is seen next time.
-        self._heartbeat, self._sequence = self.file.heartbeat(), self.file.iteration_sequence()
+        self._heartbeat = self.file.heartbeat()
         snapshot = self.file.read()
         _refuse_nonsense(snapshot, self.file.job)
         if snapshot.iteration_counter is not None:
@@ -122,12 +120,11 @@ class Reader:
         self._tracked: dict[str, _TrackedFile] = {}
         self._changed_ns = 0  # the directory, when it was last read
 
-    def poll_changed(self, jobs: Container[str], iterations_only: Container[str] = ()) -> list[ProcessView]:
-        """Of these jobs, the processes with an event since they were last read; of the jobs in `iterations_only`,
-        which are among them, those that have ended an iteration. New and dead processes are for `poll`."""
+    def poll_changed(self, jobs: Container[str]) -> list[ProcessView]:
+        """Of these jobs, the processes with an event since they were last read. New and dead ones are for `poll`."""
         views = []
         for name, one in list(self._tracked.items()):
-            if one.file.job in jobs and one.changed(one.file.job in iterations_only):
+            if one.file.job in jobs and one.changed():
                 try:
                     views.append(one.view(time.monotonic_ns(), check_alive=False))
                 except (NotASegment, OSError) as error:

@@ -25,7 +25,6 @@ from nccl_shim.segment.snapshot import (
 
 _TORN_ATTEMPTS = 32
 _HEARTBEAT = Header.heartbeat_ns
-_ITERATION = Header.iteration  # begins with a sequence number that changes with every iteration
 
 
 def open_own(path: Path) -> int:
@@ -58,10 +57,6 @@ class SegmentFile:
     def heartbeat(self) -> bytes:
         """The time of the last event as it stands in the file: one system call, to see whether to `read`."""
         return os.pread(self._file, _HEARTBEAT.size, _HEARTBEAT.offset)
-
-    def iteration_sequence(self) -> bytes:
-        """The same for the last end of an iteration."""
-        return os.pread(self._file, 8, _ITERATION.offset)
 
     def read(self) -> ProcessSnapshot:
         """The counters now; raises NotASegment when the file was cut."""

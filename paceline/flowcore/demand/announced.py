@@ -4,12 +4,16 @@ one without the shim, whose bursts announce themselves (detect/bursts.py).
     facts                                     event
     ────────────────────────────────────────────────────────────────────────
     a whole iteration seen                    JobJoined, with the flows found
-    more announced than was sent before       FlowReady for every flow, up to the next stop (profile.py)
-    a flow has sent that                      FlowDone
+    bytes announced                           FlowReady for every flow, to the end of its burst
+    a flow has sent them                      FlowDone
     the iteration counter moves               FlowDone for what is left, IterationEnded
     sizes have changed, twice alike           JobJoined again
     its processes have gone                   JobLeft
-    no profile can be learned                 JobLeft, until one can
+
+Which bytes are one burst depends on what the job waits for. DDP launches its buckets one after the other and waits for
+all of them: its exchange is one burst from the first bucket on, however it is cut. A job that waits for each of its
+collectives (FSDP, tensor parallelism, an all-to-all, a pipeline) computes in between, and needs no link then: its
+*pieces* come to their end before the rest is announced, and a burst is what has been announced so far.
 
 Under a parameter server the counter moves with the next iteration's first bytes, and some of those may have been sent
 before hostd looks. The iteration ended where its flows last rested.
@@ -21,7 +25,8 @@ from paceline.flowcore.demand.demand import ALL, ANNOUNCING, Demand
 from paceline.flowcore.demand.facts import Ends, JobFacts
 from paceline.flowcore.detect.bursts import NEARLY
 from paceline.flowcore.messages.events import HostEvent, IterationEnded
-from paceline.flowcore.model.units import UNLIMITED
+
+PIECES_ITERATIONS = 8  # for so long it is remembered that pieces came to their end one by one
 
 
 class AnnouncedDemand(Demand):
@@ -29,8 +34,20 @@ class AnnouncedDemand(Demand):
         super().__init__(job, host)
         self._began_with: frozenset[Ends | int] = frozenset()  # connections and targets when this iteration began
         self._rested: dict[Ends, float] = {}  # sent when it last rested
-        self._announced = False  # this iteration's bytes were announced while hostd watched
-        self._taken_bytes = 0.0  # of those, by bursts that have ended
+        self._taken_bytes = -1.0  # announced in this iteration by the bursts so far
+        self._pieces = 0  # iterations for which pieces are remembered
+        self._part = 1.0  # of the iteration's bytes, by the end of the burst in hand
+
+    @property
+    def in_pieces(self) -> bool:
+        return self._pieces > 0
+
+    @property
+    def between_bursts(self) -> bool:
+        return self.in_pieces and not self.live and self._part < ALL
+
+    def until_bytes(self, ends: Ends) -> float:
+        return self._part * self.sizes[ends]
 
     def observe(self, facts: JobFacts) -> list[HostEvent]:
         events: list[HostEvent] = []
@@ -41,7 +58,9 @@ class AnnouncedDemand(Demand):
             self._base, self._began_with = dict(facts.sent_bytes), facts.connections | facts.sent_bytes.keys()
         self._received_bytes = facts.received_bytes
         if facts.resting:
-            self._rest(facts)
+            self._rested = dict(facts.sent_bytes)
+        if facts.completed_bytes and facts.announced_bytes < (1 - ANNOUNCING) * facts.expected_bytes:
+            self._pieces = PIECES_ITERATIONS
         events += self._finish(facts)
         if facts.iteration != self._iteration:
             events += self._counted(facts)
@@ -49,43 +68,35 @@ class AnnouncedDemand(Demand):
             events += self._ready() + self._finish(facts)
         return events
 
-    def _rest(self, facts: JobFacts) -> None:
-        self._rested = dict(facts.sent_bytes)
-        # With all announced it waits for other members, with bytes in its sockets for its turn: where, is not in
-        # the program.
-        if self.sizes and facts.iteration == self._iteration and _part_announced(facts) and facts.idle >= self.live:
-            self.profile.rested(facts.announced_bytes, self._sent_so_far(facts))
-
     def _begins(self, facts: JobFacts) -> bool:
         """Bytes of this iteration have been announced: does a burst begin, or the one in hand grow?"""
-        sent = self._sent_so_far(facts)
-        if not self._announced:
-            self._announced = True
-        elif self.live and self._stop is not None and facts.announced_bytes > self._stop.announced_bytes:
-            self.profile.announced(facts.announced_bytes, sent)
-        elif self.live or facts.announced_bytes <= self._taken_bytes + ANNOUNCING * facts.expected_bytes:
+        announced_bytes = facts.announced_bytes if self.in_pieces else facts.expected_bytes
+        if announced_bytes <= self._taken_bytes + ANNOUNCING * facts.expected_bytes:
             return False
-        self._stop = self.profile.next_stop(facts.announced_bytes, sent)
-        self.live = self.live or {ends for ends, size in self.sizes.items() if sent[ends] < size}
-        return True
+        self._taken_bytes = announced_bytes
+        self._part = min(1.0, announced_bytes / facts.expected_bytes) if announced_bytes else 1.0
+        self.live |= {ends for ends in self.sizes if self.sent_bytes(ends, facts) < self.until_bytes(ends)}
+        return bool(self.live)
 
     def _finish(self, facts: JobFacts) -> list[HostEvent]:
-        """The flows that are through by now, and with the last of them the burst."""
-        done = self._through(facts, NEARLY if facts.resting and self._stop is None else ALL)
-        if done and not self.live:  # what is announced beyond that is another burst
-            self._taken_bytes = self._stop.announced_bytes if self._stop is not None else UNLIMITED
-        return done
+        """The flows that are through by now. A size that was learned too large, or a piece that is smaller than its
+        part of the count, must not keep a flow live that has nothing to send."""
+        if self.in_pieces and not facts.outstanding and facts.idle >= self.live:
+            return self._all_done()
+        return self._through(facts, NEARLY if facts.resting else ALL)
 
     def _counted(self, facts: JobFacts) -> list[HostEvent]:
         """The iteration counter has moved."""
         ended = {ends: self._ended_at(ends, sent, facts) for ends, sent in facts.sent_bytes.items()}
         events: list[HostEvent] = [*self._all_done(), IterationEnded(self.job)] if self.paced else []
-        # A poll that missed some knows only their sum, and of what connections sent before they were found, nothing.
-        if facts.iteration - self._iteration == 1 and self._was_whole(facts):
-            sample = {ends: sent - self._base.get(ends, 0.0) for ends, sent in ended.items()}
-            events += self._profile_iteration(facts) + self._learn(facts, sample)
+        # A poll that missed some knows only their sum, of what connections sent before they were found, nothing, and of
+        # one that came late, with pieces of the next sent, too much.
+        late = self.in_pieces and facts.announced
+        if facts.iteration - self._iteration == 1 and self._was_whole(facts) and not late:
+            events += self._learn(facts, {ends: sent - self._base.get(ends, 0.0) for ends, sent in ended.items()})
         self._iteration, self._base = facts.iteration, ended
-        self._announced, self._taken_bytes, self._stop = False, 0.0, None
+        self._taken_bytes, self._part = -1.0, 1.0
+        self._pieces = max(0, self._pieces - 1)
         self._began_with, self.before_first = frozenset(facts.sent_bytes), False
         return events
 
@@ -97,10 +108,7 @@ class AnnouncedDemand(Demand):
 
     def _ended_at(self, ends: Ends, sent: float, facts: JobFacts) -> float:
         """What the flow had sent at the end of the iteration that is counted now."""
+        if self.in_pieces and facts.announced and ends in self.sizes:
+            return min(sent, self._base.get(ends, 0.0) + self.sizes[ends])
         rested = self._rested.get(ends, 0.0)
         return rested if facts.announced and ends not in self.live and rested > self._base.get(ends, 0.0) else sent
-
-
-def _part_announced(facts: JobFacts) -> bool:
-    """Some of the iteration's bytes, and not all."""
-    return facts.announced and facts.announced_bytes < (1 - ANNOUNCING) * facts.expected_bytes

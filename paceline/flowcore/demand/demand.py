@@ -55,8 +55,13 @@ class Demand:
 
     @property
     def between_bursts(self) -> bool:
-        """It rests, and more of this iteration is to come."""
+        """It computes, and more of this iteration is to come."""
         return self._stop is not None and not self.live
+
+    @property
+    def learning(self) -> bool:
+        """Its rests must be looked for: a look that comes late misses them."""
+        return False
 
     def introduce(self, facts: JobFacts) -> list[HostEvent]:
         """The job as it is now, for a listener that missed its events: it joins, and what it sends is ready."""

@@ -21,6 +21,9 @@ class JobFacts(NamedTuple):
     received_bytes: Mapping[Ends, float]  # by role and source, from hosts that feed the job
     resting: bool = False  # nothing has been sent for a while
     connections: frozenset[int] = frozenset()  # that carry its data, by cookie
-    announced_bytes: float = 0.0  # of the current iteration, by the shim's count ...
-    expected_bytes: float = 0.0  # ... and in all, as in the last one; 0: it does not count them
+    # By the shim's count, in the current iteration; all 0: it does not count.
+    announced_bytes: float = 0.0  # handed over for sending ...
+    completed_bytes: float = 0.0  # ... of those, by calls that have come to their end (another count, of wire bytes)
+    outstanding: bool = False  # some have not
+    expected_bytes: float = 0.0  # in all, as in the last one
     idle: frozenset[Ends] = frozenset()  # of these, the sockets hold nothing that the network has not taken

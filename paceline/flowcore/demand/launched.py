@@ -23,10 +23,6 @@ from paceline.flowcore.demand.demand import ALL, ANNOUNCING, Demand
 from paceline.flowcore.demand.facts import Ends, JobFacts
 from paceline.flowcore.detect.bursts import NEARLY
 from paceline.flowcore.messages.events import HostEvent, IterationEnded
-from paceline.flowcore.model.units import UNLIMITED
-
-# Rests in an iteration that were in none before: here those count, too, in which it waits for other members.
-MOST_ODD = 8
 
 LAUNCHED_AHEAD = 2  # iterations counted since this one began: it is over, whatever it sent
 
@@ -38,6 +34,10 @@ class LaunchedDemand(Demand):
         self._counted = -1  # iterations at the last sample ...
         self._counted_with: Mapping[Ends, float] = {}  # ... and what had been sent by then
         self._began_at: int | None = None  # the counter when the iteration in hand began; None: it has not yet
+
+    @property
+    def learning(self) -> bool:
+        return self.profile.learning
 
     def observe(self, facts: JobFacts) -> list[HostEvent]:
         events = self._finish(facts)
@@ -58,7 +58,7 @@ class LaunchedDemand(Demand):
         sent = self._sent_so_far(facts)
         self._rested = None
         self._began_at = facts.iteration if self._began_at is None else self._began_at
-        self._stop = self.profile.next_stop(0.0, sent)
+        self._stop = self.profile.next_stop(sent)
         self.live = {ends for ends, size in self.sizes.items() if sent[ends] < size}
         return self._ready() + self._finish(facts)
 
@@ -82,7 +82,7 @@ class LaunchedDemand(Demand):
             if facts.iteration - self._began_at >= LAUNCHED_AHEAD:
                 events += [*self._all_done(), *self._end_iteration(facts)]
             else:
-                self.profile.rested(UNLIMITED, self._sent_so_far(facts))
+                self.profile.rested(self._sent_so_far(facts))
         if self._began_at is None:
             self._base = dict(facts.sent_bytes)
         self._rested = dict(facts.sent_bytes)
@@ -100,5 +100,4 @@ class LaunchedDemand(Demand):
         events = self._learn(facts, sample) if known else []
         if events:
             self._base, self._began_at = dict(facts.sent_bytes), None
-            self.profile.most_odd = MOST_ODD
         return events

@@ -148,3 +148,82 @@ def test_an_iteration_whose_end_is_seen_late_ended_where_its_flow_rested() -> No
     events = tracker.observe(JobFacts(8, True, False, 2, {NEXT: 810.0}, {}))
     assert events == [IterationEnded("a"), FlowReady(FLOW, 8)]
     assert tracker.progress(JobFacts(8, True, False, 2, {NEXT: 820.0}, {})) == [(FLOW, 20.0)]
+
+
+def piece(number: int, announced: float, sent: float, *, done: bool, idle: bool = True) -> JobFacts:
+    """A job with pieces of 25 that it waits for, one after the other."""
+    return JobFacts(
+        number,
+        announced > 0,
+        False,
+        2,
+        {NEXT: sent},
+        {},
+        announced_bytes=announced,
+        completed_bytes=announced - (0 if done else 25.0),
+        outstanding=not done,
+        expected_bytes=100.0,
+        idle=frozenset({NEXT} if idle else ()),
+    )
+
+
+def in_pieces(tracker: AnnouncedDemand, number: int) -> list[HostEvent]:
+    events: list[HostEvent] = []
+    for announced in (25.0, 50.0, 75.0, 100.0):
+        sent = 100.0 * number + announced
+        events += tracker.observe(piece(number, announced, sent - 20, done=False, idle=False))
+        events += tracker.observe(piece(number, announced, sent, done=True))
+    return events + tracker.observe(piece(number + 1, 0.0, 100.0 * (number + 1), done=True))
+
+
+def test_pieces_that_come_to_their_end_one_by_one_are_bursts_of_their_own() -> None:
+    tracker = AnnouncedDemand("a", "h0")
+    for number in range(4):
+        in_pieces(tracker, number)
+    events = in_pieces(tracker, 4)
+    ready = [event for event in events if isinstance(event, FlowReady)]
+    assert [event.until_bytes for event in ready[:3]] == [25.0, 50.0, 75.0] and ready[3] == FlowReady(FLOW, 4)
+    assert [type(event) for event in events] == [FlowReady, FlowDone] * 4 + [IterationEnded]
+
+
+def test_between_pieces_nothing_is_live_and_more_is_to_come() -> None:
+    tracker = AnnouncedDemand("a", "h0")
+    for number in range(4):
+        in_pieces(tracker, number)
+    tracker.observe(piece(4, 25.0, 405.0, done=False, idle=False))
+    assert tracker.live and not tracker.between_bursts
+    tracker.observe(piece(4, 25.0, 410.0, done=True))
+    assert not tracker.live, "the call has come to its end and nothing waits: the piece was smaller than its part"
+    assert tracker.between_bursts
+
+
+def test_a_piece_that_is_announced_before_the_last_is_out_makes_the_burst_grow() -> None:
+    tracker = AnnouncedDemand("a", "h0")
+    for number in range(4):
+        in_pieces(tracker, number)
+    assert tracker.observe(piece(4, 25.0, 405.0, done=False)) == [FlowReady(FLOW, 4, 25.0)]
+    assert tracker.observe(piece(4, 50.0, 410.0, done=False)) == [FlowReady(FLOW, 4, 50.0)]
+    assert tracker.observe(piece(4, 50.0, 450.0, done=False)) == [FlowDone(FLOW)]
+
+
+def test_buckets_that_are_waited_for_together_are_one_burst() -> None:
+    tracker = AnnouncedDemand("a", "h0")
+    list(iterations(tracker, [100.0] * 4))
+    events: list[HostEvent] = []
+    for announced in (25.0, 50.0, 75.0, 100.0):
+        facts = piece(4, announced, 400.0 + announced, done=False)._replace(completed_bytes=0.0)
+        events += tracker.observe(facts)
+    assert events == [FlowReady(FLOW, 4), FlowDone(FLOW)]
+
+
+def test_an_end_seen_late_with_pieces_of_the_next_iteration_sent_teaches_no_size() -> None:
+    tracker = AnnouncedDemand("a", "h0")
+    for number in range(4):
+        in_pieces(tracker, number)
+    for number in range(4, 8):
+        for announced in (50.0, 100.0):
+            tracker.observe(piece(number, announced, 100.0 * number + announced, done=True))
+        tracker.observe(piece(number + 1, 25.0, 100.0 * (number + 1) + 25.0, done=True))
+    assert tracker.sizes == {NEXT: 100.0}
+    assert tracker.observe(piece(8, 50.0, 830.0, done=False)) == [FlowReady(FLOW, 8, 50.0)]
+    assert tracker.progress(piece(8, 50.0, 830.0, done=False)) == [(FLOW, 30.0)]

@@ -1,6 +1,6 @@
 """Where a job comes to rest within its iteration."""
 
-from paceline.flowcore.demand.profile import MOST_RESTS, OVERLAP_ITERATIONS, SCATTERED_ITERATIONS, Profile
+from paceline.flowcore.demand.profile import MOST_ODD, MOST_RESTS, SCATTERED_ITERATIONS, Profile
 from paceline.flowcore.model.patterns import Role
 
 NEXT = (Role.RING, "h1")
@@ -9,7 +9,7 @@ SIZES = {NEXT: 1000.0}
 
 def iterate(profile: Profile, *rests: float) -> None:
     for sent in rests:
-        profile.rested(sent, {NEXT: sent})
+        profile.rested({NEXT: sent})
     profile.iteration_ended()
 
 
@@ -33,32 +33,17 @@ def test_a_burst_goes_to_the_next_stop_and_the_last_one_to_the_end() -> None:
     profile = Profile(SIZES)
     for _ in range(2):
         iterate(profile, 300.0, 600.0)
-    first = profile.next_stop(250.0, {NEXT: 0.0})
+    first, second = profile.next_stop({NEXT: 0.0}), profile.next_stop({NEXT: 300.0})
     assert first is not None and first.sent_bytes[NEXT] == 300.0
-    second = profile.next_stop(500.0, {NEXT: 300.0})
     assert second is not None and second.sent_bytes[NEXT] == 600.0
-    assert profile.next_stop(1000.0, {NEXT: 600.0}) is None
-    assert profile.next_stop(1000.0, {NEXT: 0.0}) is None, "all is announced: it is one burst"
-
-
-def test_a_job_that_announces_beyond_a_stop_too_early_overlaps() -> None:
-    profile = Profile(SIZES)
-    for _ in range(2):
-        iterate(profile, 300.0, 600.0)
-    profile.announced(500.0, {NEXT: 300.0})
-    assert not profile.overlaps
-    profile.announced(500.0, {NEXT: 100.0})
-    assert profile.overlaps and profile.next_stop(250.0, {NEXT: 0.0}) is None
-    for _ in range(OVERLAP_ITERATIONS):
-        iterate(profile, 300.0, 600.0)
-    assert not profile.overlaps and profile.next_stop(250.0, {NEXT: 0.0}) is not None
+    assert profile.next_stop({NEXT: 600.0}) is None
 
 
 def test_rests_that_never_repeat_are_no_profile_and_chatter_is_none_either() -> None:
     profile = Profile(SIZES)
     for number in range(SCATTERED_ITERATIONS + 1):
         assert not profile.scattered
-        iterate(profile, 100.0 + 37 * number, 500.0 + 41 * number)
+        iterate(profile, *(100.0 * rest + 17 * number for rest in range(1, MOST_ODD + 2)))
     assert profile.scattered
     iterate(profile)
     assert not profile.scattered

@@ -41,8 +41,6 @@ def test_a_computing_job_is_left_alone_until_it_can_be_through(job: OwnJob, watc
 
 def test_a_sending_job_is_read_seldom_while_it_is_held_and_often_at_its_end(job: OwnJob, watched: Watched) -> None:
     joined(job, watched)
-    for _ in range(3):
-        watched.monitor.jobs["a"].demand.profile.iteration_ended()  # it has learned that there is one burst
     job.announce()
     watched.until(FlowReady)
     watched.now_ns += 10 * MS

@@ -292,19 +292,18 @@ def test_a_directory_that_is_not_there_is_empty(shm_dir: Path) -> None:
         assert reader.poll() == [] and reader.reap() == []
 
 
-def test_of_a_job_that_sends_only_the_end_of_an_iteration_is_a_change(shm_dir: Path) -> None:
+def test_what_changed_is_read_once(shm_dir: Path) -> None:
     writer = PythonWriter(Identity("j", shm_dir))
     record = writer.find(Kind.COLLECTIVE, Source.TORCH, 0, 0, 2, -1)
     with Reader(shm_dir) as reader:
         reader.poll()
         writer.transmit(record, 5, 0)
-        assert reader.poll_changed({"j"}, iterations_only={"j"}) == []
         assert [view.snapshot.tx_bytes for view in reader.poll_changed({"j"})] == [5]
         writer.end_iteration()
-        assert reader.poll_changed({"other"}, iterations_only={"other"}) == []
-        [view] = reader.poll_changed({"j"}, iterations_only={"j"})
+        assert reader.poll_changed({"other"}) == []
+        [view] = reader.poll_changed({"j"})
         assert view.snapshot.iteration_counter is not None and view.snapshot.iteration_counter.iteration == 1
-        assert reader.poll_changed({"j"}, iterations_only={"j"}) == []
+        assert reader.poll_changed({"j"}) == []
 
 
 def test_what_waits_is_estimated_on_demand(shm_dir: Path) -> None:
