@@ -130,7 +130,7 @@ class JobTracker:
             left_bytes = max(demand.until_bytes(ends) - sent for ends, sent in demand.sent(self.facts))
             largest_bytes, other_bps = max(demand.sizes.values()), nic_bps if let_go else None
             due_ns = self._schedule.sending(left_bytes, largest_bytes, self.polled_ns, now_ns, other_bps)
-            if demand.learning and not self.is_held(now_ns):
+            if demand.must_see_rests and not self.is_held(now_ns):
                 due_ns = min(due_ns, now_ns + 2 * look_ns)
         elif demand.between_bursts:
             due_ns = now_ns + 2 * look_ns

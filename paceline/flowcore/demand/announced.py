@@ -13,7 +13,9 @@ one without the shim, whose bursts announce themselves (detect/bursts.py).
 Which bytes are one burst depends on what the job waits for. DDP launches its buckets one after the other and waits for
 all of them: its exchange is one burst from the first bucket on, however it is cut. A job that waits for each of its
 collectives (FSDP, tensor parallelism, an all-to-all, a pipeline) computes in between, and needs no link then: its
-*pieces* come to their end before the rest is announced, and a burst is what has been announced so far.
+*pieces* come to their end before the rest is announced, and a burst is what has been announced so far. How much a
+flow sends for it is what it sent the last time: an all-gather and a reduce-scatter of one size differ. A piece that
+rests is over, or waits for another member: when its bytes move again, so is the burst there again.
 
 Under a parameter server the counter moves with the next iteration's first bytes, and some of those may have been sent
 before hostd looks. The iteration ended where its flows last rested.
@@ -26,6 +28,7 @@ from paceline.flowcore.demand.facts import Ends, JobFacts
 from paceline.flowcore.detect.bursts import NEARLY
 from paceline.flowcore.messages.events import HostEvent, IterationEnded
 
+MOST_PIECES = 256
 PIECES_ITERATIONS = 8  # for so long it is remembered that pieces came to their end one by one
 
 
@@ -34,20 +37,29 @@ class AnnouncedDemand(Demand):
         super().__init__(job, host)
         self._began_with: frozenset[Ends | int] = frozenset()  # connections and targets when this iteration began
         self._rested: dict[Ends, float] = {}  # sent when it last rested
+        self._rests = False  # since its last burst ended
         self._taken_bytes = -1.0  # announced in this iteration by the bursts so far
         self._pieces = 0  # iterations for which pieces are remembered
         self._part = 1.0  # of the iteration's bytes, by the end of the burst in hand
+        self._ended_with: dict[float, dict[Ends, float]] = {}  # what was sent when so much was announced and had gone
 
     @property
     def in_pieces(self) -> bool:
         return self._pieces > 0
 
     @property
+    def must_see_rests(self) -> bool:
+        return self.in_pieces
+
+    @property
     def between_bursts(self) -> bool:
         return self.in_pieces and not self.live and self._part < ALL
 
     def until_bytes(self, ends: Ends) -> float:
-        return self._part * self.sizes[ends]
+        size = self.sizes[ends]
+        if self._part >= ALL or not self.in_pieces:
+            return size
+        return min(size, self._ended_with.get(self._taken_bytes, {}).get(ends, self._part * size))
 
     def observe(self, facts: JobFacts) -> list[HostEvent]:
         events: list[HostEvent] = []
@@ -58,7 +70,7 @@ class AnnouncedDemand(Demand):
             self._base, self._began_with = dict(facts.sent_bytes), facts.connections | facts.sent_bytes.keys()
         self._received_bytes = facts.received_bytes
         if facts.resting:
-            self._rested = dict(facts.sent_bytes)
+            self._rested, self._rests = dict(facts.sent_bytes), True
         if facts.completed_bytes and facts.announced_bytes < (1 - ANNOUNCING) * facts.expected_bytes:
             self._pieces = PIECES_ITERATIONS
         events += self._finish(facts)
@@ -71,19 +83,46 @@ class AnnouncedDemand(Demand):
     def _begins(self, facts: JobFacts) -> bool:
         """Bytes of this iteration have been announced: does a burst begin, or the one in hand grow?"""
         announced_bytes = facts.announced_bytes if self.in_pieces else facts.expected_bytes
-        if announced_bytes <= self._taken_bytes + ANNOUNCING * facts.expected_bytes:
+        if announced_bytes > self._taken_bytes + ANNOUNCING * facts.expected_bytes:
+            self._note_end()
+            self._taken_bytes = announced_bytes
+            self._part = min(1.0, announced_bytes / facts.expected_bytes) if announced_bytes else 1.0
+            waiting = {ends for ends in self.sizes if self.sent_bytes(ends, facts) < self.until_bytes(ends)}
+        elif self.in_pieces and facts.outstanding and not self.live and self._moves(facts):
+            waiting = set(self.sizes)
+            self._ended_with.pop(self._taken_bytes, None)
+        else:
             return False
-        self._taken_bytes = announced_bytes
-        self._part = min(1.0, announced_bytes / facts.expected_bytes) if announced_bytes else 1.0
-        self.live |= {ends for ends in self.sizes if self.sent_bytes(ends, facts) < self.until_bytes(ends)}
+        self.live |= waiting
         return bool(self.live)
+
+    def _moves(self, facts: JobFacts) -> bool:
+        """Again, after a rest."""
+        return (
+            self._rests
+            and not facts.resting
+            and any(
+                facts.sent_bytes.get(ends, 0.0) - self._rested.get(ends, 0.0) > ANNOUNCING * size
+                for ends, size in self.sizes.items()
+            )
+        )
 
     def _finish(self, facts: JobFacts) -> list[HostEvent]:
         """The flows that are through by now. A size that was learned too large, or a piece that is smaller than its
         part of the count, must not keep a flow live that has nothing to send."""
-        if self.in_pieces and not facts.outstanding and facts.idle >= self.live:
-            return self._all_done()
-        return self._through(facts, NEARLY if facts.resting else ALL)
+        if self.in_pieces and self.live and facts.idle >= self.live and (facts.resting or not facts.outstanding):
+            done = self._all_done()
+        else:
+            done = self._through(facts, NEARLY if facts.resting and not self.in_pieces else ALL)
+        if done:
+            self._rests = facts.resting
+        return done
+
+    def _note_end(self) -> None:
+        """More is announced: what was announced before had gone where the flows last rested."""
+        if self.in_pieces and self._rests and not self.live:
+            ended = {ends: self._rested.get(ends, 0.0) - self._base.get(ends, 0.0) for ends in self.sizes}
+            self._ended_with[self._taken_bytes] = ended
 
     def _counted(self, facts: JobFacts) -> list[HostEvent]:
         """The iteration counter has moved."""
@@ -96,6 +135,8 @@ class AnnouncedDemand(Demand):
             events += self._learn(facts, {ends: sent - self._base.get(ends, 0.0) for ends, sent in ended.items()})
         self._iteration, self._base = facts.iteration, ended
         self._taken_bytes, self._part = -1.0, 1.0
+        if len(self._ended_with) > MOST_PIECES:  # of varying sizes
+            self._ended_with.clear()
         self._pieces = max(0, self._pieces - 1)
         self._began_with, self.before_first = frozenset(facts.sent_bytes), False
         return events

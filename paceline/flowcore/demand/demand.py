@@ -59,8 +59,8 @@ class Demand:
         return self._stop is not None and not self.live
 
     @property
-    def learning(self) -> bool:
-        """Its rests must be looked for: a look that comes late misses them."""
+    def must_see_rests(self) -> bool:
+        """While it sends: where it comes to rest is news, and a late look misses it."""
         return False
 
     def introduce(self, facts: JobFacts) -> list[HostEvent]:

@@ -36,7 +36,7 @@ class LaunchedDemand(Demand):
         self._began_at: int | None = None  # the counter when the iteration in hand began; None: it has not yet
 
     @property
-    def learning(self) -> bool:
+    def must_see_rests(self) -> bool:
         return self.profile.learning
 
     def observe(self, facts: JobFacts) -> list[HostEvent]:

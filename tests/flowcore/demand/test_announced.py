@@ -227,3 +227,28 @@ def test_an_end_seen_late_with_pieces_of_the_next_iteration_sent_teaches_no_size
     assert tracker.sizes == {NEXT: 100.0}
     assert tracker.observe(piece(8, 50.0, 830.0, done=False)) == [FlowReady(FLOW, 8, 50.0)]
     assert tracker.progress(piece(8, 50.0, 830.0, done=False)) == [(FLOW, 30.0)]
+
+
+def test_a_piece_that_rests_is_over_and_there_again_when_it_moves() -> None:
+    """In a backward pass a call's end is counted with the next call."""
+    tracker = AnnouncedDemand("a", "h0")
+    for number in range(4):
+        in_pieces(tracker, number)
+    tracker.observe(piece(4, 25.0, 405.0, done=False, idle=False))
+    resting = piece(4, 25.0, 412.0, done=False)._replace(resting=True)
+    assert tracker.observe(resting) == [FlowDone(FLOW)]
+    assert tracker.observe(resting) == []
+    assert tracker.observe(piece(4, 25.0, 416.0, done=False)) == [FlowReady(FLOW, 4, 25.0)]
+
+
+def test_how_much_a_piece_sends_is_learned() -> None:
+    tracker = AnnouncedDemand("a", "h0")
+    for number in range(6):
+        for announced, sent in ((25.0, 10.0), (50.0, 20.0), (75.0, 60.0), (100.0, 100.0)):
+            base = 100.0 * number
+            events = tracker.observe(piece(number, announced, base + sent - 5, done=False, idle=False))
+            tracker.observe(piece(number, announced, base + sent, done=True))
+            tracker.observe(piece(number, announced, base + sent, done=True)._replace(resting=True))
+            if number == 5 and announced < 100:
+                assert events == [FlowReady(FLOW, 5, sent)]
+        tracker.observe(piece(number + 1, 0.0, 100.0 * (number + 1), done=True))
