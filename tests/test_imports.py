@@ -52,7 +52,7 @@ MAY_IMPORT = {
     "nccl_shim.hooks": "nccl_shim.segment nccl_shim.ps",
     "nccl_shim.inject": "nccl_shim.hooks",
     "nccl_shim": "nccl_shim.segment nccl_shim.build",
-    "hostd.kernel": CORE,
+    "hostd.kernel": f"{CORE} nccl_shim.segment",
     "hostd.workers": "hostd.kernel",
     "hostd.safety": f"{CORE} paceline.service hostd.kernel hostd.workers",
     "hostd.monitor": f"{CORE} paceline.service nccl_shim.segment hostd.kernel",

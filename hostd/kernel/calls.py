@@ -8,8 +8,9 @@ that sends from a page that does not arrive keeps its socket's lock, and TCP_INF
 ends; closing the last descriptor of a socket with SO_LINGER takes as long as the job has said; /proc/PID/cmdline waits
 for the process's memory.
 
-A call is a tuple: kind, pid, and what that kind takes. Its answer is a value, or the SocketGone or OSError that it came
-to; NotAnswered where the process that makes it is kept waiting. Every call can be made again.
+A call is a tuple: kind, pid (or ~uid, where the process is not known yet), and what that kind takes. Its answer is a
+value, or the SocketGone or OSError that it came to; NotAnswered where the process that makes it is kept waiting. Every
+call can be made again.
 """
 
 import errno
@@ -20,6 +21,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from hostd.kernel.pidfd import SocketGone, duplicate_socket
+from hostd.kernel.segment_search import duplicate_of
 from hostd.kernel.socket_search import SocketSearch
 from hostd.kernel.tcp_info import TcpCounters
 
@@ -75,6 +77,7 @@ class Here:
             "get": _get,
             "set": _set,
             "look": self._look,
+            "open": _open,
         }
 
     def perform(self, calls: Sequence[Call], wait_s: float = 0.0) -> list[Answer]:
@@ -143,6 +146,10 @@ def _set(pid: int, fd: int, cookie: int, level: int, option: int, value: bytes) 
         theirs.setsockopt(level, option, value)
     finally:
         theirs.close()
+
+
+def _open(_user: int, pid: int, start_ticks: int, device: int, inode: int) -> int:
+    return duplicate_of(pid, start_ticks, device, inode)
 
 
 # ---- Which process makes them, for this one ----

@@ -32,7 +32,7 @@ from hostd.kernel.pidfd import SocketGone, cookie_of, duplicated_socket
 
 RESCAN_LOOKS = 8
 LEAST_DATA_BYTES = 256 * 1024
-MOST_SOCKETS = 1024  # of a process; more are left to TCP
+MOST_SOCKETS = 512  # of a process; more are left to TCP
 _TCP_INFO_BYTES, _STATE_AT, _ACKED_AND_RECEIVED_AT = 136, 0, 120
 _TCP_LISTEN = 10
 

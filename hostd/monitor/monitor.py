@@ -47,6 +47,8 @@ HOUSEKEEPING_NS = 1_000_000_000
 IDLE_NS = 100_000_000  # without jobs: so late may a first one be noticed
 SEARCH_NS = 5_000_000_000  # for processes of jobs without the shim
 LEARNING_LOOK_NS = 100_000_000  # a job that has not joined yet may be opening its connections,
+SOCKET_NS = 20_000  # between two looks at a job, for each of its sockets: reading one takes a tenth of it
+NEW_FILES_S = 0.002  # of a poll: every user can put files there
 RECENTLY_CHANGED_NS = 2_000_000_000  # ... if it has done anything lately
 
 
@@ -67,7 +69,7 @@ class Monitor:
         self.slow_poll = False  # no decision depends on what is seen
         self.invisible: dict[str, str] = {}  # why a process is not seen, by file or pid
         self._host, self._host_of, self._nic_bps = host, host_of, nic_bps
-        self._reader = Reader(directory, SegmentAccess().open)
+        self._reader = Reader(directory, SegmentAccess().open, budget_s=NEW_FILES_S)
         with suppress(OSError):  # its owner may remove the files of dead processes of every user
             make_directory(self._reader.directory)
         self._on_sockets = on_sockets
@@ -112,7 +114,8 @@ class Monitor:
         moved: list[tuple[FlowId, float]] = []
         idle: list[FlowId] = []
         live = [job for name, job in self.jobs.items() if job.demand.live and name in jobs]
-        old = [job for job in live if now_ns - job.measured_ns >= FRESH_NS and not job.is_held(now_ns)]
+        old = [job for job in live if now_ns >= job.measured_ns + max(FRESH_NS, _least_ns(job))]
+        old = [job for job in old if not job.is_held(now_ns)]
         with read_ahead(one for job in old for them in job.sockets.sending.values() for one in them):
             for job in old:
                 job.measure(now_ns)
@@ -158,6 +161,7 @@ class Monitor:
             job.due_ns = now_ns + SLOW_POLL_NS
         else:
             job.schedule(now_ns, self._nic_bps, let_go)
+            job.due_ns = max(job.due_ns, now_ns + _least_ns(job))
 
     def _look(self, job: JobTracker, now_ns: int) -> None:
         """Which sockets the job has now."""
@@ -195,10 +199,13 @@ class Monitor:
         # Any user may choose a file's name.
         self.invisible = {printable(name): printable(why) for name, why in self._reader.refused.items()}
         living: dict[str, dict[int, ProcessView]] = {}
-        for view in views:
+        of_process: dict[int, str] = {}  # a process is of the job that it named first
+        for view in sorted(views, key=lambda view: view.snapshot.created_ns):
             if not view.alive or view.snapshot.finished or view.host_pid is None:
                 continue
-            if (owner := owner_of(view.host_pid)) in (None, view.uid):
+            if of_process.setdefault(view.host_pid, view.snapshot.job) != view.snapshot.job:
+                self.invisible[f"{view.host_pid} as {view.snapshot.job}"] = f"is of job {of_process[view.host_pid]}"
+            elif (owner := owner_of(view.host_pid)) in (None, view.uid):
                 living.setdefault(view.snapshot.job, {})[view.host_pid] = view
             else:  # process_identity.py
                 self.invisible[str(view.host_pid)] = f"was of uid {view.uid}, and is of uid {owner} since an exec"
@@ -235,3 +242,8 @@ class Monitor:
         }
         listed = {one.job for one in self.without_shim}
         return {name: dict.fromkeys(pids) for name, pids in alive.items() if pids and name in listed}
+
+
+def _least_ns(job: JobTracker) -> int:
+    """Between two looks at it."""
+    return SOCKET_NS * len(job.sockets.connections)

@@ -60,7 +60,7 @@ class Workers:
             late = worker.late if (worker := self._of_user.get(uid)) is not None else {}
             for index in indices:
                 if answers[index] is _PENDING:
-                    answers[index] = late.get(calls[index]) or NotAnswered("not answered yet")
+                    answers[index] = late.pop(calls[index], None) or NotAnswered("not answered yet")
         self._waiting.spend(time.monotonic() - now_s)
         return answers
 
@@ -107,7 +107,7 @@ class Workers:
         for index, call in enumerate(calls):
             pid = call[1]
             if (uid := self._uids.get(pid)) is None:
-                uid = self._uids[pid] = uid_of(pid)
+                uid = self._uids[pid] = uid_of(pid) if pid >= 0 else ~pid
             if pid in self.held:
                 answers[index] = Held(self.held[pid])
             elif uid < 0:
@@ -143,7 +143,8 @@ class Workers:
         self._started_s.pop(uid, None)
         pid = worker.busy_with
         if pid:
-            self.held[pid] = f"process {pid} of uid {uid} keeps a call on its socket or memory from returning"
+            what = f"process {pid}" if pid > 0 else "a process"
+            self.held[pid] = f"{what} of uid {uid} keeps a call on its socket or memory from returning"
         self._stuck.append((uid, pid, worker.process))
         worker.close()
 

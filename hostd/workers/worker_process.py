@@ -5,6 +5,7 @@ import mmap
 import os
 import select
 import socket
+import sys
 import time
 from collections.abc import Sequence
 
@@ -17,6 +18,8 @@ from hostd.workers.worker import GONE, HELLO, MESSAGE_BYTES
 STARTING_S = 10.0  # an interpreter takes a twentieth of a second, and the machine may be busy
 MOST_BUSY = 0.4
 BURST_S = 0.1
+_KEPT = ("info", "open")  # if they come late
+_FILE_BYTES = socket.CMSG_SPACE(4)
 _message = memoryview(bytearray(MESSAGE_BYTES))  # recv() would have the memory mapped and unmapped each time
 _ending: list[Child] = []  # to be asked for their status, or they would stay zombies
 
@@ -42,7 +45,7 @@ class WorkerProcess:
         self.ready = self.ended = False
         self.free = True  # no answer is due
         self.answers: list[Answer] = []
-        self.late: dict[Call, Answer] = {}  # what sockets had sent, where it was not heard in time
+        self.late: dict[Call, Answer] = {}  # answers that were not heard in time
         self.asked_s = self._ready_s = now_s
         self._calls: Sequence[Call] = ()
         self._busy = Budget(MOST_BUSY)
@@ -97,7 +100,8 @@ class WorkerProcess:
             if not self._poll.poll(max(0.0, left_s * 1e3)):
                 return False
             self._receive()
-        self.late = {}
+        if self.late:
+            self._forget_late()
         return self.free and not self.ended
 
     def hear(self) -> None:
@@ -106,22 +110,30 @@ class WorkerProcess:
         while not self.ended and self._poll.poll(0):
             self._receive()
         if late and self.free:
-            self.late = {call: it for call, it in zip(self._calls, self.answers, strict=True) if call[0] == "info"}
+            self._forget_late()
+            self.late = {call: it for call, it in zip(self._calls, self.answers, strict=True) if call[0] in _KEPT}
 
     def close(self) -> None:
         """Ends it; one that is in a call on a job's object ends when that returns, and is not waited for."""
         self.ended = True
+        self._forget_late()
         self._channel.close()
         self.process.kill()
         if self.free:  # at once
             self.process.wait()
         _ending[:] = [process for process in (*_ending, self.process) if process.poll() is None]
 
+    def _forget_late(self) -> None:
+        for call, answer in self.late.items():
+            if call[0] == "open" and isinstance(answer, int):
+                os.close(answer)
+        self.late = {}
+
     def _receive(self) -> None:
         try:
-            size = self._channel.recv_into(_message)
+            size, ancillary, _, _ = self._channel.recvmsg_into([_message], _FILE_BYTES, socket.MSG_CMSG_CLOEXEC)
         except OSError:
-            size = 0
+            size, ancillary = 0, []
         if not size:
             self.ended = True
         elif (message := _message[:size]) == HELLO:
@@ -130,6 +142,8 @@ class WorkerProcess:
             answers, took_s = marshal.loads(message)
             self._busy.spend(took_s)
             self.answers = [value if not error else _error(error, value) for error, value in answers]
+            for _, _, number in ancillary:  # a descriptor, asked for alone
+                self.answers = [int.from_bytes(number[:4], sys.byteorder)]
             self.free = True
 
 

@@ -8,6 +8,7 @@ with Reader() as reader:
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections import Counter
@@ -18,13 +19,16 @@ from typing import NamedTuple
 from nccl_shim.segment.identity import identity_from_env
 from nccl_shim.segment.layout import FILE_SUFFIX, Kind
 from nccl_shim.segment.learning import IterationLearner, Learned
-from nccl_shim.segment.segment_file import SegmentFile, open_own
+from nccl_shim.segment.segment_file import SegmentFile, check, open_own
 from nccl_shim.segment.snapshot import IterationCounter, NotASegment, ProcessSnapshot
 from nccl_shim.segment.waiting import WaitingEstimate
 
 # A hundred a second for eleven days. Callers multiply it by the bytes of an iteration, up to an exabyte.
 MOST_ITERATIONS = 10**8
 MOST_FILES = 512  # of one user: each holds a descriptor
+MOST_OF_PROCESS = 8
+LEAST_FILES = 64  # in a poll, even if it has no time
+MOST_REFUSED = 64  # of one user in a pass: more are not looked at
 MOST_COUNT = 2**63 - 1  # of anything: bytes, nanoseconds
 
 
@@ -105,6 +109,29 @@ def _refuse_nonsense(snapshot: ProcessSnapshot, job: str) -> None:
         raise NotASegment(f"counts {counter.iteration} iterations, expected at most {MOST_ITERATIONS}")
 
 
+class _Pass:
+    """Over the directory; it may take several polls. Law: what one user puts there costs a bounded part of it."""
+
+    def __init__(self, directory: Path, files_of: Counter[int]) -> None:
+        self.entries = os.scandir(directory)
+        self.found: set[str] = set()
+        self.files_of = files_of  # by uid
+        self._refused: dict[str, str] = {}
+        self._refused_of: Counter[int] = Counter()
+
+    def has_enough(self, uid: int) -> bool:
+        return self._refused_of[uid] >= MOST_REFUSED
+
+    def refuse(self, uid: int, name: str, why: str) -> None:
+        if not self.has_enough(uid):
+            self._refused[name] = why
+        self._refused_of[uid] += 1
+
+    def refused(self) -> dict[str, str]:
+        more = {uid: count - MOST_REFUSED for uid, count in self._refused_of.items() if count > MOST_REFUSED}
+        return self._refused | {f"of uid {uid}": f"{count} more files, not looked at" for uid, count in more.items()}
+
+
 class Reader:
     """Keeps files open and their rhythm learned from poll to poll."""
 
@@ -113,8 +140,12 @@ class Reader:
         directory: Path | None = None,
         open_file: Callable[[Path], int] = open_own,
         estimate_waiting: bool = False,
+        budget_s: float = math.inf,
     ) -> None:
+        """`budget_s`: how long a poll may look for new files; those that are known are read in any case."""
         self.directory = directory or identity_from_env().directory
+        self._budget_s = budget_s
+        self._pass: _Pass | None = None
         self._open_file, self._estimate_waiting = open_file, estimate_waiting
         self.refused: dict[str, str] = {}  # file name → why it is not believed
         self._tracked: dict[str, _TrackedFile] = {}
@@ -132,9 +163,9 @@ class Reader:
         return views
 
     def stale(self) -> bool:
-        """Whether files came or went since the last poll; a coarse clock may hide some."""
+        """Whether files came or went since the last poll, or not all were looked at; a coarse clock may hide some."""
         try:
-            return self.directory.stat().st_mtime_ns != self._changed_ns
+            return self._pass is not None or self.directory.stat().st_mtime_ns != self._changed_ns
         except OSError:
             return False
 
@@ -167,6 +198,8 @@ class Reader:
         return reaped
 
     def close(self) -> None:
+        if self._pass is not None:
+            self._pass.entries.close()
         for name in list(self._tracked):
             self._drop(name)
 
@@ -177,28 +210,60 @@ class Reader:
         self.close()
 
     def _follow_directory(self) -> None:
+        """Goes on with its pass over the directory, which every user can fill, for as long as it has time."""
+        until_s = time.monotonic() + self._budget_s
         try:
-            self._changed_ns = self.directory.stat().st_mtime_ns
-            with os.scandir(self.directory) as entries:
-                names = {entry.name for entry in entries if entry.name.endswith(FILE_SUFFIX)}
+            if self._pass is None:
+                self._changed_ns = self.directory.stat().st_mtime_ns
+                self._pass = _Pass(self.directory, Counter(one.file.uid for one in self._tracked.values()))
+            for number, entry in enumerate(self._pass.entries):
+                if entry.name.endswith(FILE_SUFFIX):
+                    self._consider(self._pass, entry.name)
+                if number >= LEAST_FILES and time.monotonic() >= until_s:
+                    return  # the rest the next time
         except FileNotFoundError:
-            names = set()
+            for name in list(self._tracked):
+                self._drop(name)
+            self.refused = {}
+            return
         except OSError:
             return  # no descriptor left, say: what is known is better than nothing
-        for gone in self._tracked.keys() - names:
+        over, self._pass = self._pass, None
+        over.entries.close()
+        for gone in self._tracked.keys() - over.found:
             self._drop(gone)
-        self.refused = {name: why for name, why in self.refused.items() if name in names}
-        files_of = Counter(one.file.uid for one in self._tracked.values())
-        for name in sorted(names - self._tracked.keys()):
-            try:
-                uid = (self.directory / name).lstat().st_uid
-                if files_of[uid] >= MOST_FILES:
-                    raise NotASegment(f"one of more than {MOST_FILES} files of uid {uid}")
-                self._tracked[name] = _TrackedFile(self.directory / name, self._open_file, self._estimate_waiting)
-                files_of[uid] += 1
-                self.refused.pop(name, None)
-            except (NotASegment, OSError) as error:
+        self.refused = over.refused()
+
+    def _consider(self, current: _Pass, name: str) -> None:
+        if name in self._tracked:
+            current.found.add(name)
+            return
+        try:
+            info = (self.directory / name).lstat()
+        except OSError:
+            return  # it has gone
+        try:
+            if current.files_of[info.st_uid] >= MOST_FILES:
+                raise NotASegment(f"one of more than {MOST_FILES} files of uid {info.st_uid}")
+            if current.has_enough(info.st_uid):
+                raise NotASegment("not looked at")
+            check(info)  # what cannot be a segment is not opened: that may need a search for its writer
+            tracked = _TrackedFile(self.directory / name, self._open_file, self._estimate_waiting)
+            self._admit(name, tracked)
+            current.files_of[info.st_uid] += 1
+            current.found.add(name)
+        except (NotASegment, OSError) as error:
+            current.refuse(info.st_uid, name, str(error))
+            if len(self.refused) < MOST_REFUSED:
                 self.refused[name] = str(error)
+
+    def _admit(self, name: str, tracked: _TrackedFile) -> None:
+        pid = tracked.file.host_pid
+        if pid is not None and sum(one.file.host_pid == pid for one in self._tracked.values()) >= MOST_OF_PROCESS:
+            tracked.file.close()
+            raise NotASegment(f"one of more than {MOST_OF_PROCESS} files of process {pid}")
+        self._tracked[name] = tracked
+        self.refused.pop(name, None)
 
     def _refuse(self, name: str, why: Exception) -> None:
         self._drop(name)

@@ -85,10 +85,15 @@ class SegmentFile:
 
     def _check_file(self) -> int:
         info = os.fstat(self._file)
-        if not stat.S_ISREG(info.st_mode):
-            raise NotASegment("not a regular file")
-        if info.st_mode & (stat.S_IWGRP | stat.S_IRWXO):
-            raise NotASegment(f"mode {stat.S_IMODE(info.st_mode):04o} lets other users in")
-        if info.st_size < layout.FILE_BYTES:
-            raise NotASegment(f"{info.st_size} bytes, expected {layout.FILE_BYTES}")
+        check(info)
         return info.st_uid
+
+
+def check(info: os.stat_result) -> None:
+    """Raises NotASegment for a file that cannot be one."""
+    if not stat.S_ISREG(info.st_mode):
+        raise NotASegment("not a regular file")
+    if info.st_mode & (stat.S_IWGRP | stat.S_IRWXO):
+        raise NotASegment(f"mode {stat.S_IMODE(info.st_mode):04o} lets other users in")
+    if info.st_size < layout.FILE_BYTES:
+        raise NotASegment(f"{info.st_size} bytes, expected {layout.FILE_BYTES}")

@@ -92,6 +92,10 @@ class Cluster:
         self.run(group, lambda: all((one.look() or True) and one.sockets for one in found))
         return tuple(one for process in found for one in process.sockets)
 
+    def sink(self, address: str, port: int) -> None:
+        """Takes everything, on h1."""
+        self._wire.sink(address, port)
+
     # ---- Daemons ----
 
     def hostd(self, host: str = "h0", slot_ms: float = 60.0, start: bool = True, **options: Any) -> DaemonProcess:

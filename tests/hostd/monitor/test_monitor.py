@@ -4,6 +4,7 @@ import ctypes
 import os
 import socket
 import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Self
@@ -12,12 +13,11 @@ import pytest
 
 from hostd.kernel.tcp_info import WIRE_PER_PAYLOAD
 from hostd.monitor.monitor import FRESH_NS, HOUSEKEEPING_NS, IDLE_NS, LEARNING_LOOK_NS
-from nccl_shim.segment.identity import identity_from_env
 from nccl_shim.segment.layout import Header
 from nccl_shim.segment.liveness import start_ticks
-from nccl_shim.segment.python_writer import PythonWriter
 from paceline.flowcore.messages.events import FlowDone, FlowReady, HostEvent, IterationEnded, JobJoined, JobLeft
 from tests.hostd.conftest import wait_until
+from tests.hostd.crowd import further_names
 from tests.hostd.monitor.conftest import BURST_BYTES, FLOW, MS, OwnJob, Watched, joined
 
 pytestmark = pytest.mark.root
@@ -115,16 +115,39 @@ def test_a_few_bytes_do_not_announce_a_burst(job: OwnJob, watched: Watched) -> N
     watched.until(FlowReady)
 
 
+NEWCOMER = """
+import sys
+from nccl_shim.segment.identity import identity_from_env
+from nccl_shim.segment.python_writer import PythonWriter
+writer = PythonWriter(identity_from_env())
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
 def test_a_job_that_comes_is_noticed_before_the_next_second(job: OwnJob, watched: Watched, tmp_path: Path) -> None:
     watched.step()
-    env = {"PACELINE_SHM_DIR": str(tmp_path), "PACELINE_JOB": "b", "RANK": "0", "WORLD_SIZE": "2"}
-    newcomer = PythonWriter(identity_from_env(env))
-    began_ns = watched.now_ns
-    while watched.now_ns < began_ns + 2 * IDLE_NS:
-        job.announce()  # a job must give reason to look
+    env = os.environ | {"PACELINE_SHM_DIR": str(tmp_path), "PACELINE_JOB": "b", "RANK": "0", "WORLD_SIZE": "2"}
+    command = [sys.executable, "-c", NEWCOMER]
+    with subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as newcomer:
+        assert newcomer.stdout is not None and newcomer.stdout.readline() == b"ready\n"
+        began_ns = watched.now_ns
+        while watched.now_ns < began_ns + 2 * IDLE_NS:
+            job.announce()  # a job must give reason to look
+            watched.step()
+        assert watched.monitor.jobs.keys() == {"a", "b"}
+
+
+def test_a_process_is_of_one_job(job: OwnJob, watched: Watched, tmp_path: Path) -> None:
+    """With 500 names it would be looked at 500 times."""
+    watched.step()
+    [file] = tmp_path.iterdir()
+    further_names(file, 500)
+    for _ in range(10):
+        watched.now_ns += HOUSEKEEPING_NS
         watched.step()
-    assert watched.monitor.jobs.keys() == {"a", "b"}
-    newcomer.finish()
+    assert watched.monitor.jobs.keys() == {"a"}
+    assert len(watched.monitor.invisible) < 100
 
 
 def test_a_late_listener_is_told_what_it_missed(job: OwnJob, watched: Watched) -> None:

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from hostd.monitor import segment_access
+from hostd.kernel import segment_search
+from nccl_shim.segment import layout
 from nccl_shim.segment.liveness import start_ticks
 from tests.hostd.conftest import next_line
 from tests.hostd.kernel.test_sockets import WITH_TWO_CAPABILITIES
@@ -44,8 +45,8 @@ try:
     path.open()
 except PermissionError:
     print("not ours", flush=True)
-searches, duplicate = [], segment_access._duplicate
-segment_access._duplicate = lambda *file: searches.append(file) or duplicate(*file)
+searches, perform = [], segment_access.perform
+segment_access.perform = lambda calls: searches.append(calls) or perform(calls)
 monitor, now_ns = Monitor("h0", {}, 1e9, path.parent, lambda flow, sockets: None), 0
 def look():
     global now_ns
@@ -98,16 +99,20 @@ def test_counters_of_every_user_are_read_and_removed_when_it_is_dead(directory: 
     assert list(directory.iterdir()) == []
 
 
-def test_a_file_that_its_alleged_writer_does_not_hold_is_looked_for_once(directory: Path) -> None:
+@pytest.mark.parametrize(("size_bytes", "searches"), [(layout.FILE_BYTES, 1), (10, 0)])
+def test_a_file_that_its_alleged_writer_does_not_hold_is_looked_for_once(
+    directory: Path, size_bytes: int, searches: int
+) -> None:
+    """And not at all where it cannot be a segment."""
     with running("sleep", "60") as innocent:
         file = directory / f"{innocent.pid}-{start_ticks(innocent.pid)}-0.pls"
-        file.write_bytes(bytes(10))
+        file.write_bytes(bytes(size_bytes))
         file.chmod(0o600)
         os.chown(file, NOBODY, NOBODY)
         with running(*reading(directory)) as monitor:
             assert next_line(monitor) == "not ours"
             assert next_line(monitor) == f"[] ['{file.name}']"
-            assert monitor.communicate("\n", timeout=30)[0] == f"[] ['{file.name}'] 1\n"
+            assert monitor.communicate("\n", timeout=30)[0] == f"[] ['{file.name}'] {searches}\n"
 
 
 def test_nothing_stays_open_of_a_file_that_cannot_be_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,16 +121,17 @@ def test_nothing_stays_open_of_a_file_that_cannot_be_told(tmp_path: Path, monkey
     def refuse(*_files: object) -> bool:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    path = tmp_path / f"{os.getpid()}-{start_ticks(os.getpid())}-0.pls"
-    with path.open("w") as held:
+    started = start_ticks(os.getpid())
+    assert started is not None
+    with (tmp_path / "file").open("w") as held:
         wanted = os.fstat(held.fileno())
         descriptors = os.listdir("/proc/self/fd")  # noqa: PTH208
-        monkeypatch.setattr(segment_access.os.path, "samestat", refuse)
-        assert [segment_access._duplicate(path, wanted) for _ in range(5)] == 5 * [None]
-        monkeypatch.setattr(segment_access.os.path, "samestat", lambda *_files: False)
-        assert segment_access._duplicate(path, wanted) is None
-        assert os.listdir("/proc/self/fd") == descriptors  # noqa: PTH208
+        monkeypatch.setattr(segment_search.os, "fstat", refuse)
+        for _ in range(5):
+            with pytest.raises(FileNotFoundError):
+                segment_search.duplicate_of(os.getpid(), started, wanted.st_dev, wanted.st_ino)
         monkeypatch.undo()
-        duplicate = segment_access._duplicate(path, wanted)
-        assert duplicate is not None
-        os.close(duplicate)
+        with pytest.raises(FileNotFoundError):
+            segment_search.duplicate_of(os.getpid(), started, wanted.st_dev + 1, wanted.st_ino)
+        assert os.listdir("/proc/self/fd") == descriptors  # noqa: PTH208
+        os.close(segment_search.duplicate_of(os.getpid(), started, wanted.st_dev, wanted.st_ino))
