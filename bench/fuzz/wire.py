@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from google.protobuf.message import DecodeError, Message
 
 from bench.fuzz.mutate import mutant
+from paceline.flowcore.detect.clocks import ClockEstimate
 from paceline.flowcore.host.agent import HostAgent
 from paceline.flowcore.messages.escalation import EscalatedClaims, Share, ShareUpdate
 from paceline.flowcore.messages.events import FlowReady, JobJoined, Progress, Tick
@@ -24,6 +25,7 @@ from paceline.flowcore.model.topology import Topology, tree
 from paceline.flowcore.policy import POLICIES
 from paceline.wire import control_pb2 as pb
 from paceline.wire.codec import FEEDBACK, REPORT, BadMessage, message_to_envelope
+from paceline.wire.host_stream import terms_of
 from switchd.config import SwitchConfig
 from switchd.handshake import parse
 from switchd.streams import Streams
@@ -65,7 +67,13 @@ class WireTarget:
         self._frames = [pb.Frame(sent_ns=1, envelope=[one]) for one in _envelopes(slot)]
         self._answers = [pb.SwitchMessage(feedback=FEEDBACK.to_wire(one)) for one in _answers(slot)]
         self._host = _sending_host(TREE, slot)
-        self._host_now_ns = SLOTS.clock().start_ns(slot)
+        self._host_now_ns = now_ns = SLOTS.clock().start_ns(slot)
+        self._clock = ClockEstimate()
+        clock = pb.ClockEcho(echo_ns=now_ns, received_ns=now_ns + 10**6, sent_ns=now_ns + 2 * 10**6, off_by_ns=5)
+        welcome = pb.Welcome(name="tor0", slot_length_ns=60_000_000, horizon=10, phase_ns=1, policy="paceline")
+        self._answers.append(pb.SwitchMessage(clock=clock, welcome=welcome))
+        for answer in self._answers:
+            answer.clock.CopyFrom(clock)
 
     async def feed(self, draws: random.Random) -> Counter[str]:
         match draws.randrange(3):
@@ -107,6 +115,12 @@ class WireTarget:
         self._host_now_ns += 1_000_000
         try:
             message = pb.SwitchMessage.FromString(data)
+            clock = message.clock
+            self._clock.observe(clock.echo_ns, clock.received_ns, clock.sent_ns, self._host_now_ns)
+            self._clock.offset_ns(self._host_now_ns)
+            if message.HasField("welcome"):
+                terms_of(message.welcome)
+                return "welcome taken"
             feedback = FEEDBACK.from_wire(message.feedback)
         except (DecodeError, BadMessage):
             return "refused"

@@ -127,7 +127,7 @@ class HostStream:
                     self.silent = feedback.silent
                     self._on_feedback(feedback)
                 case "welcome" if not self.connected:
-                    terms = _terms(message.welcome)
+                    terms = terms_of(message.welcome)
                     self.connected, self.refused = True, self._why_not(terms)
                     if self.refused:
                         _log.error("the switch is not asked: %s", self.refused)
@@ -161,7 +161,7 @@ class HostStream:
         self.off_by_ns = clock.off_by_ns
 
 
-def _terms(welcome: pb.Welcome) -> Terms:
+def terms_of(welcome: pb.Welcome) -> Terms:
     if welcome.slot_length_ns <= 0 or welcome.horizon < 1:
         raise BadMessage("shape", "a Welcome without slot length or horizon")
     return Terms(

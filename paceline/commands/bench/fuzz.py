@@ -53,7 +53,7 @@ def run_fuzz(args: argparse.Namespace) -> int:
         print_json(document | provenance())
     else:
         print_table(
-            f"{args.name}, seed {args.seed}", ("taken", ""), [(k, str(n)) for k, n in sorted(done.outcomes.items())]
+            f"{args.name}, seed {args.seed}", ("", "mutants"), [(k, str(n)) for k, n in sorted(done.outcomes.items())]
         )
         for failure in done.failures:
             print(f"seed {failure.seed}, mutant {failure.number}: {failure.error}")
