@@ -23,6 +23,8 @@ before hostd looks. The iteration ended where its flows last rested.
 How much a flow sends in an iteration is what its sockets sent from the end of one to the end of the next.
 """
 
+from collections.abc import Mapping
+
 from paceline.flowcore.demand.demand import ALL, ANNOUNCING, Demand
 from paceline.flowcore.demand.facts import Ends, JobFacts
 from paceline.flowcore.detect.bursts import NEARLY
@@ -38,6 +40,7 @@ class AnnouncedDemand(Demand):
         self._began_with: frozenset[Ends | int] = frozenset()  # connections and targets when this iteration began
         self._rested: dict[Ends, float] = {}  # sent when it last rested
         self._rests = False  # since its last burst ended
+        self._began_burst_with: Mapping[Ends, float] = {}  # sent when the burst in hand began
         self._taken_bytes = -1.0  # announced in this iteration by the bursts so far
         self._pieces = 0  # iterations for which pieces are remembered
         self._part = 1.0  # of the iteration's bytes, by the end of the burst in hand
@@ -93,6 +96,8 @@ class AnnouncedDemand(Demand):
             self._ended_with.pop(self._taken_bytes, None)
         else:
             return False
+        if not self.live:
+            self._began_burst_with = facts.sent_bytes
         self.live |= waiting
         return bool(self.live)
 
@@ -110,7 +115,9 @@ class AnnouncedDemand(Demand):
     def _finish(self, facts: JobFacts) -> list[HostEvent]:
         """The flows that are through by now. A size that was learned too large, or a piece that is smaller than its
         part of the count, must not keep a flow live that has nothing to send."""
-        if self.in_pieces and self.live and facts.idle >= self.live and (facts.resting or not facts.outstanding):
+        has_moved = facts.sent_bytes != self._began_burst_with  # else it has rested since before
+        at_rest = facts.idle >= self.live and (not facts.outstanding or (facts.resting and has_moved))
+        if self.in_pieces and self.live and at_rest:
             done = self._all_done()
         else:
             done = self._through(facts, NEARLY if facts.resting and not self.in_pieces else ALL)

@@ -252,3 +252,11 @@ def test_how_much_a_piece_sends_is_learned() -> None:
             if number == 5 and announced < 100:
                 assert events == [FlowReady(FLOW, 5, sent)]
         tracker.observe(piece(number + 1, 0.0, 100.0 * (number + 1), done=True))
+
+
+def test_a_piece_that_has_not_moved_yet_has_not_come_to_rest() -> None:
+    tracker = AnnouncedDemand("a", "h0")
+    for number in range(4):
+        in_pieces(tracker, number)
+    computed = piece(4, 25.0, 400.0, done=False)._replace(resting=True)  # nothing has moved since the last iteration
+    assert tracker.observe(computed) == [FlowReady(FLOW, 4, 25.0)] and tracker.observe(computed) == []
