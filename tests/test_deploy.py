@@ -69,7 +69,7 @@ def test_hostd_has_two_capabilities_and_lets_go_when_it_ends() -> None:
     assert found["CapabilityBoundingSet"] == ["CAP_NET_ADMIN CAP_SYS_PTRACE"]
     assert found["ExecStopPost"] == ["/opt/paceline/bin/paceline release --all"]
     assert found["RestrictAddressFamilies"] == ["AF_UNIX AF_INET AF_INET6 AF_NETLINK"]
-    assert found["KillMode"] == ["mixed"]
+    assert found["KillMode"] == ["process"]
     assert "pidfd_getfd" in found["SystemCallFilter"][0].split()
 
 

@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from hostd.kernel.pidfd import SocketGone, duplicate_socket
+from hostd.kernel.process_search import search
 from hostd.kernel.segment_search import duplicate_of
 from hostd.kernel.socket_search import SocketSearch
 from hostd.kernel.tcp_info import TcpCounters
@@ -31,6 +32,7 @@ Answer = Any
 # How long an answer is waited for: by a look that comes again in 2 ms; by what would have to wait for a second if it
 # failed; by a release, in all.
 HASTY_S, PATIENT_S, RELEASE_S = 0.002, 0.02, 1.0
+EVERY_USER = ~(1 << 32)  # instead of a pid
 _UNUSED_S = 60.0
 
 
@@ -78,6 +80,7 @@ class Here:
             "set": _set,
             "look": self._look,
             "open": _open,
+            "search": _search,
         }
 
     def perform(self, calls: Sequence[Call], wait_s: float = 0.0) -> list[Answer]:
@@ -150,6 +153,10 @@ def _set(pid: int, fd: int, cookie: int, level: int, option: int, value: bytes) 
 
 def _open(_user: int, pid: int, start_ticks: int, device: int, inode: int) -> int:
     return duplicate_of(pid, start_ticks, device, inode)
+
+
+def _search(_user: int, *arguments: Any) -> dict[str, list[int]]:
+    return search(*arguments)
 
 
 # ---- Which process makes them, for this one ----

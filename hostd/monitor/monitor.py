@@ -28,7 +28,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from hostd.kernel.calls import read_ahead
+from hostd.kernel.calls import Held, NotAnswered, read_ahead
 from hostd.kernel.sockets import DataSocket
 from hostd.monitor.job_tracker import JobTracker
 from hostd.monitor.jobs_without_shim import JobWithoutShim, processes_of
@@ -233,9 +233,13 @@ class Monitor:
         if not self.without_shim:
             return {}
         if self._searched_ns is None or now_ns - self._searched_ns >= SEARCH_NS:
-            self._searched_ns = now_ns
-            found = processes_of(self.without_shim, {pid for job in with_shim.values() for pid in job})
-            self._found = {name: {pid: identity_of(pid) for pid in pids} for name, pids in found.items()}
+            try:
+                found = processes_of(self.without_shim, {pid for job in with_shim.values() for pid in job})
+                self._found = {name: {pid: identity_of(pid) for pid in pids} for name, pids in found.items()}
+                self._searched_ns = now_ns
+            except NotAnswered as error:  # by a look in a second
+                if isinstance(error, Held):
+                    self.invisible["jobs without the shim"] = str(error)
         alive = {
             name: {pid for pid, before in identities.items() if before is not None and identity_of(pid) == before}
             for name, identities in self._found.items()

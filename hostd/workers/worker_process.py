@@ -18,7 +18,7 @@ from hostd.workers.worker import GONE, HELLO, MESSAGE_BYTES
 STARTING_S = 10.0  # an interpreter takes a twentieth of a second, and the machine may be busy
 MOST_BUSY = 0.4
 BURST_S = 0.1
-_KEPT = ("info", "open")  # if they come late
+_KEPT = ("info", "open", "search")  # if they come late
 _FILE_BYTES = socket.CMSG_SPACE(4)
 _message = memoryview(bytearray(MESSAGE_BYTES))  # recv() would have the memory mapped and unmapped each time
 _ending: list[Child] = []  # to be asked for their status, or they would stay zombies

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from hostd.kernel.calls import Answer, Held, NotAnswered
+from hostd.kernel.calls import EVERY_USER, Answer, Call, Held, NotAnswered
 from hostd.kernel.pidfd import SocketGone
 from hostd.workers import pool
 from hostd.workers.pool import STUCK_S, Workers
+from nccl_shim.segment.liveness import start_ticks
 from tests.hostd.conftest import next_line, wait_until
 from tests.hostd.hostile import HostileJob, Jobs, jobs
 from tests.hostd.missing_page import DEVICE
@@ -52,6 +53,40 @@ def test_a_call_is_answered_as_if_it_was_made_here(jobs: Jobs, workers: Workers)
     assert len(sent) == 5 and option[4] == 60
     [refused] = workers.perform([("set", pid, fd, cookie, socket.SOL_SOCKET, 9999, b"0000")], 1.0)
     assert isinstance(refused, OSError) and not isinstance(refused, NotAnswered)
+
+
+def until_answered(workers: Workers, call: Call) -> Answer:
+    """However late."""
+    answers: list[Answer] = []
+
+    def answered() -> bool:
+        answers[:] = workers.perform([call])
+        return not isinstance(answers[0], NotAnswered)
+
+    wait_until(answered)
+    return answers[0]
+
+
+def test_a_file_comes_as_a_descriptor(workers: Workers, tmp_path: Path) -> None:
+    with (tmp_path / "file").open("w+") as file:
+        info, own = os.fstat(file.fileno()), (os.getpid(), start_ticks(os.getpid()))
+        descriptor = until_answered(workers, ("open", ~0, *own, info.st_dev, info.st_ino))
+        assert os.path.samestat(os.fstat(descriptor), info) and not os.get_inheritable(descriptor)
+        os.close(descriptor)
+        refused = until_answered(workers, ("open", ~0, *own, info.st_dev, info.st_ino + 1))
+        assert isinstance(refused, FileNotFoundError)
+        before = os.listdir("/proc/self/fd")  # noqa: PTH208
+        for _ in range(5):  # late, and taken by no caller
+            workers._of_user[0].ask([("open", ~0, *own, info.st_dev, info.st_ino)], time.monotonic(), urgent=True)
+            time.sleep(0.05)
+            workers._of_user[0].hear()
+        workers.close()
+        assert len(os.listdir("/proc/self/fd")) <= len(before)  # noqa: PTH208
+
+
+def test_processes_are_searched_for(workers: Workers) -> None:
+    found = until_answered(workers, ("search", EVERY_USER, (("a", None, None, os.getpid()),), (), ()))
+    assert found == {"a": [os.getpid()]}
 
 
 def test_a_process_that_ended_needs_no_worker(jobs: Jobs, workers: Workers) -> None:
