@@ -1,10 +1,14 @@
 """Training jobs: workers compute, exchange, and begin again.
 
-A worker's iteration is its compute phase followed by its exchange: it sends its flows and receives those meant for
-it, and the next iteration starts when both are through. Workers of a job wait for each other only through the bytes
-they exchange, as real ones do. Compute times are drawn per worker from a generator seeded by (seed, job, worker), so
-a job computes the same in every run, alone or not, under any policy. Measured straggler factors may take the place of
-the normal distribution.
+A worker's iteration is one or more equal pieces. In each it computes, then exchanges a burst: it sends its flows and
+receives those meant for it. Beside the exchange it may go on computing (the overlap). The next piece starts when all of
+that is through; with c a piece's computing, f the overlap and v its exchange, a piece alone takes
+
+    (1 − f)·c + max(f·c, v)
+
+Workers of a job wait for each other only through the bytes they exchange, as real ones do. Compute times are drawn per
+worker and iteration from a generator seeded by (seed, job, worker), so a job computes the same in every run, alone or
+not, under any policy. Measured straggler factors may take the place of the normal distribution.
 """
 
 import random
@@ -13,7 +17,7 @@ from dataclasses import dataclass, field
 
 from paceline.flowcore.model.patterns import FlowId, FlowSpec, Role, downstream_of, flows_of
 from paceline.flowcore.model.scenario import JobSpec
-from paceline.flowcore.model.units import ns_from_s
+from paceline.flowcore.model.units import UNLIMITED, ns_from_s
 
 # A compute time is never drawn below this part of its mean: a normal distribution has no such bound.
 SHORTEST_COMPUTE = 0.1
@@ -30,7 +34,10 @@ class Worker:
     draws: random.Random
     factors: Sequence[float] = ()  # of its compute time, one iteration after the other; empty: draw them
     iteration: int = 0
-    computed: bool = False
+    burst: int = 0  # of the iteration: which piece this is
+    piece_ns: int = 0  # of computing, in each piece of this iteration
+    computed: bool = False  # as far as comes before the burst
+    computes_beside: bool = False  # its burst
     pending: set[FlowId] = field(default_factory=set)
 
 
@@ -48,7 +55,8 @@ class TrainingJob:
             for server in spec.servers
         }
         self._pulls_left = {server: set(pulls) for server, pulls in self._pulls.items()}
-        self._served = dict.fromkeys(spec.servers, 0)  # iterations each server has begun to answer
+        self._served = dict.fromkeys(spec.servers, 0)  # bursts each server has begun to answer
+        self._size_bytes = {f.flow: f.size_bytes for f in self.flows}
 
     def _worker(self, host: str, seed: int) -> Worker:
         # A host that is also a server sends pulls too, but those are the server's, not this worker's.
@@ -73,40 +81,71 @@ class TrainingJob:
         factor = worker.draws.gauss(1.0, self.spec.jitter) if self.spec.jitter else 1.0
         return ns_from_s(self.spec.compute_s * max(SHORTEST_COMPUTE, factor))
 
+    def piece_ns(self, worker: Worker) -> tuple[int, int]:
+        """How long this worker computes in its next piece: before the burst, and beside it."""
+        if worker.burst == 0:
+            worker.piece_ns = self.compute_ns(worker) // self.spec.bursts
+        beside_ns = round(self.spec.overlap * worker.piece_ns)
+        return worker.piece_ns - beside_ns, beside_ns
+
+    def until_bytes(self, flow: FlowId) -> float:
+        """Where the burst that has just started ends, of the iteration's bytes."""
+        bursts = self.spec.bursts
+        is_pull = flow.role is Role.PULL
+        number = (self._served[flow.source] - 1) % bursts if is_pull else self.workers[flow.source].burst
+        return UNLIMITED if number == bursts - 1 else self._size_bytes[flow] * (number + 1) / bursts
+
     def computed(self, worker: Worker) -> Iterator[tuple[FlowId, int]]:
-        """The worker's compute phase is over; yields the flows that start, with their iteration."""
+        """The worker's computing before a burst is over; yields the flows that start, with their iteration."""
         worker.computed = True
+        worker.computes_beside = self.spec.overlap > 0.0
         worker.pending = set(worker.exchange)
         for flow in sorted(worker.sends):
             yield flow, worker.iteration
         for server, pulls in self._pulls.items():
             # The first broadcast bytes exist once every worker has begun to push.
-            began = all(w.computed and w.iteration >= self._served[server] for w in self.workers.values())
+            served, bursts = self._served[server], self.spec.bursts
+            began = all(w.computed and w.iteration * bursts + w.burst >= served for w in self.workers.values())
             if began:
-                iteration = self._served[server]
+                iteration = served // bursts
                 self._served[server] += 1
                 self._pulls_left[server] = set(pulls)
                 for flow in sorted(pulls):
                     yield flow, iteration
 
     def flow_done(self, flow: FlowId, now_ns: int) -> Iterator[Worker | str]:
-        """Yields the workers whose iteration this ends, and by name the servers that have answered every worker."""
+        """Yields the workers that go on, and by name the servers that have answered every worker in this iteration.
+
+        A worker that goes on has `burst` 0 where its iteration is over.
+        """
         for host in dict.fromkeys((flow.source, flow.target)):
             worker = self.workers.get(host)
             if worker is not None and flow in worker.pending:
                 worker.pending.discard(flow)
-                if not worker.pending and worker.computed:
-                    worker.computed = False
-                    worker.iteration += 1
-                    slowest = min(other.iteration for other in self.workers.values())
-                    if slowest > len(self.iteration_ends_ns):
-                        self.iteration_ends_ns.append(now_ns)
+                if self._goes_on(worker, now_ns):
                     yield worker
         if flow.role is Role.PULL:
             left = self._pulls_left[flow.source]
             left.discard(flow)
-            if not left and flow.source not in self.workers:
+            if not left and flow.source not in self.workers and self._served[flow.source] % self.spec.bursts == 0:
                 yield flow.source
+
+    def computed_beside(self, worker: Worker, now_ns: int) -> bool:
+        """The computing beside a burst is over; whether the worker goes on."""
+        worker.computes_beside = False
+        return self._goes_on(worker, now_ns)
+
+    def _goes_on(self, worker: Worker, now_ns: int) -> bool:
+        if worker.pending or worker.computes_beside or not worker.computed:
+            return False
+        worker.computed = False
+        worker.burst = (worker.burst + 1) % self.spec.bursts
+        if worker.burst == 0:
+            worker.iteration += 1
+            slowest = min(other.iteration for other in self.workers.values())
+            if slowest > len(self.iteration_ends_ns):
+                self.iteration_ends_ns.append(now_ns)
+        return True
 
 
 def _walk(stragglers: Series, draws: random.Random) -> Sequence[float]:

@@ -49,7 +49,7 @@ def peak_load(scenario: Scenario) -> float:
     total: dict[str, float] = {}
     for job in scenario.jobs:
         busy_s = _busy_s(job, scenario.topology)
-        alone_s = job.compute_s + max(busy_s.values())
+        alone_s = job.alone_s(max(busy_s.values()))
         for link, seconds in busy_s.items():
             total[link] = total.get(link, 0.0) + seconds / alone_s
     return max(total.values())

@@ -66,6 +66,7 @@ def run(
     ticker: Ticker | None = None,
 ) -> RunResult:
     """Simulate, and compare with each job alone; `alone_s` saves measuring that again for the same seed."""
+    check_policy(scenario, policy)
     seed = scenario.seed if seed is None else seed
     alone_s = alone_s or alone_iterations_s(scenario, seed)
     bound = capacity_bound([link_shares(job, scenario, alone_s[job.name]) for job in scenario.jobs])
@@ -93,6 +94,17 @@ def run(
         decisions_us=tuple(ns / 1e3 for ns in simulation.decisions_ns),
         simulated_s=simulation.now_ns / 1e9,
     )
+
+
+class PolicyError(ValueError):
+    """The policy cannot run the scenario; str() says why in one line."""
+
+
+def check_policy(scenario: Scenario, policy: str) -> None:
+    """What holds jobs back knows one exchange per iteration, which begins when the computing is over."""
+    odd = [job.name for job in scenario.jobs if not job.plain]
+    if odd and parts(policy)[1] is not None:
+        raise PolicyError(f"{policy} holds jobs back: it cannot run job {odd[0]!r}, which has overlap or bursts")
 
 
 def alone_iterations_s(scenario: Scenario, seed: int) -> dict[str, float]:

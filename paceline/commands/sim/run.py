@@ -69,12 +69,16 @@ def run_scenario(args: argparse.Namespace) -> int:
     from paceline.sim.recording import Recording
     from paceline.sim.report import scenario_report as report
     from paceline.sim.report.figure import FigureError, draw_links, require_figures
-    from paceline.sim.run import alone_iterations_s, run
+    from paceline.sim.run import PolicyError, alone_iterations_s, check_policy, run
     from paceline.sim.scenario_file import read_scenario
 
     if parts(args.policy)[1] is not None and (args.figure or args.journal or args.local):
         raise CommandError(f"--figure, --journal and --local need a flow policy alone; {args.policy} holds jobs back")
     scenario = read_scenario(args.file)
+    try:
+        check_policy(scenario, args.policy)
+    except PolicyError as error:
+        raise CommandError(str(error)) from None
     recording = None
     if args.figure:
         try:

@@ -12,6 +12,8 @@ perfect lockstep: no member may send first.
 Parameter server, M split evenly over the servers: every worker pushes each server its shard (no upstream) and
 pulls it back. A server can only broadcast what every worker has pushed to it: the upstream of a pull are all its
 server's pushes, window = 0.
+
+Where an iteration has several bursts, each is such an exchange of its part of the model: a ring's chunks are smaller.
 """
 
 import math
@@ -84,12 +86,13 @@ def _ring(job: JobSpec) -> tuple[FlowSpec, ...]:
     members = len(job.workers)
     chunk_bytes = bytes_from_mb(job.model_mb) / members
     size_bytes = 2 * (members - 1) * chunk_bytes
+    window_bytes = chunk_bytes / job.bursts
     flows = [
         FlowId(job.name, worker, job.workers[(rank + 1) % members], Role.RING)
         for rank, worker in enumerate(job.workers)
     ]
     # flows[-1], which closes the ring, is the feeder of flows[0].
-    return tuple(FlowSpec(flow, size_bytes, (flows[rank - 1],), chunk_bytes) for rank, flow in enumerate(flows))
+    return tuple(FlowSpec(flow, size_bytes, (flows[rank - 1],), window_bytes) for rank, flow in enumerate(flows))
 
 
 def _parameter_server(job: JobSpec) -> tuple[FlowSpec, ...]:

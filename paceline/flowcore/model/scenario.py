@@ -50,6 +50,9 @@ MIN_DURATION_S = 1e-3
 MAX_SLOT_MS = 10_000.0  # longer than any iteration worth pacing
 MIN_GBPS = 1e-6  # 1 kbit/s: less is a slip of the unit, and near zero transfer times overflow
 
+MAX_OVERLAP = 0.9  # some computing comes before every burst
+MAX_BURSTS = 1000
+
 DEFAULT_SLOT_MS = 60.0  # the paper's t̂
 DEFAULT_HORIZON = 10  # the paper's K
 
@@ -57,6 +60,13 @@ DEFAULT_HORIZON = 10  # the paper's K
 class Pattern(StrEnum):
     ALLREDUCE = "allreduce"
     PS = "ps"
+
+
+class Backend(StrEnum):
+    """What a job of the testbed communicates with."""
+
+    GLOO = "gloo"
+    NCCL = "nccl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +89,18 @@ class JobSpec:
     iterations: int | None  # None: until the scenario's duration
     start_s: float
     jitter: float  # standard deviation of the compute time / its mean
+    overlap: float = 0.0  # the part of the computing that runs while its burst is already being sent
+    bursts: int = 1  # per iteration, equal; each has its part of the computing before it and beside it
+    backend: Backend = Backend.GLOO  # on the testbed
+
+    @property
+    def plain(self) -> bool:
+        """It computes, then sends, once per iteration."""
+        return self.bursts == 1 and not self.overlap
+
+    def alone_s(self, exchange_s: float) -> float:
+        """T⁰ = (1 − f)·c + max(f·c, v) of an iteration whose exchanges take v together."""
+        return (1.0 - self.overlap) * self.compute_s + max(self.overlap * self.compute_s, exchange_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +247,9 @@ def _job(topology: Topology) -> Reader[JobSpec]:
         "iterations": Field(integer(1, int(LARGEST)), None),
         "start_s": Field(_NOT_NEGATIVE, 0.0),
         "jitter": Field(_FRACTION, 0.0),
+        "overlap": Field(number_from(0.0, MAX_OVERLAP), 0.0),
+        "bursts": Field(integer(1, MAX_BURSTS), 1),
+        "backend": Field(lambda value: Backend(one_of(*Backend)(value)), Backend.GLOO),
     }
 
     def read(value: Value) -> JobSpec:
@@ -236,9 +261,11 @@ def _job(topology: Topology) -> Reader[JobSpec]:
             raise value.at("servers").wrong("no servers: only a ps job has them")
         if not ring and not job.servers:
             raise value.at("servers").wrong("one or more hosts for a ps job")
+        if not ring and job.backend is Backend.NCCL:
+            raise value.at("backend").wrong('"gloo" for a ps job')
         within_one_host = len({*job.workers, *job.servers}) == 1
-        if within_one_host and ns_from_s(job.compute_s) == 0:  # an iteration must take time
-            raise value.at("compute_s").wrong("at least 1e-09 for a job within one host")
+        if within_one_host and ns_from_s(job.compute_s) < job.bursts:  # every burst must take time
+            raise value.at("compute_s").wrong(f"at least {job.bursts * 1e-9:g} for a job within one host")
         return job
 
     return read

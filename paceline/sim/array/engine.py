@@ -5,7 +5,7 @@ skipped. What happens inside a step keeps its exact time: a flow's end, and so t
 rounded to steps. What is rounded is when rates change. A test holds this engine and the reference together.
 
 Jobs may come at any time (`start`); `finished` is called when a job is through. A policy such as fair+adadual holds
-exchanges back (gating.py); jobs may share GPUs (gpus.py).
+exchanges back (gating.py); jobs may share GPUs (gpus.py). An iteration is computing, then one exchange.
 """
 
 import heapq
@@ -112,6 +112,8 @@ class ArraySimulation:
     def start(
         self, training: TrainingJob, gpus: int = 1, shared_gpus: Mapping[str, tuple[Gpu, ...]] | None = None
     ) -> None:
+        if not training.spec.plain:
+            raise ValueError(f"the array engine knows no overlap and no bursts: {training.spec.name}")
         index = next(self._indices)
         numbers = self.network.add(training.flows, index)
         job = self.jobs[training.spec.name] = NetworkJob(training, index, numbers, gpus, shared_gpus or {})

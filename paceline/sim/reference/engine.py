@@ -131,7 +131,7 @@ class Simulation:
     # ---- Jobs ----
 
     def _start(self, job: TrainingJob) -> None:
-        self.network.add(job.flows)
+        self.network.add(job.flows, job.spec.bursts)
         for host in job.hosts:
             flows = tuple(f for f in job.flows if f.flow.source == host and not f.flow.local)
             feeds = tuple((f.flow, job.downstream[f.flow]) for f in flows)
@@ -142,14 +142,23 @@ class Simulation:
     def _compute(self, job: TrainingJob, worker: Worker) -> None:
         if job.spec.iterations is not None and worker.iteration >= job.spec.iterations:
             return
-        self._at(self.now_ns + job.compute_ns(worker), lambda: self._computed(job, worker))
+        before_ns, beside_ns = job.piece_ns(worker)
+        self._at(self.now_ns + before_ns, lambda: self._computed(job, worker, beside_ns))
 
-    def _computed(self, job: TrainingJob, worker: Worker) -> None:
+    def _computed(self, job: TrainingJob, worker: Worker, beside_ns: int) -> None:
         for flow, iteration in list(job.computed(worker)):
-            self.network.start(flow)
+            until_bytes = job.until_bytes(flow)
+            self.network.start(flow, until_bytes)
             if not flow.local:
                 self._live_on[flow.source][flow] = None
-                self._tell(flow.source, FlowReady(flow, iteration))
+                self._tell(flow.source, FlowReady(flow, iteration, until_bytes))
+        if worker.computes_beside:
+            self._at(self.now_ns + beside_ns, lambda: self._computed_beside(job, worker))
+
+    def _computed_beside(self, job: TrainingJob, worker: Worker) -> None:
+        if job.computed_beside(worker, self.now_ns):
+            self._goes_on(job, worker)
+            self._leave_if_finished(job)
 
     def _flow_done(self, flow: FlowId) -> None:
         job = self.jobs[flow.job]  # cross traffic ends by the clock, never here
@@ -157,14 +166,23 @@ class Simulation:
             del self._live_on[flow.source][flow]
             self._tell(flow.source, FlowDone(flow))
         for through in list(job.flow_done(flow, self.now_ns)):
-            host = through.host if isinstance(through, Worker) else through
-            self._tell(host, IterationEnded(flow.job))
             if isinstance(through, Worker):
-                self._compute(job, through)
-        if job.finished and flow.job in self.running:
-            self.running.discard(flow.job)
+                self._goes_on(job, through)
+            else:
+                self._tell(through, IterationEnded(flow.job))
+        self._leave_if_finished(job)
+
+    def _goes_on(self, job: TrainingJob, worker: Worker) -> None:
+        if worker.burst == 0:
+            self._tell(worker.host, IterationEnded(job.spec.name))
+        self._compute(job, worker)
+
+    def _leave_if_finished(self, job: TrainingJob) -> None:
+        name = job.spec.name
+        if job.finished and name in self.running:
+            self.running.discard(name)
             for host in job.hosts:
-                self._tell(host, JobLeft(flow.job))
+                self._tell(host, JobLeft(name))
             self.network.remove(spec.flow for spec in job.flows)
 
     # ---- Cross traffic ----

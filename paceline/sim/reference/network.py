@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from paceline.flowcore.allocation.fairshare import contended_bps, max_min
 from paceline.flowcore.model.patterns import FlowId, FlowSpec, grain_bytes
 from paceline.flowcore.model.topology import Topology
-from paceline.flowcore.model.units import transfer_bytes, transfer_ns
+from paceline.flowcore.model.units import UNLIMITED, transfer_bytes, transfer_ns
 from paceline.sim.parameters import CAUGHT_UP_BYTES, DEPENDENCY_ROUNDS, HTB_ROUNDS, LOCAL_BPS
 
 
@@ -36,7 +36,8 @@ class Channel:
     grain_bytes: float = 0.0  # forwards in pieces of this size; 0: as it comes
     upstream: "tuple[Channel, ...]" = ()
     sent_bytes: float = 0.0  # F, over all iterations
-    goal_bytes: float = 0.0  # F at which the current iteration is through
+    begun_bytes: float = 0.0  # F at which the current iteration began ...
+    goal_bytes: float = 0.0  # ... and at which its burst is through
     rate_bps: float = 0.0
     guaranteed_bps: float = 0.0
     ceiling_bps: float = math.inf
@@ -75,13 +76,15 @@ class FluidNetwork:
         self._change_ns: int | None = None
         self._stale = True
 
-    def add(self, specs: Iterable[FlowSpec]) -> None:
+    def add(self, specs: Iterable[FlowSpec], bursts: int = 1) -> None:
+        """Flows of a job that sends its iteration in so many bursts."""
         specs = tuple(specs)
         for spec in specs:
             flow = spec.flow
             path = self._topology.path(flow.source, flow.target, str(flow))
             links = tuple(self._index[name] for name in path)
-            grain = grain_bytes(spec) if self._start_after else 0.0
+            # A burst has arrived whole when it has: what a flow waits for is never in the next one.
+            grain = min(grain_bytes(spec), spec.size_bytes / bursts) if self._start_after else 0.0
             self.channels[flow] = Channel(flow, spec.size_bytes, spec.window_bytes, links, grain)
         for spec in specs:
             self.channels[spec.flow].upstream = tuple(self.channels[feeder] for feeder in spec.upstream)
@@ -92,10 +95,12 @@ class FluidNetwork:
             self._active.pop(flow, None)
         self._stale = True
 
-    def start(self, flow: FlowId) -> None:
-        """The flow has one more iteration's bytes waiting."""
+    def start(self, flow: FlowId, until_bytes: float = UNLIMITED) -> None:
+        """The flow has a burst waiting: its iteration's bytes until `until_bytes`, or all of them."""
         channel = self.channels[flow]
-        channel.goal_bytes += channel.size_bytes
+        if channel.goal_bytes >= channel.begun_bytes + channel.size_bytes:
+            channel.begun_bytes = channel.goal_bytes
+        channel.goal_bytes = channel.begun_bytes + min(until_bytes, channel.size_bytes)
         self._active[flow] = channel
         self._stale = True
 
@@ -188,7 +193,7 @@ class FluidNetwork:
 
     def sent_in_iteration(self, flow: FlowId) -> float:
         channel = self.channels[flow]
-        return channel.sent_bytes - (channel.goal_bytes - channel.size_bytes)
+        return channel.sent_bytes - channel.begun_bytes
 
     def rates(self) -> Mapping[FlowId, float]:
         self.next_change_ns()

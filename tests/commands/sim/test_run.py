@@ -163,6 +163,17 @@ def test_policies_that_hold_jobs_back(scenario: str, policy: str, capsys: pytest
     assert "holds jobs back" in capsys.readouterr().err
 
 
+def test_overlap_and_bursts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, figure = tmp_path / "odd.toml", tmp_path / "links.png"
+    path.write_text(TWO_JOBS.replace("jitter = 0.03", "overlap = 0.5\nbursts = 4"))
+    _, found = run_json(["sim", "run", str(path), "--policy", "paceline", "--figure", str(figure)], capsys)
+    assert figure.exists()
+    assert [job["alone_iteration_s"] for job in found["jobs"]] == pytest.approx([0.3, 0.3], abs=1e-4)
+    assert found["capacity_bound"] == pytest.approx(4 / 3, abs=1e-3)
+    assert found["ratio_to_bound"] == pytest.approx(found["mean_slowdown"] / found["capacity_bound"])
+    check_refused(["sim", "run", str(path), "--policy", "cassini"], "cassini holds jobs back", capsys)
+
+
 def check_refused(arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == 2
     out, err = capsys.readouterr()

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from paceline.flowcore.model.scenario import (
     MAX_HOSTS,
     MAX_SCENARIO_BYTES,
+    Backend,
     CrossTraffic,
     JobSpec,
     Pattern,
@@ -103,6 +104,14 @@ def test_every_field_of_a_full_scenario() -> None:
         JobSpec("b", Pattern.PS, ("h0", "h1"), ("h2", "h0"), 100.0, 0.57, None, 0.0, 0.0),
     )
     assert scenario.cross_traffic == (CrossTraffic("h0", "h1", 2.0, (0.2, 2.0), 0.3),)
+
+
+def test_overlap_bursts_and_backend_of_a_job() -> None:
+    job = parse(changed(("job", 0), VALID["job"][0] | {"overlap": 0.4, "bursts": 3, "backend": "nccl"})).jobs[0]
+    assert (job.overlap, job.bursts, job.backend, job.plain) == (0.4, 3, Backend.NCCL, False)
+    assert (job.alone_s(0.05), job.alone_s(0.5)) == pytest.approx((0.2, 0.62))
+    other = parse(VALID).jobs[0]
+    assert (other.overlap, other.bursts, other.backend, other.plain) == (0.0, 1, Backend.GLOO, True)
 
 
 def test_defaults() -> None:
@@ -206,6 +215,12 @@ BAD: list[tuple[Place, object, str, str]] = [
     (("job", 0, "start_s"), -1, "job[0].start_s", "found -1"),
     (("job", 0, "jitter"), 1.0, "job[0].jitter", "below 1"),
     (("job", 0, "jitter"), -0.1, "job[0].jitter", "from 0"),
+    (("job", 0, "overlap"), 0.91, "job[0].overlap", "from 0 to 0.9"),
+    (("job", 0, "overlap"), -0.1, "job[0].overlap", "from 0 to 0.9"),
+    (("job", 0, "bursts"), 0, "job[0].bursts", "from 1 to 1000"),
+    (("job", 0, "bursts"), 2.0, "job[0].bursts", "a whole number"),
+    (("job", 0, "backend"), "mpi", "job[0].backend", '"gloo" or "nccl"'),
+    (("job", 1, "backend"), "nccl", "job[1].backend", '"gloo" for a ps job'),
     (("cross_traffic",), VALID["cross_traffic"][0], "cross_traffic", "[[cross_traffic]] tables"),
     (("cross_traffic", 0, "from"), "h9", "cross_traffic[0].from", "found 'h9'"),
     (("cross_traffic", 0, "to"), "h0", "cross_traffic[0].to", "another host"),
@@ -238,6 +253,8 @@ def test_what_is_allowed_on_purpose() -> None:
 def test_an_iteration_must_take_time() -> None:
     one_host = changed(("job", 1), VALID["job"][1] | {"workers": ["h0"], "servers": ["h0"], "compute_s": 0})
     assert complaint(one_host).startswith("x.toml: job[1].compute_s: found 0, ")
+    one_host["job"][1] |= {"compute_s": 1e-9, "bursts": 2}
+    assert "expected at least 2e-09 for a job within one host" in complaint(one_host)
 
 
 def test_another_version_is_named_before_its_unknown_keys() -> None:
