@@ -23,12 +23,12 @@ from bench.experiments.acceptance.real_job_cases import (
     chosen_pairs,
 )
 from bench.experiments.experiment import Check, Experiment, Options, Result, as_json
-from bench.jobs.cases import Case, CaseRuns, iteration_s
+from bench.jobs.cases import Case, CaseRuns
 from bench.jobs.run import Conditions, JobsRun
 from bench.jobs.tcp_control import ALONE_CONTROL, TCP
 from bench.report.parts import Bars, Part, Table
 from paceline.sim.jobs import TrainingJob
-from paceline.sim.run import WARM_UP_ITERATIONS, iteration_times_s
+from paceline.sim.run import WARM_UP_ITERATIONS, iteration_times_s, mean_iteration_s, steady_times_s
 
 DURATION_S, QUICK_DURATION_S = 20.0, 4.0
 OURS = "paceline"
@@ -76,9 +76,10 @@ def _workload(workload: str, options: Options) -> str:
 
 
 def slowdown(job: TrainingJob, lasted_ns: int, alone: TrainingJob) -> float:
-    alone_times_s = iteration_times_s(alone)
-    same = alone_times_s[WARM_UP_ITERATIONS : len(job.iteration_ends_ns)]
-    return iteration_s(job, lasted_ns) / fmean(same or alone_times_s)
+    """An iteration that was still going on counts where it is longer than all others, and then alone, too."""
+    alone_times_s, counted = iteration_times_s(alone), len(steady_times_s(job, lasted_ns))
+    same = alone_times_s[WARM_UP_ITERATIONS : WARM_UP_ITERATIONS + counted]
+    return mean_iteration_s(job, lasted_ns) / fmean(same or alone_times_s)
 
 
 def _row(pair: Pair, runs: CaseRuns, alone: Mapping[str, Sequence[JobsRun]]) -> Result:
@@ -120,7 +121,7 @@ def _alone_row(job: Job, runs: Mapping[str, Sequence[JobsRun]]) -> Result:
         for ours, plain in zip(runs[OURS], runs[ALONE_CONTROL], strict=True)
     ]
     percent = _percent(median(ratios), 1.0)
-    iteration = median(iteration_s(run.jobs[0], run.lasted_ns) for run in runs[ALONE_CONTROL])
+    iteration = median(mean_iteration_s(run.jobs[0], run.lasted_ns) for run in runs[ALONE_CONTROL])
     return {
         **_job(job),
         "iteration_s": iteration,

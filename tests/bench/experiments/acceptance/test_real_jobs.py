@@ -68,6 +68,8 @@ def test_the_same_iterations_are_compared() -> None:
     after.iteration_ends_ns = [2 * end_ns for end_ns in alone.iteration_ends_ns]
     assert slowdown(before, 18 * S, alone) == pytest.approx(2.0)
     assert slowdown(after, 58 * S, alone) == pytest.approx(2.0)
+    before.iteration_ends_ns.append(20 * S)
+    assert slowdown(before, 40 * S, alone) == pytest.approx(2.0)  # in the middle of the pause, which it has begun
 
 
 def test_a_job_that_got_stuck_is_not_fast() -> None:
