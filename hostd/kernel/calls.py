@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+from hostd.kernel.counter_reader import CounterReader
 from hostd.kernel.pidfd import SocketGone, duplicate_socket
 from hostd.kernel.process_search import search
 from hostd.kernel.segment_search import duplicate_of
@@ -74,8 +75,9 @@ class Here:
 
     def __init__(self) -> None:
         self._searches: dict[int, _Search] = {}
+        self._counters = CounterReader()
         self._kinds: dict[str, Callable[..., Answer]] = {
-            "info": _info,
+            "info": self._counters.read,
             "get": _get,
             "set": _set,
             "look": self._look,
@@ -84,7 +86,9 @@ class Here:
         }
 
     def perform(self, calls: Sequence[Call], wait_s: float = 0.0) -> list[Answer]:
-        return [self.answer(call) for call in calls]
+        answers = [self.answer(call) for call in calls]
+        self.finish()
+        return answers
 
     perform_all = perform
 
@@ -94,6 +98,10 @@ class Here:
             return self._kinds[kind](*arguments)
         except (SocketGone, OSError) as error:
             return error
+
+    def finish(self) -> None:
+        """A few calls belong together, and these were the last."""
+        self._counters.finish()
 
     def _look(self, pid: int, number: int, version: int, least_bytes: int, anew: bool) -> Answer:
         """None: as in that version."""
@@ -125,14 +133,6 @@ class _Search:
             self._found = found
             self._version = time.monotonic_ns()  # no other worker's
         return None if version == self._version else (self._version, *found)
-
-
-def _info(pid: int, fd: int, cookie: int) -> TcpCounters:
-    theirs = duplicate_socket(pid, fd, cookie)
-    try:
-        return TcpCounters.of(theirs)
-    finally:
-        theirs.close()
 
 
 def _get(pid: int, fd: int, cookie: int, level: int, option: int, size: int) -> bytes:

@@ -1,4 +1,4 @@
-"""What a job's sockets really sent, from TCP_INFO.
+"""What a job's sockets really sent, from TCPINFO.
 
     sent = tcpi_bytes_acked      bytes the other side has acknowledged
 
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 # Of struct tcp_info, at offsets that have not moved since 4.19: snd_mss at 16, bytes_acked 120, bytes_received 128,
 # notsent_bytes 144, bytes_retrans 208. An older kernel returns fewer bytes.
-_INFO = struct.Struct("=16xI100xQQ8xI60xQ")
+INFO = struct.Struct("=16xI100xQQ8xI60xQ")
 
 
 # Ethernet, IP and TCP headers: 1514 bytes on the wire for 1448 of data (MTU 1500, timestamps).
@@ -29,6 +29,6 @@ class TcpCounters(NamedTuple):
 
     @classmethod
     def of(cls, theirs: socket.SocketType) -> "TcpCounters":
-        info = theirs.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO.size).ljust(_INFO.size, b"\0")
-        mss, acked, received, waiting, retransmitted = _INFO.unpack(info)
+        info = theirs.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, INFO.size).ljust(INFO.size, b"\0")
+        mss, acked, received, waiting, retransmitted = INFO.unpack(info)
         return cls(acked, received, waiting, retransmitted, mss)

@@ -46,12 +46,12 @@ def test_a_call_is_answered_as_if_it_was_made_here(jobs: Jobs, workers: Workers)
     job = jobs.start()
     wait_until(lambda: answers(workers, job))
     kind, pid, fd, cookie = job.call
-    gone, sent, option = workers.perform(
-        [(kind, pid, fd, cookie + 1), job.call, ("get", pid, fd, cookie, socket.SOL_SOCKET, socket.SO_LINGER, 8)], 1.0
+    gone, sent, option = workers.perform_all(
+        [(kind, pid, fd, cookie + 1), job.call, ("get", pid, fd, cookie, socket.SOL_SOCKET, socket.SO_LINGER, 8)], 5.0
     )
     assert isinstance(gone, SocketGone) and "another socket" in str(gone)
     assert len(sent) == 5 and option[4] == 60
-    [refused] = workers.perform([("set", pid, fd, cookie, socket.SOL_SOCKET, 9999, b"0000")], 1.0)
+    [refused] = workers.perform_all([("set", pid, fd, cookie, socket.SOL_SOCKET, 9999, b"0000")], 5.0)
     assert isinstance(refused, OSError) and not isinstance(refused, NotAnswered)
 
 
