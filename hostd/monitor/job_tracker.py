@@ -18,7 +18,7 @@ from paceline.flowcore.demand.demand import ANNOUNCING, Demand
 from paceline.flowcore.demand.facts import LEAST_PART, Ends, JobFacts
 from paceline.flowcore.demand.launched import LaunchedDemand
 from paceline.flowcore.detect.bursts import BurstRhythm
-from paceline.flowcore.messages.events import HostEvent
+from paceline.flowcore.messages.events import SHORTEST_BURST_NS, HostEvent
 from paceline.flowcore.model.patterns import FlowId, Role
 from paceline.flowcore.model.units import transfer_bytes
 
@@ -34,8 +34,8 @@ class TrackedProcess:
 
 
 class JobTracker:
-    def __init__(self, job: str, host: str, now_ns: int = 0) -> None:
-        self.demand: Demand = AnnouncedDemand(job, host)
+    def __init__(self, job: str, host: str, now_ns: int = 0, nic_bps: float = 0.0) -> None:
+        self.demand: Demand = AnnouncedDemand(job, host, transfer_bytes(nic_bps, SHORTEST_BURST_NS))
         self.rhythm: BurstRhythm | None = None  # of a job without an iteration counter
         self.processes: dict[int, TrackedProcess] = {}  # by pid
         self.sockets = JobSockets()
@@ -90,7 +90,7 @@ class JobTracker:
             self.facts = measured._replace(received_bytes=feeds)
             if measured.counts_early and not isinstance(self.demand, LaunchedDemand):  # its first communicator has come
                 events += self.demand.left()
-                self.demand = LaunchedDemand(self.demand.job, self.demand.host)
+                self.demand = LaunchedDemand(self.demand.job, self.demand.host, self.demand.least_bytes)
             events += self.demand.observe(self.facts)
         else:
             self.facts = self._by_rhythm(self.rhythm, measured, now_ns)
@@ -120,8 +120,14 @@ class JobTracker:
         sizes = self.demand.sizes
         if not self._ceiling_bps or not sizes or self.measured_ns <= self._limited_ns:
             return False
-        at_most_bytes = transfer_bytes(max(self._ceiling_bps.values()), now_ns - self.measured_ns)
-        return at_most_bytes <= NEXT_TO_NOTHING * min(sizes.values())
+        return self._crawls(now_ns - self.measured_ns)
+
+    def _crawls(self, duration_ns: int) -> bool:
+        """Its limits let it send next to nothing in that time."""
+        if not self._ceiling_bps:
+            return False
+        at_most_bytes = transfer_bytes(max(self._ceiling_bps.values()), duration_ns)
+        return at_most_bytes <= NEXT_TO_NOTHING * min(self.demand.sizes.values())
 
     def schedule(self, now_ns: int, nic_bps: float, let_go: bool = False) -> None:
         """When to look at it again; `let_go`: what it sent so far says nothing about what it will."""
@@ -130,7 +136,7 @@ class JobTracker:
             left_bytes = max(demand.until_bytes(ends) - sent for ends, sent in demand.sent(self.facts))
             largest_bytes, other_bps = max(demand.sizes.values()), nic_bps if let_go else None
             due_ns = self._schedule.sending(left_bytes, largest_bytes, self.polled_ns, now_ns, other_bps)
-            if demand.must_see_rests and not self.is_held(now_ns):
+            if demand.must_see_rests and not self._crawls(2 * look_ns):
                 due_ns = min(due_ns, now_ns + 2 * look_ns)
         elif demand.between_bursts:
             due_ns = now_ns + 2 * look_ns

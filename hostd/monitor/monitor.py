@@ -181,7 +181,7 @@ class Monitor:
             events += self.jobs.pop(name).demand.left()
         for name, processes in present.items():
             if name not in self.jobs:
-                self.jobs[name] = JobTracker(name, self._host, now_ns)
+                self.jobs[name] = JobTracker(name, self._host, now_ns, self._nic_bps)
             job = self.jobs[name]
             job.consists_of(processes)
             self._look(job, now_ns)

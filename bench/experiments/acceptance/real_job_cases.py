@@ -48,7 +48,7 @@ JOBS = {
         Job("plain", "ddp", 25.0, 0.25),
         Job("large", "ddp", 100.0, 0.6),
         Job("overlap", "overlap", 35.0, 0.5),
-        Job("light", "overlap", 20.0, 0.5),
+        Job("light", "overlap", 28.0, 0.5),
         Job("fsdp", "fsdp", 40.0, 0.45),
         Job("accumulate", "accumulate", 40.0, 0.45),
         Job("checkpoint", "checkpoint", 40.0, 0.4),

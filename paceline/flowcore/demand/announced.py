@@ -15,7 +15,8 @@ all of them: its exchange is one burst from the first bucket on, however it is c
 collectives (FSDP, tensor parallelism, an all-to-all, a pipeline) computes in between, and needs no link then: its
 *pieces* come to their end before the rest is announced, and a burst is what has been announced so far. How much a
 flow sends for it is what it sent the last time: an all-gather and a reduce-scatter of one size differ. A piece that
-rests is over, or waits for another member: when its bytes move again, so is the burst there again.
+rests is over, or waits for another member: when its bytes move again, so is the burst there again. A job of which no
+piece is worth a turn is left to TCP, until it sends other sizes.
 
 Under a parameter server the counter moves with the next iteration's first bytes, and some of those may have been sent
 before hostd looks. The iteration ended where its flows last rested.
@@ -30,13 +31,14 @@ from paceline.flowcore.demand.facts import Ends, JobFacts
 from paceline.flowcore.detect.bursts import NEARLY
 from paceline.flowcore.messages.events import HostEvent, IterationEnded
 
+CHATTER_ITERATIONS = 4
 MOST_PIECES = 256
 PIECES_ITERATIONS = 8  # for so long it is remembered that pieces came to their end one by one
 
 
 class AnnouncedDemand(Demand):
-    def __init__(self, job: str, host: str) -> None:
-        super().__init__(job, host)
+    def __init__(self, job: str, host: str, least_bytes: float = 0.0) -> None:
+        super().__init__(job, host, least_bytes)
         self._began_with: frozenset[Ends | int] = frozenset()  # connections and targets when this iteration began
         self._rested: dict[Ends, float] = {}  # sent when it last rested
         self._rests = False  # since its last burst ended
@@ -44,6 +46,8 @@ class AnnouncedDemand(Demand):
         self._taken_bytes = -1.0  # announced in this iteration by the bursts so far
         self._pieces = 0  # iterations for which pieces are remembered
         self._part = 1.0  # of the iteration's bytes, by the end of the burst in hand
+        self._largest_bytes = 0.0  # of this iteration's pieces
+        self._chatter = 0  # iterations in a row with none that is worth a turn
         self._ended_with: dict[float, dict[Ends, float]] = {}  # what was sent when so much was announced and had gone
 
     @property
@@ -56,7 +60,11 @@ class AnnouncedDemand(Demand):
 
     @property
     def between_bursts(self) -> bool:
-        return self.in_pieces and not self.live and self._part < ALL
+        return self.paced and self.in_pieces and not self.live and self._part < ALL
+
+    @property
+    def left_to_tcp(self) -> str:
+        return "its bursts are too short for turns" if self._chatter >= CHATTER_ITERATIONS else ""
 
     def until_bytes(self, ends: Ends) -> float:
         size = self.sizes[ends]
@@ -123,6 +131,9 @@ class AnnouncedDemand(Demand):
             done = self._through(facts, NEARLY if facts.resting and not self.in_pieces else ALL)
         if done:
             self._rests = facts.resting
+            before = self._began_burst_with
+            sent = (facts.sent_bytes.get(ends, 0.0) - before.get(ends, 0.0) for ends in self.sizes)
+            self._largest_bytes = max(self._largest_bytes, *sent)
         return done
 
     def _note_end(self) -> None:
@@ -130,6 +141,9 @@ class AnnouncedDemand(Demand):
         if self.in_pieces and self._rests and not self.live:
             ended = {ends: self._rested.get(ends, 0.0) - self._base.get(ends, 0.0) for ends in self.sizes}
             self._ended_with[self._taken_bytes] = ended
+
+    def _begin_anew(self) -> None:
+        self._chatter, self._ended_with = 0, {}
 
     def _counted(self, facts: JobFacts) -> list[HostEvent]:
         """The iteration counter has moved."""
@@ -140,6 +154,11 @@ class AnnouncedDemand(Demand):
         late = self.in_pieces and facts.announced
         if facts.iteration - self._iteration == 1 and self._was_whole(facts) and not late:
             events += self._learn(facts, {ends: sent - self._base.get(ends, 0.0) for ends, sent in ended.items()})
+        if self.in_pieces and self._largest_bytes:
+            was_paced = self.paced
+            self._chatter = self._chatter + 1 if self._largest_bytes < self.least_bytes else 0
+            events += self._leave_or_join(facts, was_paced)
+        self._largest_bytes = 0.0
         self._iteration, self._base = facts.iteration, ended
         self._taken_bytes, self._part = -1.0, 1.0
         if len(self._ended_with) > MOST_PIECES:  # of varying sizes

@@ -29,8 +29,10 @@ ANNOUNCING = 0.005
 
 
 class Demand:
-    def __init__(self, job: str, host: str) -> None:
-        self.job, self.host = job, host
+    """`least_bytes`: bursts of less are over before a turn could be taken."""
+
+    def __init__(self, job: str, host: str, least_bytes: float = 0.0) -> None:
+        self.job, self.host, self.least_bytes = job, host, least_bytes
         self.live: set[Ends] = set()
         self.before_first = True  # no end of an iteration was seen yet
         self.learner: SizeLearner[Sizes] = SizeLearner(_alike, _typical)
@@ -50,8 +52,13 @@ class Demand:
 
     @property
     def paced(self) -> bool:
-        """It has joined. A job whose profile cannot be learned is left to TCP."""
-        return bool(self.sizes) and not self.profile.scattered
+        """It has joined."""
+        return bool(self.sizes) and not self.left_to_tcp
+
+    @property
+    def left_to_tcp(self) -> str:
+        """Why, where it is."""
+        return "its bursts have no pattern" if self.profile.scattered else ""
 
     @property
     def between_bursts(self) -> bool:
@@ -132,14 +139,22 @@ class Demand:
         if not anew:
             return []
         was_paced, self.profile, self._stop = self.paced, Profile(self.sizes), None
+        self._begin_anew()
         if self.sizes:
             return [self._joined(facts)]
         return [JobLeft(self.job)] if was_paced else []
 
+    def _begin_anew(self) -> None:
+        """Other sizes: what was learned of bursts is of another iteration."""
+
     def _profile_iteration(self, facts: JobFacts) -> list[HostEvent]:
-        """One has ended. A job that scatters leaves, and joins again when it does not."""
+        """One has ended, and its profile with it."""
         was_paced = self.paced
         self.profile.iteration_ended()
+        return self._leave_or_join(facts, was_paced)
+
+    def _leave_or_join(self, facts: JobFacts, was_paced: bool) -> list[HostEvent]:
+        """A job that is left to TCP leaves, and joins again when it is not."""
         if was_paced and not self.paced:
             return [*self._all_done(), JobLeft(self.job)]
         return [self._joined(facts)] if self.paced and not was_paced else []

@@ -28,8 +28,8 @@ LAUNCHED_AHEAD = 2  # iterations counted since this one began: it is over, whate
 
 
 class LaunchedDemand(Demand):
-    def __init__(self, job: str, host: str) -> None:
-        super().__init__(job, host)
+    def __init__(self, job: str, host: str, least_bytes: float = 0.0) -> None:
+        super().__init__(job, host, least_bytes)
         self._rested: Mapping[Ends, float] | None = None  # sent when it last rested; None: not since this burst began
         self._counted = -1  # iterations at the last sample ...
         self._counted_with: Mapping[Ends, float] = {}  # ... and what had been sent by then

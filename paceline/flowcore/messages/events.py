@@ -122,6 +122,9 @@ class Send:
     message: Message
 
 
+# A burst that takes less than this alone is over before a turn could be asked for, granted and taken.
+SHORTEST_BURST_NS = 16_000_000
+
 # No limit is lower: below 1 Mbit/s HTB and pacing build up a debt that outlives the limit, and the first byte after it
 # is late. A guarantee of the floor is none: what the flow was promised before is free for other flows.
 FLOOR_BPS = 1e6

@@ -27,14 +27,13 @@ from paceline.flowcore.allocation.allocator import allocate
 from paceline.flowcore.host.flow_phase import Phase
 from paceline.flowcore.host.flow_state import FlowState
 from paceline.flowcore.host.policy import HostContext, Policy
-from paceline.flowcore.messages.events import FLOOR_BPS
+from paceline.flowcore.messages.events import FLOOR_BPS, SHORTEST_BURST_NS
 from paceline.flowcore.model.units import rate_bps, transfer_bytes, transfer_ns
 
 # A burst of fewer round trips than this is over before turns can be taken: it asks for none, and TCP shares it out. A
 # claim would outlive it and hold other flows back. Found on trees, where the round trip is longest: held to their
 # ceilings, bursts of five round trips did worse than under TCP alone.
 SHORTEST_BURST_RTTS = 8
-LEAST_RTT_NS = 2_000_000  # so long it takes a host to notice a burst, however near its switch is
 
 
 class Arbitrated(Policy):
@@ -136,7 +135,7 @@ class Arbitrated(Policy):
 
 def too_short(alone_comm_ns: Any, rtt_ns: Any) -> Any:
     """Whether a burst is over before turns could be taken."""
-    return alone_comm_ns < SHORTEST_BURST_RTTS * np.maximum(rtt_ns, LEAST_RTT_NS)
+    return alone_comm_ns < np.maximum(SHORTEST_BURST_RTTS * rtt_ns, SHORTEST_BURST_NS)
 
 
 def enforced(share_bps: Any, ceiling_bps: Any, nic_bps: Any, short: Any) -> tuple[Any, Any]:

@@ -260,3 +260,15 @@ def test_a_piece_that_has_not_moved_yet_has_not_come_to_rest() -> None:
         in_pieces(tracker, number)
     computed = piece(4, 25.0, 400.0, done=False)._replace(resting=True)  # nothing has moved since the last iteration
     assert tracker.observe(computed) == [FlowReady(FLOW, 4, 25.0)] and tracker.observe(computed) == []
+
+
+def test_a_job_of_which_no_piece_is_worth_a_turn_is_left_to_tcp_until_it_sends_other_sizes() -> None:
+    tracker = AnnouncedDemand("a", "h0", least_bytes=30.0)
+    events = [event for number in range(8) for event in in_pieces(tracker, number)]
+    assert [type(event) for event in events if isinstance(event, JobJoined | JobLeft)] == [JobJoined, JobLeft]
+    assert not tracker.paced and tracker.left_to_tcp and not tracker.live
+    again = list(iterations(tracker, [300.0, 300.0, 300.0], sent=800.0, first=8))
+    assert any(isinstance(event, JobJoined) for event in again) and tracker.paced
+    worth_it = AnnouncedDemand("a", "h0", least_bytes=20.0)
+    events = [event for number in range(8) for event in in_pieces(worth_it, number)]
+    assert worth_it.paced and not any(isinstance(event, JobLeft) for event in events)
