@@ -59,6 +59,8 @@ def _why_unknown(view: HostView, text: str) -> str:
         return f"{text} is only watched: nothing is decided in mode observe"
     if not watched[text].demand.sizes:
         return f"{text} is only watched: no iteration of its job was seen whole yet"
+    if reason := watched[text].demand.left_to_tcp:
+        return f"{text} is left to TCP: {reason}"
     return f"{text} is only watched: its job is not among those to be paced (jobs, in the configuration)"
 
 

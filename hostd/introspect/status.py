@@ -54,6 +54,7 @@ def _job(view: HostView, seen: JobTracker, kernel: Mapping[FlowId, Limit]) -> di
         "iteration_ms": round(iteration_ns / 1e6, 3) if iteration_ns is not None else None,
         "phase": phase_of(seen),
         "controlled": joined is not None,
+        "left_to_tcp": seen.demand.left_to_tcp or None,
         "slowdown": round(joined.progress.slowdown, 3) if joined else None,
         "processes": len(seen.processes),
         "flows": [_flow(view, one, kernel) for one in flows_of(seen)],

@@ -59,7 +59,8 @@ def _of_host(found: Mapping[str, Any]) -> Iterator[str]:
 
 def _of_job(job: Mapping[str, Any]) -> str:
     took = f" of {job['iteration_ms']:.0f} ms" if job["iteration_ms"] is not None else ""
-    paced = f"{job['slowdown']:.2f} times as slow as alone" if job["controlled"] else "watched, not paced"
+    unpaced = f"left to TCP: {job['left_to_tcp']}" if job.get("left_to_tcp") else "watched, not paced"
+    paced = f"{job['slowdown']:.2f} times as slow as alone" if job["controlled"] else unpaced
     return f"iteration {job['iteration']}{took}, {job['phase']}, {paced}"
 
 
