@@ -1,11 +1,13 @@
 """What one process of a job is told: the job, its host and role, and the addresses of all hosts. Travels as JSON."""
 
 import json
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Self
 
-from paceline.flowcore.model.scenario import JobSpec, Pattern
+from paceline.flowcore.model.scenario import Backend, JobSpec, Pattern
 from paceline.sim.jobs import TrainingJob
 
 PORTS_PER_JOB = 10
@@ -44,7 +46,8 @@ class Assignment:
         fields = json.loads(text)
         job = fields.pop("job")
         lists = {name: tuple(job[name]) for name in ("workers", "servers")}
-        return cls(job=JobSpec(**job | lists | {"pattern": Pattern(job["pattern"])}), **fields)
+        names = {"pattern": Pattern(job["pattern"]), "backend": Backend(job["backend"])}
+        return cls(job=JobSpec(**job | lists | names), **fields)
 
 
 class ComputeTimes:
@@ -56,3 +59,17 @@ class ComputeTimes:
 
     def next_s(self) -> float:
         return self._job.compute_ns(self._worker) / 1e9
+
+    def pieces_s(self) -> list[tuple[float, float]]:
+        """Of the next iteration, for each of its bursts: the computing before it, and beside it."""
+        spec = self._job.spec
+        piece_s = self.next_s() / spec.bursts
+        return [((1.0 - spec.overlap) * piece_s, spec.overlap * piece_s)] * spec.bursts
+
+
+@contextmanager
+def computing_beside(duration_s: float) -> Iterator[None]:
+    """What is done inside has so long for nothing: the worker would compute meanwhile."""
+    until_s = time.monotonic() + duration_s
+    yield
+    time.sleep(max(0.0, until_s - time.monotonic()))

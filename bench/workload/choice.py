@@ -1,8 +1,10 @@
 """What plays a job on the testbed, by the name that a person gives to --workload.
 
-    auto                 ddp for all-reduce jobs, ps for parameter-server jobs
+    auto                 ddp for all-reduce jobs, nccl where their backend is nccl, ps for parameter-server jobs
     fsdp                 the same kind for all jobs
     a=fsdp,b=overlap     a kind for each job that is named, auto for the others
+
+A job's overlap and bursts mean what they mean in the simulator; a kind that has a way of its own refuses them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,9 +12,10 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from paceline.failure import Failure
-from paceline.flowcore.model.scenario import JobSpec, Pattern
+from paceline.flowcore.model.scenario import Backend, JobSpec, Pattern
 
-AUTO, SYNTHETIC, DDP, PS = "auto", "synthetic", "ddp", "ps"
+AUTO, SYNTHETIC, DDP, NCCL, PS = "auto", "synthetic", "ddp", "nccl", "ps"
+OVERLAP, BURSTS = "overlap", "bursts"
 
 
 class WorkloadError(Failure):
@@ -27,6 +30,7 @@ class Program:
     arguments: tuple[str, ...] = ()
     uneven: bool = False  # iterations differ by themselves: only the mean of many says how long one takes
     workers: int | None = None  # that it needs, where it needs a certain number
+    plays: tuple[str, ...] = ()  # keys of a job beyond computing, then sending once
 
 
 def _kind(module: str, *arguments: str, uneven: bool = False, workers: int | None = None) -> Program:
@@ -34,7 +38,7 @@ def _kind(module: str, *arguments: str, uneven: bool = False, workers: int | Non
 
 
 RINGS = {
-    DDP: Program("bench.workload.ddp"),
+    DDP: Program("bench.workload.ddp", plays=(OVERLAP,)),
     "overlap": _kind("overlap"),
     "fsdp": _kind("fsdp"),
     "accumulate": _kind("habits", "accumulate"),
@@ -50,12 +54,12 @@ RINGS = {
     "crash": _kind("restart", "crash", uneven=True),
 }  # for all-reduce jobs; an iteration sends as much as the all-reduce
 ON_GPU = {
-    "nccl": _kind("nccl", "host"),
+    NCCL: _kind("nccl", "host"),
     "nccl-stream": _kind("nccl", "stream"),
     "nccl-ahead": _kind("nccl", "ahead"),
 }  # for all-reduce jobs, where there is a GPU
 NAMES = (AUTO, SYNTHETIC, PS, *RINGS, *ON_GPU)
-_SYNTHETIC, _PS = Program("bench.workload.synthetic"), Program("bench.workload.ps")
+_SYNTHETIC, _PS = (Program(f"bench.workload.{name}", plays=(OVERLAP, BURSTS)) for name in (SYNTHETIC, PS))
 
 
 def program_for(job: JobSpec, workload: str) -> Program:
@@ -66,13 +70,16 @@ def program_for(job: JobSpec, workload: str) -> Program:
         return _SYNTHETIC
     is_ring = job.pattern is Pattern.ALLREDUCE
     if kind == AUTO:
-        kind = DDP if is_ring else PS
+        kind = PS if not is_ring else NCCL if job.backend is Backend.NCCL else DDP
     if is_ring == (kind == PS):
         raise WorkloadError(f"workload {kind!r} cannot play job {job.name!r}: its pattern is {job.pattern}")
     program = (RINGS | ON_GPU).get(kind, _PS)
     if program.workers not in (None, len(job.workers)):
         found = len(job.workers)
         raise WorkloadError(f"workload {kind!r} needs {program.workers} workers; job {job.name!r} has {found}")
+    for key, asked, value in ((OVERLAP, job.overlap > 0.0, job.overlap), (BURSTS, job.bursts > 1, job.bursts)):
+        if asked and key not in program.plays:
+            raise WorkloadError(f"workload {kind!r} cannot play job {job.name!r} with {key} = {value}; synthetic can")
     return program
 
 

@@ -2,10 +2,13 @@
 
 The backward pass computes first, so that gradients come when the computing is over and an iteration alone takes
 compute + communication. (Where a real model's layers are slow one by one, the first buckets travel while the last
-layers compute: kinds/overlap.py.)
+layers compute: kinds/overlap.py.) A job with overlap does the rest of its computing when the
+gradients are on their way.
 """
 
+import time
 from math import ceil
+from typing import Any
 
 import torch
 from torch import nn
@@ -33,14 +36,30 @@ class Layers(nn.Module):
         return loss
 
 
+class ComputeBeside(torch.autograd.Function):
+    """On the way into the layers: in the backward pass it comes after all of their gradients."""
+
+    @staticmethod
+    def forward(context: Any, batch: torch.Tensor, duration_s: float) -> torch.Tensor:
+        context.duration_s = duration_s
+        return batch.view_as(batch)
+
+    @staticmethod
+    def backward(context: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
+        time.sleep(context.duration_s)
+        return gradient, None
+
+
 def prepare(own: Assignment) -> Iterate:
     model = DistributedDataParallel(Layers(own.job.model_mb * 1e6), gradient_as_bucket_view=True)
     optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
-    batch = torch.randn(1, WIDTH)
+    overlap = own.job.overlap
+    batch = torch.randn(1, WIDTH, requires_grad=overlap > 0.0)
 
     def iterate(compute_s: float) -> None:
         optimizer.zero_grad()
-        model(batch, compute_s).backward()
+        values = ComputeBeside.apply(batch, overlap * compute_s) if overlap else batch
+        model(values, (1.0 - overlap) * compute_s).backward()
         optimizer.step()
 
     return iterate

@@ -2,21 +2,24 @@
 processes of one machine through shared memory, past every emulated link.
 
 A worker pushes its gradients in chunks and asks for each chunk of parameters back; a server answers once every worker
-has pushed that chunk, so that push and pull overlap. The job knows nothing of Paceline.
+has pushed that chunk, so that push and pull overlap. The chunks of a burst are pushed together. The job knows nothing
+of Paceline.
 """
 
 import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
+from itertools import product
 
 import torch
 from torch.distributed import rpc
 
-from bench.workload.assignment import Assignment, ComputeTimes
+from bench.workload.assignment import Assignment, ComputeTimes, computing_beside
 from bench.workload.runner_protocol import done, iteration_ended, wait_for_go
 
-CHUNKS = 8  # per server: enough for push and pull to overlap, each still worth a call
+CHUNKS = 8  # per server and burst: enough for push and pull to overlap, each still worth a call
 LEARNING_RATE = 1e-3
 _GIVE_UP_S = 120.0
 
@@ -24,8 +27,8 @@ _GIVE_UP_S = 120.0
 class Shard:
     """A server's part of the model, in chunks; a chunk's parameters are those after all workers' pushes so far."""
 
-    def __init__(self, elements: int, workers: int) -> None:
-        self.chunks = list(torch.zeros(elements).chunk(CHUNKS))
+    def __init__(self, elements: int, chunks: int, workers: int) -> None:
+        self.chunks = list(torch.zeros(elements).tensor_split(chunks))
         self._workers = workers
         self._pushes: Counter[int] = Counter()
         self._pushed = threading.Condition()
@@ -57,18 +60,23 @@ def pull(chunk: int, iteration: int) -> torch.Tensor:
 
 def work(own: Assignment, elements: int) -> None:
     servers = [f"server{number}" for number in range(len(own.job.servers))]
-    gradients = torch.randn(elements).chunk(CHUNKS)
-    parts = [(server, chunk) for chunk in range(len(gradients)) for server in servers]
+    gradients = torch.randn(elements).tensor_split(CHUNKS * own.job.bursts)
     compute = ComputeTimes(own)
     for iteration in range(sys.maxsize if own.job.iterations is None else own.job.iterations):
-        time.sleep(compute.next_s())
-        calls = []
-        for server, chunk in parts:
-            calls.append(rpc.rpc_async(server, push, args=(chunk, gradients[chunk])))
-            # Requested at once: behind the other pushes the request would wait until they are through.
-            calls.append(rpc.rpc_async(server, pull, args=(chunk, iteration)))
-        torch.futures.wait_all(calls)
+        for burst, (before_s, beside_s) in enumerate(compute.pieces_s()):
+            time.sleep(before_s)
+            with computing_beside(beside_s):
+                exchange(servers, gradients, range(burst * CHUNKS, (burst + 1) * CHUNKS), iteration)
         iteration_ended()
+
+
+def exchange(servers: Sequence[str], gradients: Sequence[torch.Tensor], chunks: range, iteration: int) -> None:
+    calls = []
+    for chunk, server in product(chunks, servers):
+        calls.append(rpc.rpc_async(server, push, args=(chunk, gradients[chunk])))
+        # Requested at once: behind the other pushes the request would wait until they are through.
+        calls.append(rpc.rpc_async(server, pull, args=(chunk, iteration)))
+    torch.futures.wait_all(calls)
 
 
 def main(assignment: str) -> None:
@@ -78,7 +86,7 @@ def main(assignment: str) -> None:
     torch.manual_seed(own.seed)
     elements = round(own.job.model_mb * 1e6 / 4 / len(own.job.servers))
     if own.serves:
-        _shard = Shard(elements, len(own.job.workers))
+        _shard = Shard(elements, CHUNKS * own.job.bursts, len(own.job.workers))
     # A pull may wait for the slowest worker, and holds a thread meanwhile.
     threads = 2 * CHUNKS * len(own.job.workers)
     options = rpc.TensorPipeRpcBackendOptions(num_worker_threads=threads, _transports=["uv"], _channels=["basic"])

@@ -1,8 +1,9 @@
 """Training jobs of plain sockets: the flows of flowcore.model.patterns with a sleep for the computing. No torch.
 
 Ring: a worker may be one chunk (M/n) ahead of the bytes that have reached it. Parameter server: a server may send each
-worker as many bytes as all workers have pushed to it. Both count from the start, so a server needs no notion of
-iterations. Counters go to the shim's shared memory as a real job's would.
+worker as many bytes as all workers have pushed to it. Both count from the start. Every burst of an iteration is such an
+exchange of its part of the model; computing beside it is waited for once it is through. Counters go to the shim's
+shared memory as a real job's would.
 """
 
 import socket
@@ -11,7 +12,7 @@ import time
 import zlib
 from functools import partial
 
-from bench.workload.assignment import Assignment, ComputeTimes
+from bench.workload.assignment import Assignment, ComputeTimes, computing_beside
 from bench.workload.exchange import PeersLeft, Receiver, Sender, connect, exchange, listen
 from bench.workload.runner_protocol import done, iteration_ended, wait_for_go
 from nccl_shim.segment.layout import Kind, Source
@@ -22,13 +23,13 @@ from paceline.flowcore.model.units import bytes_from_mb
 
 def ring(own: Assignment) -> None:
     members, rank = len(own.job.workers), own.rank
-    model_bytes = round(bytes_from_mb(own.job.model_mb))
+    model_bytes = -(-round(bytes_from_mb(own.job.model_mb)) // own.job.bursts)  # of one burst
     chunk_bytes = -(-model_bytes // members)
     size_bytes = 2 * (members - 1) * chunk_bytes
     with listen(own.data[own.host], own.port) as listener:
         to_next = connect(own.data[own.job.workers[(rank + 1) % members]], own.port)
         receiver = Receiver(listener.accept()[0])
-    begun_bytes = 0  # of all iterations before this one
+    begun_bytes = 0  # of all bursts before this one
 
     def limit() -> int:
         arrived_bytes = receiver.received_bytes - begun_bytes
@@ -40,11 +41,13 @@ def ring(own: Assignment) -> None:
     compute = ComputeTimes(own)
     wait_for_go()
     for _ in _iterations(own):
-        time.sleep(compute.next_s())
-        sender.announce(size_bytes, payload_bytes=model_bytes)
-        end_bytes = begun_bytes + size_bytes
-        exchange([sender], [receiver], lambda: min(sender.sent_bytes, receiver.received_bytes) >= end_bytes)  # noqa: B023
-        begun_bytes = end_bytes
+        for before_s, beside_s in compute.pieces_s():
+            time.sleep(before_s)
+            sender.announce(size_bytes, payload_bytes=model_bytes)
+            end_bytes = begun_bytes + size_bytes
+            with computing_beside(beside_s):
+                exchange([sender], [receiver], lambda: min(sender.sent_bytes, receiver.received_bytes) >= end_bytes)  # noqa: B023
+            begun_bytes = end_bytes
         writer.end_iteration()
         iteration_ended()
 
@@ -65,12 +68,14 @@ def ps_worker(own: Assignment) -> None:
     compute = ComputeTimes(own)
     wait_for_go()
     for _ in _iterations(own):
-        time.sleep(compute.next_s())
-        pushed_bytes += shard_bytes
-        for sender in senders:
-            sender.announce(shard_bytes)
-        flows: list[Sender | Receiver] = [*senders, *receivers]
-        exchange(senders, receivers, lambda: all(_moved(flow) >= pushed_bytes for flow in flows))  # noqa: B023
+        for before_s, beside_s in compute.pieces_s():
+            time.sleep(before_s)
+            pushed_bytes += shard_bytes
+            for sender in senders:
+                sender.announce(shard_bytes)
+            flows: list[Sender | Receiver] = [*senders, *receivers]
+            with computing_beside(beside_s):
+                exchange(senders, receivers, lambda: all(_moved(flow) >= pushed_bytes for flow in flows))  # noqa: B023
         writer.end_iteration()
         iteration_ended()
 
@@ -95,11 +100,12 @@ def ps_server(own: Assignment) -> None:
     served_bytes = 0
     try:
         while True:
-            exchange([], receivers, lambda: pushed_by_all() > served_bytes)  # noqa: B023
-            for sender in senders:
-                sender.announce(shard_bytes)
-            served_bytes += shard_bytes
-            exchange(senders, receivers, lambda: min(map(_moved, senders)) >= served_bytes)  # noqa: B023
+            for _ in range(own.job.bursts):
+                exchange([], receivers, lambda: pushed_by_all() > served_bytes)  # noqa: B023
+                for sender in senders:
+                    sender.announce(shard_bytes)
+                served_bytes += shard_bytes
+                exchange(senders, receivers, lambda: min(map(_moved, senders)) >= served_bytes)  # noqa: B023
             writer.end_iteration()
     except PeersLeft:
         return
@@ -110,7 +116,8 @@ def _moved(flow: Sender | Receiver) -> int:
 
 
 def _shard_bytes(own: Assignment) -> int:
-    return -(-round(bytes_from_mb(own.job.model_mb)) // len(own.job.servers))
+    """Of one burst."""
+    return -(-round(bytes_from_mb(own.job.model_mb)) // (len(own.job.servers) * own.job.bursts))
 
 
 def _iterations(own: Assignment) -> range:

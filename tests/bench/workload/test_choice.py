@@ -1,11 +1,12 @@
 """Which program plays a job, by the name given to --workload."""
 
+from dataclasses import replace
 from importlib.util import find_spec
 
 import pytest
 
 from bench.workload.choice import NAMES, ON_GPU, RINGS, WorkloadError, check_workload, program_for
-from paceline.flowcore.model.scenario import JobSpec, Pattern
+from paceline.flowcore.model.scenario import Backend, JobSpec, Pattern
 
 A = JobSpec("a", Pattern.ALLREDUCE, ("h0", "h1"), (), 4.0, 0.1, 3, 0.0, 0.0)
 B = JobSpec("b", Pattern.ALLREDUCE, ("h0", "h1", "h2"), (), 4.0, 0.1, 3, 0.0, 0.0)
@@ -14,6 +15,37 @@ SERVED = JobSpec("served", Pattern.PS, ("h0",), ("h1",), 4.0, 0.1, 3, 0.0, 0.0)
 
 def test_auto_goes_by_the_pattern() -> None:
     assert [program_for(job, "auto").module.rpartition(".")[2] for job in (A, SERVED)] == ["ddp", "ps"]
+
+
+def test_a_backend_is_what_auto_takes() -> None:
+    on_gpu = replace(A, backend=Backend.NCCL)
+    assert program_for(on_gpu, "auto") is ON_GPU["nccl"]
+    assert program_for(on_gpu, "ddp") is RINGS["ddp"]  # a name that is given goes first
+
+
+@pytest.mark.parametrize("workload", ["auto", "ddp", "synthetic"])
+def test_overlap_is_played(workload: str) -> None:
+    check_workload([replace(A, overlap=0.5)], workload)
+
+
+def test_bursts_are_played() -> None:
+    check_workload([replace(A, bursts=3), replace(SERVED, bursts=3, overlap=0.5)], "synthetic")
+    check_workload([replace(SERVED, bursts=3, overlap=0.5)], "auto")
+
+
+@pytest.mark.parametrize(
+    ("job", "workload", "said"),
+    [
+        (replace(A, bursts=3), "auto", "workload 'ddp' cannot play job 'a' with bursts = 3; synthetic can"),
+        (replace(A, overlap=0.5), "fsdp", "workload 'fsdp' cannot play job 'a' with overlap = 0.5; synthetic can"),
+        (replace(A, overlap=0.5, backend=Backend.NCCL), "auto", "'nccl' cannot play job 'a' with overlap = 0.5"),
+    ],
+)
+def test_what_a_kind_does_its_own_way_is_refused(job: JobSpec, workload: str, said: str) -> None:
+    with pytest.raises(WorkloadError) as raised:
+        check_workload([job], workload)
+    assert said in str(raised.value)
+    assert "\n" not in str(raised.value)
 
 
 def test_every_kind_is_a_program_of_its_own_that_exists() -> None:
