@@ -44,7 +44,7 @@ class ProcessSockets:
     def look(self, anew: bool = False) -> bool:
         """Whether the sockets that send have changed; `anew` reads all names. A process that has ended has none."""
         call = ("look", self.pid, self._search, self._version, self._least_bytes, anew)
-        [answer] = calls.perform([call], calls.PATIENT_S)
+        [answer] = calls.perform([call])  # one that comes late is had by the next look
         before = self.sockets
         if isinstance(answer, calls.Held):
             self.refused = str(answer)

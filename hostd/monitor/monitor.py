@@ -47,7 +47,7 @@ HOUSEKEEPING_NS = 1_000_000_000
 IDLE_NS = 100_000_000  # without jobs: so late may a first one be noticed
 SEARCH_NS = 5_000_000_000  # for processes of jobs without the shim
 LEARNING_LOOK_NS = 100_000_000  # a job that has not joined yet may be opening its connections,
-SOCKET_NS = 20_000  # between two looks at a job, for each of its sockets: reading one takes a tenth of it
+SOCKET_NS = 50_000  # between two looks at a job, for each of its sockets: reading one takes a tenth of it
 NEW_FILES_S = 0.002  # of a poll: every user can put files there
 RECENTLY_CHANGED_NS = 2_000_000_000  # ... if it has done anything lately
 

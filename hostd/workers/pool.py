@@ -19,10 +19,11 @@ from hostd.workers.worker_process import Budget, WorkerProcess
 
 STUCK_S = 0.5
 STUCK_IN_RELEASE_S = 0.15  # there another worker must still have its time
-MOST_WAITING = 0.5
+MOST_WAITING, WAITING_AT_ONCE_S = 0.25, 0.03
 MOST_STUCK = 4  # of a user: with more, all of its processes are left alone
 MOST_USERS = 64
 MOST_CALLS = 2048  # in a message
+CALL_S = 10e-6  # what a call takes, about
 HOUSEKEEPING_S, IDLE_S, RESTART_S = 1.0, 60.0, 1.0
 _PENDING = object()
 
@@ -38,7 +39,7 @@ class Workers:
         self._stuck: list[tuple[int, int, Child]] = []  # uid, pid, and the worker
         self._started_s: dict[int, float] = {}  # by uid
         self._uids: dict[int, int] = {}  # of processes, for a second
-        self._waiting = Budget(MOST_WAITING)
+        self._waiting = Budget(MOST_WAITING, WAITING_AT_ONCE_S)
         self._housekeeping_s = 0.0
 
     def perform(self, calls: Sequence[Call], wait_s: float = HASTY_S) -> list[Answer]:
@@ -53,7 +54,8 @@ class Workers:
                 asked.append((worker, indices))
         until_s = now_s + min(wait_s, self._waiting.left_s(now_s))
         for worker, indices in asked:
-            if worker.answers_until(until_s if worker.ready else now_s):
+            worth_it = worker.ready and len(indices) * CALL_S < wait_s  # if not, the answer is there the next time
+            if worker.answers_until(until_s if worth_it else now_s):
                 for index, answer in zip(indices, worker.answers, strict=False):
                     answers[index] = answer
         for uid, indices in by_user.items():

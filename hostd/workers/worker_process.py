@@ -17,7 +17,7 @@ from hostd.workers.worker import GONE, HELLO, MESSAGE_BYTES
 
 STARTING_S = 10.0  # an interpreter takes a twentieth of a second, and the machine may be busy
 MOST_BUSY = 0.4
-BURST_S = 0.1
+BUSY_AT_ONCE_S = 0.1
 _KEPT = ("info", "open", "search")  # if they come late
 _FILE_BYTES = socket.CMSG_SPACE(4)
 _message = memoryview(bytearray(MESSAGE_BYTES))  # recv() would have the memory mapped and unmapped each time
@@ -25,13 +25,13 @@ _ending: list[Child] = []  # to be asked for their status, or they would stay zo
 
 
 class Budget:
-    """Of time: a part of what passes, and BURST_S at once."""
+    """Of time: a part of what passes, and so much of it at once."""
 
-    def __init__(self, part: float) -> None:
-        self._part, self._left_s, self._at_s = part, BURST_S, time.monotonic()
+    def __init__(self, part: float, most_s: float) -> None:
+        self._part, self._most_s, self._left_s, self._at_s = part, most_s, most_s, time.monotonic()
 
     def left_s(self, now_s: float) -> float:
-        self._left_s = min(BURST_S, self._left_s + self._part * (now_s - self._at_s))
+        self._left_s = min(self._most_s, self._left_s + self._part * (now_s - self._at_s))
         self._at_s = now_s
         return max(0.0, self._left_s)
 
@@ -48,7 +48,7 @@ class WorkerProcess:
         self.late: dict[Call, Answer] = {}  # answers that were not heard in time
         self.asked_s = self._ready_s = now_s
         self._calls: Sequence[Call] = ()
-        self._busy = Budget(MOST_BUSY)
+        self._busy = Budget(MOST_BUSY, BUSY_AT_ONCE_S)
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._channel.setblocking(False)

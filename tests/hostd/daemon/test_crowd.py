@@ -17,34 +17,45 @@ pytestmark = [pytest.mark.root, pytest.mark.slow]
 ROOT = Path(__file__).parents[3]
 JUNK_FILES = 10_000
 NAMES, SOCKETS = 512, 1000
-MOST_LATE_PART = 0.1  # of slots, on a busy machine
+MOST_LATE_PART = 0.1  # of slots more, on a busy machine
 
 
-def hardly_a_slot_is_missed(cluster: Cluster) -> None:
-    """A job joins beside the crowd, and goes on."""
-    daemon = cluster.hostd()
-    group = cluster.jobs("a", model_mb=2.5)
-    cluster.run(group, lambda: "a" in joined(daemon), 2 * SETTLED_S)
-    before, iterations = daemon.status(), len(group.processes[0].numbers)
-    cluster.pause(group, 5.0)
-    after = daemon.status()
-    slots = after["slot"] - before["slot"]
-    assert after["missed_slots"] - before["missed_slots"] <= MOST_LATE_PART * slots
-    assert after["fail_opens"] == 0 and len(group.processes[0].numbers) > iterations + 5
-    assert daemon.stop() == 0
+class Going:
+    """A job that hostd paces, before the crowd comes and beside it."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster, self.daemon, self.group = cluster, cluster.hostd(), cluster.jobs("a", model_mb=2.5)
+        cluster.run(self.group, lambda: "a" in joined(self.daemon), 2 * SETTLED_S)
+        self.alone = self.missed_part()
+
+    def missed_part(self) -> float:
+        """Of the slots of a few seconds, those without a decision: some are, on a busy machine."""
+        before = self.daemon.status()
+        self.cluster.pause(self.group, 4.0)
+        after = self.daemon.status()
+        return float(after["missed_slots"] - before["missed_slots"]) / (after["slot"] - before["slot"])
+
+    def is_not_delayed(self) -> None:
+        newcomer = self.cluster.jobs("b")
+        self.cluster.run(newcomer, lambda: "b" in joined(self.daemon), 2 * SETTLED_S)
+        assert self.missed_part() <= self.alone + MOST_LATE_PART
+        assert self.daemon.status()["fail_opens"] == 0
+        assert self.daemon.stop() == 0
 
 
 def test_junk_in_the_directory(cluster: Cluster) -> None:
     """Some of it is as large as a segment."""
+    going = Going(cluster)
     for number in range(JUNK_FILES):
         file = cluster.directory / "h0" / f"{number}-{number}-0.pls"
         file.touch(mode=0o600)
         if number % 10 == 0:
             os.truncate(file, 1 << 20)
-    hardly_a_slot_is_missed(cluster)
+    going.is_not_delayed()
 
 
 def test_names_and_sockets_of_one_process(cluster: Cluster) -> None:
+    going = Going(cluster)
     (cluster.directory / "h0").chmod(0o1777)
     for parent in (cluster.directory / "h0").parents:
         if parent.stat().st_mode & 0o777 == 0o700:
@@ -56,7 +67,7 @@ def test_names_and_sockets_of_one_process(cluster: Cluster) -> None:
     crowd = cluster.testbed.nodes["h0"].popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:
         assert next_line(crowd, 60.0) == "crowded"
-        hardly_a_slot_is_missed(cluster)
+        going.is_not_delayed()
     finally:
         crowd.kill()
         crowd.communicate()
