@@ -25,6 +25,7 @@ from paceline.flowcore.model.units import transfer_bytes
 WITHOUT_SHIM_LOOK_NS = 2 * LOOK_NS  # how late its burst may be noticed: a look costs more there
 REST_NS = 5_000_000  # nothing sent for so long
 NEXT_TO_NOTHING = 0.005  # of an iteration
+LEFT_ALONE_NS = 50_000_000  # a job that is left to TCP: nothing depends on its bursts, only whether they change
 
 
 @dataclass(slots=True)
@@ -138,6 +139,8 @@ class JobTracker:
             due_ns = self._schedule.sending(left_bytes, largest_bytes, self.polled_ns, now_ns, other_bps)
             if demand.must_see_rests and not self._crawls(2 * look_ns):
                 due_ns = min(due_ns, now_ns + 2 * look_ns)
+        elif demand.left_to_tcp:
+            due_ns = now_ns + LEFT_ALONE_NS
         elif demand.between_bursts:
             due_ns = now_ns + 2 * look_ns
         else:

@@ -9,6 +9,8 @@ at which it is looked at next, on a grid that makes their times coincide:
     sending      after half the time it needs for the rest at its speed, and at the line's speed when it was given
                  another rate: hardly ever in the middle of a burst, often at its end, where hand-over depends on
                  it; all sending jobs together every COUNTERS_NS
+    between      (bursts of one iteration) twice LOOK_NS from now; so, too, while it sends, where its rests are news
+    left to TCP  LEFT_ALONE_NS from now
     receiving    (it has sent everything, and its iteration has not ended) after RECEIVING_NS, later less often
     slow poll    SLOW_POLL_NS from now in any state while no decision depends on it (observe mode)
 
