@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from hostd.kernel.calls import NotAnswered
+from hostd.kernel.calls import Held, NotAnswered
 from hostd.kernel.pidfd import SocketGone
 from hostd.safety.undo_log import Revoked
 from paceline.flowcore.model.patterns import FlowId
@@ -26,7 +26,8 @@ REASON_CHARS = 80
 class ErrorKind(StrEnum):
     FOREIGN_QDISC = "foreign_qdisc"  # an operator or another program set the root qdisc
     RESTORE = "restore"  # a change could not be taken back
-    HELD = "held"  # a call on the process's socket does not return, or not in time
+    HELD = "held"  # a call on the process's socket does not return
+    LATE = "late"  # a call on the process's socket has not returned yet; it is made again, and no trouble
     GONE = "gone"  # the process ended or closed the socket
     NAMESPACE = "namespace"  # the process is in another network namespace
     DEVICE = "device"  # no device has the socket's address
@@ -73,8 +74,10 @@ def kind_of(error: Exception) -> ErrorKind:
             return error.kind
         case SocketGone():
             return ErrorKind.GONE
-        case NotAnswered():
+        case Held():
             return ErrorKind.HELD
+        case NotAnswered():
+            return ErrorKind.LATE
         case Revoked():
             return ErrorKind.LEASE
         case PermissionError():
@@ -94,6 +97,8 @@ class ErrorCounts:
     def add(self, errors: Iterable[EnforcementError]) -> None:
         for error in errors:
             self.by_kind[error.kind] += 1
+            if error.kind is ErrorKind.LATE:
+                continue
             self.by_reason[error.reason[:REASON_CHARS]] += 1
             if len(self.by_reason) > MOST_REASONS:
                 self.by_reason = Counter(dict(self.by_reason.most_common(KEPT_REASONS)))

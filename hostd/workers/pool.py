@@ -50,6 +50,8 @@ class Workers:
         asked: list[tuple[WorkerProcess, list[int]]] = []
         for uid, indices in by_user.items():
             worker = self._worker(uid, now_s, STUCK_S)
+            if worker is not None and wait_s > HASTY_S and worker.ready:  # what is set must not go lost
+                worker.finishes_until(now_s + min(wait_s, self._waiting.left_s(now_s)))
             if worker is not None and worker.ask([calls[index] for index in indices[:MOST_CALLS]], now_s):
                 asked.append((worker, indices))
         until_s = now_s + min(wait_s, self._waiting.left_s(now_s))

@@ -104,6 +104,12 @@ class WorkerProcess:
             self._forget_late()
         return self.free and not self.ended
 
+    def finishes_until(self, until_s: float) -> None:
+        """What it was asked before; nothing is waited for if there is nothing."""
+        if not self.free:
+            self._poll.poll(max(0.0, (until_s - time.monotonic()) * 1e3))
+            self.hear()
+
     def hear(self) -> None:
         """What came since it was last asked."""
         late = not self.free
