@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -108,3 +109,11 @@ def test_downstream_inverts_upstream(job: JobSpec) -> None:
         (flow, downstream) for flow, fed in downstream_of(specs).items() for downstream in fed
     }
     assert set(downstream_of(specs)) == {spec.flow for spec in specs}  # also those that feed no flow
+
+
+def test_a_burst_is_an_exchange_of_its_own() -> None:
+    """Of a fourth of the model: as many bytes in an iteration, in chunks of a fourth."""
+    whole = JobSpec("a", Pattern.ALLREDUCE, ("h0", "h1", "h2"), (), 12.0, 0.1, 10, 0.0, 0.0)
+    for one, part in zip(flows_of(whole), flows_of(replace(whole, bursts=4)), strict=True):
+        assert (part.flow, part.size_bytes, part.upstream) == (one.flow, one.size_bytes, one.upstream)
+        assert part.window_bytes == one.window_bytes / 4
