@@ -76,6 +76,8 @@ class Enforcer:
                 self._set_again()
         with self._counting_errors():
             self.errors.add(self._leased().refresh())
+            if self._lease is not None:
+                self.errors.add(not_restored(self._lease.undo_log.take_back_owed()))
 
     def watch_losses(self) -> None:
         """Several times a second: sockets that lose packets are helped, those that no longer do are as they were."""

@@ -34,6 +34,7 @@ Answer = Any
 # failed; by a release, in all.
 HASTY_S, PATIENT_S, RELEASE_S = 0.002, 0.02, 1.0
 EVERY_USER = ~(1 << 32)  # instead of a pid
+LATE = "not answered yet"
 _UNUSED_S = 60.0
 
 

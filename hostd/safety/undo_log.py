@@ -2,6 +2,7 @@
 
     record(key, undo)     on disk first, then the change; of two records for one key the first holds the original
     take_back(keys)       perform and forget, newest first; what is no socket's comes before
+    take_back_owed()      what take_back could not do, once more
     release(path)         the same for another process: guardian, ExecStopPost, `paceline release --all`
 
 One JSON object per line, appended in one write each: a head that says where it belongs, then entries and the keys of
@@ -21,7 +22,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
-from hostd.kernel.calls import PATIENT_S, Answer, Call, made_by, made_here, perform, perform_all
+from hostd.kernel.calls import LATE, PATIENT_S, Answer, Call, made_by, made_here, perform, perform_all
 from hostd.safety.undo import SocketUndo, Undo, as_json, from_json
 from hostd.workers.pool import Workers
 
@@ -42,19 +43,21 @@ class BadUndoLog(Exception):
 class UndoLog:
     """Entries of one lease; opening it takes back what a predecessor left behind.
 
-    What cannot be taken back now stays among the entries, to be tried again at the end: it is still the original.
+    What cannot be taken back now stays among the entries, to be tried again: it is still the original.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.leftovers: dict[str, str] = {}  # problems by key; {} when there was nothing or all went well
         self._entries = self._take_over(path)
+        self._owed = set(self._entries)  # should have been taken back
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._rewrite()
 
     def record(self, entries: Mapping[str, Undo]) -> None:
         """On disk when this returns; raises Revoked, or OSError with nothing recorded."""
         self.check()
+        self._owed -= entries.keys()
         fresh = {key: undo for key, undo in entries.items() if key not in self._entries}
         if fresh:
             self._append({"entries": {key: as_json(undo) for key, undo in fresh.items()}})
@@ -74,9 +77,20 @@ class UndoLog:
     def take_back(self, keys: Iterable[str]) -> dict[str, str]:
         """Undoes these, newest first; returns the problems by key. Works after a revocation too.
 
-        What a job keeps from being taken back stays among the entries, for the end.
+        What a job keeps from being taken back is owed. A call that has only not returned yet is no problem so far.
         """
-        return self._take_back(keys, lambda calls: perform(calls, PATIENT_S))
+        problems = self._take_back(keys, lambda calls: perform(calls, PATIENT_S))
+        self._owed |= problems.keys()
+        return {key: why for key, why in problems.items() if why != LATE}
+
+    def take_back_owed(self) -> dict[str, str]:
+        """Again; returns the problems by key."""
+        self._owed &= self._entries.keys()
+        if not self._owed:
+            return {}
+        problems = self._take_back(self._owed, lambda calls: perform(calls, PATIENT_S))
+        self._owed = set(problems)
+        return problems
 
     def _take_back(self, keys: Iterable[str], some: Callable[[list[Call]], list[Answer]]) -> dict[str, str]:
         wanted = set(keys)

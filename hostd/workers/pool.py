@@ -12,7 +12,7 @@ Law: however many calls never return, and in whichever processes, this process w
 import time
 from collections.abc import Sequence
 
-from hostd.kernel.calls import HASTY_S, Answer, Call, Held, NotAnswered, uid_of
+from hostd.kernel.calls import HASTY_S, LATE, Answer, Call, Held, NotAnswered, uid_of
 from hostd.kernel.pidfd import SocketGone
 from hostd.workers.child import Child
 from hostd.workers.worker_process import Budget, WorkerProcess
@@ -64,7 +64,7 @@ class Workers:
             late = worker.late if (worker := self._of_user.get(uid)) is not None else {}
             for index in indices:
                 if answers[index] is _PENDING:
-                    answers[index] = late.pop(calls[index], None) or NotAnswered("not answered yet")
+                    answers[index] = late.pop(calls[index], None) or NotAnswered(LATE)
         self._waiting.spend(time.monotonic() - now_s)
         return answers
 

@@ -2,21 +2,26 @@
 
 import os
 import socket
+import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import pytest
 
 from bench.testbed.namespace import Namespace
 from hostd.enforce.control_connections import LOOK_EVERY
 from hostd.enforce.socket_options import SO_PRIORITY, SocketOptions
 from hostd.enforce.transport import TCP_CONGESTION, TCP_RTO_MIN_US, Transport
+from hostd.kernel.calls import made_by
 from hostd.kernel.pidfd import cookie_of
 from hostd.kernel.sockets import DataSocket, own_namespace
 from hostd.safety.undo_log import UndoLog, _read
+from hostd.workers.pool import Workers
 from paceline.flowcore.detect.losses import Losses
+from tests.hostd.conftest import wait_until
 
 pytestmark = pytest.mark.root
 
@@ -54,6 +59,22 @@ def test_a_hosts_own_choice_is_left_alone(tmp_path: Path, monkeypatch: pytest.Mo
         assert sockets.restore([handle(one)]) == []
         assert sockets.record([handle(one)], by_itself=False) == ([handle(one)], [])
         assert undo_log.close() == {} and not undo_log.path.exists()
+
+
+def test_what_is_taken_back_late_is_taken_back_all_the_same(tmp_path: Path) -> None:
+    """The process that makes the calls was not scheduled for a while: no trouble, and no socket stays changed."""
+    undo_log, workers = UndoLog(tmp_path / "lease.json"), Workers()
+    sockets = SocketOptions(undo_log, SO_PRIORITY, TRANSPORT)
+    with closing(workers), made_by(workers), socket.socket() as one:
+        wait_until(lambda: sockets.record([handle(one)], by_itself=False)[0])
+        wait_until(lambda: not sockets.set([handle(one)], SO_PRIORITY, (5).to_bytes(4, sys.byteorder)))
+        worker = psutil.Process(workers._of_user[os.getuid()].process.pid)
+        worker.suspend()
+        assert sockets.restore([handle(one)]) == []
+        assert one.getsockopt(*SO_PRIORITY) == 5
+        worker.resume()
+        wait_until(lambda: undo_log.take_back_owed() == {})
+        assert one.getsockopt(*SO_PRIORITY) == 0 and _read(undo_log.path) == {}
 
 
 @pytest.mark.usefixtures("namespace")
