@@ -44,9 +44,7 @@ NCCL_RECIPE = {
 
 
 @contextmanager
-def job(
-    backend: str, observed: bool, directory: Path, *arguments: str
-) -> "Iterator[list[subprocess.Popen[str]]]":
+def job(backend: str, observed: bool, directory: Path, *arguments: str) -> "Iterator[list[subprocess.Popen[str]]]":
     """The job on two ranks, as a list of processes."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

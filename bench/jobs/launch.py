@@ -110,9 +110,7 @@ def _rank(own: Assignment, program: Program) -> int:
     return -own.rank % own.world_size if program in RINGS.values() else own.rank
 
 
-def _of_cross_traffic(
-    bursts: CrossTraffic, number: int, seed: int, address: str, port: str
-) -> Iterator[ProcessSpec]:
+def _of_cross_traffic(bursts: CrossTraffic, number: int, seed: int, address: str, port: str) -> Iterator[ProcessSpec]:
     times = (str(bursts.every_s), *map(str, bursts.lasts_s), str(bps_from_gbps(bursts.gbps)))
     source = ("source", address, port, *times, f"{seed}/cross/{number}")  # the simulator's draws
     sink = ("sink", address, port)

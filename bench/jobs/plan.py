@@ -25,7 +25,6 @@ STARTUP_S = 1.5  # until all processes are ready; a guess, for the time left
 
 @dataclass(frozen=True, slots=True)
 class PlannedRun:
-
     control: Control
     scenario: Scenario
     conditions: Conditions

@@ -83,9 +83,7 @@ class Curve(NamedTuple):
         return (self.total_bytes[last - 1] if last else 0) - (self.total_bytes[first - 1] if first else 0)
 
 
-def measure_rate(
-    backend: str, flows: int, rounds: int = ROUNDS, congestion_control: str = "cubic"
-) -> dict[str, Any]:
+def measure_rate(backend: str, flows: int, rounds: int = ROUNDS, congestion_control: str = "cubic") -> dict[str, Any]:
     """Walks the staircase and judges; needs the right to make networks (bench/testbed/rootless.py)."""
     steps, curves = walk(BACKENDS[backend], flows, rounds, congestion_control)
     walked = [(step, curve) for own, curve in zip(steps, curves, strict=True) for step in own]

@@ -91,9 +91,7 @@ def main(assignment: str) -> None:
     threads = 2 * CHUNKS * len(own.job.workers)
     options = rpc.TensorPipeRpcBackendOptions(num_worker_threads=threads, _transports=["uv"], _channels=["basic"])
     name = f"server{own.rank - len(own.job.workers)}" if own.serves else f"worker{own.rank}"
-    rpc.init_rpc(
-        name, rank=own.rank, world_size=own.world_size, rpc_backend_options=options
-    )
+    rpc.init_rpc(name, rank=own.rank, world_size=own.world_size, rpc_backend_options=options)
     wait_for_go()
     if not own.serves:
         work(own, elements)

@@ -64,10 +64,7 @@ def test_nothing_newer_is_evaluated(path: Path) -> None:
     tree = ast.parse(path.read_text(), feature_version=OLDEST)
     annotations = [node for node in ast.walk(tree) if isinstance(node, ast.arg | ast.AnnAssign) and node.annotation]
     imported = {
-        (node.module, alias.name)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
+        (node.module, alias.name) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names
     }
     assert ("__future__", "annotations") in imported or not any("|" in ast.unparse(one) for one in annotations)
     assert {name for module, name in imported if module == "typing"} <= TYPING

@@ -39,9 +39,7 @@ def arrivals(gbps: float, options: Options, jobs: int = JOBS, slot_ms: float = 6
         specs.append(job(f"{number}-{model}", model, random_hosts(model, names, draws), iterations, start_s))
         start_s += draws.expovariate(1 / (0.3 if options.quick else MEAN_GAP_S))
     cross_traffic = iperf(gbps, draws)
-    scenario = cluster(
-        f"{jobs}-jobs", gbps, specs, duration_s=CUT_OFF_S, slot_ms=slot_ms, cross_traffic=cross_traffic
-    )
+    scenario = cluster(f"{jobs}-jobs", gbps, specs, duration_s=CUT_OFF_S, slot_ms=slot_ms, cross_traffic=cross_traffic)
     return sped_up(scenario, QUICK_CUT_OFF_S) if options.quick else scenario
 
 

@@ -125,9 +125,7 @@ def _kept(directory: Path, name: str, options: "Options") -> "Document | None":
     return document if as_asked and (options.quick or not document["quick"]) else None
 
 
-def measure(
-    experiment: "Experiment", directory: Path, options: "Options", force: bool, title: str
-) -> "Document":
+def measure(experiment: "Experiment", directory: Path, options: "Options", force: bool, title: str) -> "Document":
     """Makes the runs that the directory does not have, and writes the result there."""
     from dataclasses import replace
 

@@ -60,9 +60,7 @@ def test_two_jobs_with_a_switch(cluster: Cluster, tmp_path: Path) -> None:
         kinds = {type(entry.event) for entry in events}
         assert kinds >= {FlowReady, FlowDone, IterationEnded, Feedback}
         assert any(isinstance(effect, Limit) for entry in events for effect in entry.effects)
-        assert all(
-            one.now_ns <= other.now_ns or isinstance(other.event, ClockSet) for one, other in pairwise(events)
-        )
+        assert all(one.now_ns <= other.now_ns or isinstance(other.event, ClockSet) for one, other in pairwise(events))
 
 
 @pytest.mark.parametrize("backend", ["htb", "pacing"])
