@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[2]
 GOLDEN = Path(__file__).parent / "golden"
 SCENARIOS = sorted(path.stem for path in (ROOT / "scenarios").glob("*.toml"))
 DURATION_S = 10.0  # some twenty iterations of each job
+LARGE = {"clos", "tree"}  # take a second or two each
 
 
 @cache
@@ -51,7 +52,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "policy" in metafunc.fixturenames:
         anew = metafunc.config.getoption("--refresh-golden")
         policies = {name: sorted(POLICIES if anew else POLICIES.keys() & recorded(name).keys()) for name in SCENARIOS}
-        cases = [(name, policy) for name in SCENARIOS for policy in policies[name]]
+        cases = [
+            pytest.param(name, policy, marks=pytest.mark.slow if name in LARGE and policy != "paceline" else ())
+            for name in SCENARIOS
+            for policy in policies[name]
+        ]
         metafunc.parametrize(("name", "policy"), cases)
 
 

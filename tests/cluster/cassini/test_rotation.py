@@ -58,8 +58,8 @@ def test_fig_5_jobs_of_40_and_60_ms_fit_after_a_turn_of_30_degrees() -> None:
         ((120.0, 80.0), 30),
         ((90.0, 90.0, 90.0), 2),
         ((120.0, 60.0, 40.0), 15),
-        ((240.0, 60.0, 80.0, 40.0), 3),
-        ((100.0, 25.0, 50.0, 20.0), 2),
+        pytest.param((240.0, 60.0, 80.0, 40.0), 3, marks=pytest.mark.slow),
+        pytest.param((100.0, 25.0, 50.0, 20.0), 2, marks=pytest.mark.slow),
     ],
 )
 def test_the_score_is_within_two_hundredths_of_trying_every_degree(times_ms: tuple[float, ...], links: int) -> None:

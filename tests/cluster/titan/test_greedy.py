@@ -53,6 +53,7 @@ def test_the_papers_example() -> None:
     assert solve(problem) == ("M2", "M3", "M2", "M3")  # {W1, W3} and {W2, W4}
 
 
+@pytest.mark.slow
 def test_within_five_percent_of_the_optimum(exact) -> None:
     found = exact.compare(60)
     assert found["solvable_but_not_solved"] == 0

@@ -56,6 +56,7 @@ def held(switch: SwitchAgent) -> int:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["mlcc", "paceline"])
 def test_memory_is_bounded_while_jobs_come_and_go(policy: str) -> None:
     fabric = Fabric(TREE, policy)
