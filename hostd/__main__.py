@@ -1,6 +1,7 @@
 """hostd: the daemon on every GPU host. `hostd --help`."""
 
 import argparse
+import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,12 +9,15 @@ from pathlib import Path
 from hostd.config import read_config
 from hostd.daemon import HostDaemon
 from hostd.enforce.settings import BACKENDS
+from hostd.preflight import refuse_what_cannot_work, warnings
 from hostd.safety.instance import only_hostd_here
 from paceline.flowcore.model.fields import InputError, printable
 from paceline.service import logs
 from paceline.service.arguments import DaemonParser
 from paceline.service.lifecycle import BAD_INPUT, reason_of, run_daemon
 from paceline.service.lockfile import AlreadyRunning
+
+_log = logging.getLogger(__name__)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -36,6 +40,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     overrides = {name: value for name in ("backend", "takeover") if (value := getattr(args, name))}
     try:
         config = read_config(args.config, **overrides)
+        refuse_what_cannot_work(config, str(args.config))
+        for warning in warnings(config):
+            if args.check:
+                print(f"hostd: warning: {printable(f'{args.config}: {warning}')}", file=sys.stderr)
+            else:
+                _log.warning("%s: %s", args.config, warning)
         if args.check:
             return 0
         config.runtime_directory.mkdir(mode=0o755, parents=True, exist_ok=True)

@@ -1,6 +1,7 @@
 """What a host is told at its start, and again at a reload. deploy/hostd.toml explains every key."""
 
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 from pathlib import Path
@@ -120,12 +121,24 @@ def parse_config(text: str, source: str) -> HostConfig:
         if name not in topology.switch_of:
             key = "name" if name == found["name"] else f"addresses.{name}"
             raise root.at(key).wrong(f"a host of the topology, {topology.hosts[0]} to {topology.hosts[-1]}")
-    host_of = {address: host for host, own in addresses.items() for address in own}
+    host_of = _host_of(root.at("addresses"), addresses)
     config = HostConfig(**found, host_of=host_of)
     if config.switch and config.tls is None and not plaintext_allowed(config.switch, config.plaintext):
         expected = "a [tls] table, a loopback address, or plaintext = true"
         raise InputError(source, "switch", f"{config.switch!r} without TLS", expected)
     return config
+
+
+def _host_of(table: Value, addresses: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
+    """An address that stands there twice is refused: of two hosts, one would be taken for the other."""
+    host_of: dict[str, str] = {}
+    for host, own in addresses.items():
+        for address in own:
+            if address in host_of:
+                found = f"{address}, which is {host_of[address]}'s already"
+                raise InputError(table.source, table.at(host).key, found, "every address once")
+            host_of[address] = host
+    return host_of
 
 
 # ---- The tables ----

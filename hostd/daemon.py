@@ -14,23 +14,26 @@ import logging
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import fields
+from datetime import UTC, datetime
 from pathlib import Path
 
 from hostd.config import HostConfig, read_config
 from hostd.driver import AgentDriver
 from hostd.enforce.enforcer import Enforcer
-from hostd.enforce.errors import CannotEnforce
-from hostd.introspect.control import ControlSocket
+from hostd.enforce.errors import CannotEnforce, ErrorKind
+from hostd.introspect.control import ControlSocket, Peer
 from hostd.introspect.explain import explain
 from hostd.introspect.host_view import HostView, SwitchView
 from hostd.introspect.metrics import HostMetrics
 from hostd.introspect.status import status
+from hostd.introspect.unpaced_log import UnpacedLog
 from hostd.kernel import calls
-from hostd.kernel.sockets import DataSocket
+from hostd.kernel.sockets import DataSocket, own_namespace
 from hostd.monitor.flow_view import moving
 from hostd.monitor.job_log import JobLog
 from hostd.monitor.monitor import Monitor
 from hostd.monitor.throughput import Throughput
+from hostd.preflight import refuse_what_cannot_work
 from hostd.switch_link import SwitchLink
 from hostd.workers.pool import Workers
 from paceline.flowcore.host.agent import HostAgent
@@ -74,6 +77,9 @@ class HostDaemon:
         self._instruments = HostInstruments(self._registry)
         self._metrics = HostMetrics(self._instruments)
         self._job_log = JobLog()
+        self._unpaced_log = UnpacedLog()
+        self._released: dict[str | None, str] = {}  # jobs whose limits were lifted until the next reload; None: all
+        self._namespace = own_namespace()
         self._throughput = Throughput()
         self._link: SwitchLink | None = None
         self._open = AsyncExitStack()
@@ -118,8 +124,8 @@ class HostDaemon:
         if config.metrics is not None:
             server = MetricsServer(self._registry, config.metrics, self.alive)
             self._open.callback(server.close)
-        commands = {"status": self._status, "explain": self._explain, "release": self._release}
-        self._control = ControlSocket(config.control_socket, commands)
+        questions = {"status": self._status, "explain": self._explain}
+        self._control = ControlSocket(config.control_socket, questions, {"release": self._release})
         await self._control.open()
         self._open.push_async_callback(self._control.close)
         self._timer = Timer(self._expired)  # last, so that it is silent while the rest is closed
@@ -145,6 +151,7 @@ class HostDaemon:
         if self._path is None:
             return
         fresh, before = read_config(self._path, **self._overrides), self.config
+        refuse_what_cannot_work(fresh, str(self._path))
         changed = {one.name for one in fields(fresh) if getattr(fresh, one.name) != getattr(before, one.name)}
         if fixed := changed - RELOADABLE:
             raise OSError(f"{self._path}: {min(fixed)} cannot change while hostd runs; restart it")
@@ -154,6 +161,7 @@ class HostDaemon:
             except CannotEnforce as error:
                 raise OSError(f"{self._path}: {error}") from None
         self.config = fresh
+        self._released.clear()
         self._monitor.slow_poll, self._monitor.without_shim = fresh.mode == "observe", fresh.without_shim
         leaving = [JobLeft(job) for job in self._agent.jobs if not self._wanted(job)]
         joining = [job for job in self._monitor.jobs if self._wanted(job) and job not in self._agent.jobs]
@@ -221,13 +229,16 @@ class HostDaemon:
         while True:
             await asyncio.sleep(HOUSEKEEPING_S)
             self._enforcer.refresh()
+            view = self.view()
+            unpaced = self._unpaced_log.note(view)
             if self.config.metrics is not None:
-                self._metrics.update(self.view())
+                self._metrics.update(view, unpaced)
 
     # ---- What happens ----
 
     def _wanted(self, job: str) -> bool:
-        return self.config.mode != "observe" and (self.config.jobs is None or job in self.config.jobs)
+        listed = self.config.jobs is None or job in self.config.jobs
+        return self.config.mode != "observe" and listed and job not in self._released
 
     def _allowed(self, event: HostEvent) -> bool:
         """Jobs that are not on the list never join, and events of a job that has not joined mean nothing."""
@@ -256,6 +267,11 @@ class HostDaemon:
             decisions=self._driver.durations,
             missed_slots=self._driver.missed_slots,
             control_refused=self._control.refused,
+            own_ns=self._clock.own_ns(),
+            host_of=config.host_of,
+            listed=config.jobs,
+            namespace=self._namespace,
+            released=self._released,
         )
 
     def _status(self, _arguments: dict[str, object]) -> dict[str, object]:
@@ -264,6 +280,20 @@ class HostDaemon:
     def _explain(self, arguments: dict[str, object]) -> dict[str, object]:
         return explain(self.view(), str(arguments.get("flow", "")))
 
-    def _release(self, _arguments: dict[str, object]) -> dict[str, object]:
-        problems = self._enforcer.release()
-        return {"released": not problems, "problems": problems}
+    def _release(self, arguments: dict[str, object], peer: Peer) -> dict[str, object]:
+        """Every limit on this host, or those of one job."""
+        job = arguments.get("job")
+        by = f"by {peer}, {datetime.now(UTC).isoformat(timespec='seconds')}"
+        if job is None:
+            self._released[None] = by
+            problems = self._enforcer.release()
+            return {"released": not problems, "problems": problems}
+        if not isinstance(job, str) or job not in self._monitor.jobs:
+            there = ", ".join(self._monitor.jobs) or "none"
+            return {"error": f"no job {str(job)[:60]!r} on this host; there are: {there}"}
+        self._released[job] = by
+        if job in self._agent.jobs:
+            self._driver.take(JobLeft(job))
+            _log.info("job no longer paced", extra={"job": job})
+        left = self._enforcer.errors.lately(job, 1.0).get(ErrorKind.RESTORE)
+        return {"released": left is None, "problems": {job: left} if left else {}, "job": job}

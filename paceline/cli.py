@@ -18,7 +18,7 @@ from nccl_shim import commands as shim_commands
 from paceline import __version__
 from paceline.commands import certs as certs_commands
 from paceline.commands import cluster as cluster_commands
-from paceline.commands import demo, testbed
+from paceline.commands import demo, plain_text, testbed
 from paceline.commands import host as host_commands
 from paceline.commands import switch as switch_commands
 from paceline.commands.arguments import CommandError, Parser
@@ -36,7 +36,7 @@ READER_GONE = 128 + signal.SIGPIPE
 def main(argv: Sequence[str] | None = None) -> int:
     _reopen_closed_streams()
     if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a µ must not fail on an ASCII terminal
+        sys.stdout.reconfigure(errors=plain_text.register())  # a µ must not fail on an ASCII terminal
     try:
         with exit_on_sigterm():
             status = _run(argv)

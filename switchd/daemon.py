@@ -38,6 +38,8 @@ SERVER_OPTIONS = [
 # A switch is alive as long as its tick is no later than this; systemd's watchdog is pinged only then.
 ALIVE_SLOTS = 10
 
+HOUSEKEEPING_S = 5.0
+
 # Streams get a few slots to finish; then hosts decide without their switch.
 DRAIN_S = 0.2
 
@@ -79,7 +81,12 @@ class SwitchDaemon:
         async with asyncio.TaskGroup() as tasks:
             for uplink in self._uplinks:
                 tasks.create_task(uplink.run())
-            tasks.create_task(asyncio.Event().wait())
+            tasks.create_task(self._keep_house(self.switch))
+
+    async def _keep_house(self, switch: Switch | None) -> None:
+        while switch is not None:
+            await asyncio.sleep(HOUSEKEEPING_S)
+            switch.warn_of_split_jobs()
 
     async def reload(self) -> None:
         raise NothingToReload("a switch reads its configuration at its start; restart it to change it")

@@ -33,6 +33,7 @@ from switchd.config import SwitchConfig
 from switchd.frames import Outgoing
 from switchd.outbox import Outbox
 from switchd.routing import RoutingTable
+from switchd.split_jobs import split_jobs
 from switchd.validation import MessageValidator
 
 _log = logging.getLogger(__name__)
@@ -101,6 +102,7 @@ class Switch:
             self.instruments.link_load.labels(link).set_function(partial(self._load_ratio, link))
         self.instruments.hosts.set_function(lambda: len(self.hosts))
         self.instruments.shared_links.set_function(self._shared_links)
+        self.instruments.split_jobs.set_function(lambda: len({name for pair in self.split_jobs() for name in pair}))
         self.instruments.silent_parents.set_function(
             lambda: sum(one not in self.neighbours or one in self.agent.silent for one in self.routes.parents)
         )
@@ -273,6 +275,15 @@ class Switch:
     def _shared_links(self) -> int:
         arbitration = self.agent.arbitration
         return 0 if arbitration is None or arbitration.empty else len(arbitration.shared_links)
+
+    def split_jobs(self) -> list[tuple[str, str]]:
+        """Pairs of names that look like one job."""
+        return split_jobs(self.agent.remembered_flows(), self.hosts.keys())
+
+    def warn_of_split_jobs(self) -> None:
+        for one, other in self.split_jobs():
+            message = "%s and %s look like one job under two names: give both one --job name"
+            self._log_limit.log(_log, logging.WARNING, ("split", one, other), message, one, other, extra={"job": one})
 
     def snapshot(self, links: tuple[str, ...]) -> pb.TableSnapshot:
         table = self.agent.table

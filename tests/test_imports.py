@@ -30,7 +30,7 @@ MAY_IMPORT = {
     "paceline.flowcore": "",
     "paceline.cluster": CORE,
     "paceline.wire": CORE,
-    "paceline.service": CORE,
+    "paceline.service": f"{CORE} paceline.",  # the version
     "paceline.failure": "",
     "paceline.memory": "",
     # Engines know the jobs and parameters that lie beside them; what chooses an engine lies above.
@@ -57,7 +57,7 @@ MAY_IMPORT = {
     "hostd.safety": f"{CORE} paceline.service hostd.kernel hostd.workers",
     "hostd.monitor": f"{CORE} paceline.service nccl_shim.segment hostd.kernel",
     "hostd.enforce": f"{CORE} paceline.service hostd.kernel hostd.safety",
-    "hostd.introspect": f"{CORE} paceline.service hostd.monitor hostd.enforce",
+    "hostd.introspect": f"{CORE} paceline.service nccl_shim.segment hostd.kernel hostd.monitor hostd.enforce",
     "hostd": f"{CORE} paceline.service paceline.wire hostd.kernel hostd.workers hostd.safety hostd.monitor"
     " hostd.enforce hostd.introspect",
     "switchd": f"{CORE} paceline.service paceline.wire",

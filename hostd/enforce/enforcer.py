@@ -37,6 +37,7 @@ class Enforcer:
         self._lease: Lease | None = None
         self.backend: Backend = ObserveBackend()
         self.released = False  # an operator lifted everything
+        self.why_none = ""  # nothing is enforced, though it should be
         self._open()
 
     @property
@@ -139,6 +140,7 @@ class Enforcer:
             self._lease = Lease(undo_log, self._slot_ns)
             name, why_none = select_backend(settings)
             _log.info("enforcing with %s", name)
+            self.why_none = 'backend = "observe"' if name == settings.backend == "observe" else why_none
             if why_none:
                 reason = f"no backend works here, see paceline probe: {why_none}"
                 self.errors.add([EnforcementError(ErrorKind.OTHER, reason)])
@@ -176,6 +178,7 @@ class Enforcer:
         try:
             self._open()
         except CannotEnforce as error:
+            self.why_none = str(error)
             self._log_limit.log(_log, logging.ERROR, "no lease", "observing for now: %s", error)
 
     def _set_again(self) -> None:

@@ -6,10 +6,12 @@ and memory stay bounded.
 """
 
 import logging
+import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import NamedTuple
 
 from hostd.kernel.calls import Held, NotAnswered
 from hostd.kernel.pidfd import SocketGone
@@ -20,6 +22,7 @@ from paceline.service.log_rate_limit import LogRateLimit
 _log = logging.getLogger(__name__)
 
 MOST_REASONS, KEPT_REASONS = 100, 50
+MOST_OF_JOBS = 1000
 REASON_CHARS = 80
 
 
@@ -88,10 +91,20 @@ def kind_of(error: Exception) -> ErrorKind:
             return ErrorKind.OTHER
 
 
+class Span(NamedTuple):
+    """When something happened first and last, in seconds of the wall clock."""
+
+    first_s: float
+    last_s: float
+
+
 class ErrorCounts:
-    def __init__(self) -> None:
+    def __init__(self, clock_s: Callable[[], float] = time.time) -> None:
         self.by_kind: Counter[ErrorKind] = Counter()
         self.by_reason: Counter[str] = Counter()  # the most frequent of them
+        self.spans: dict[str, Span] = {}  # by reason
+        self._of_jobs: dict[tuple[str, ErrorKind], tuple[float, str]] = {}  # when it was last so, and why
+        self._clock_s = clock_s
         self._log_limit = LogRateLimit()
 
     def add(self, errors: Iterable[EnforcementError]) -> None:
@@ -99,8 +112,23 @@ class ErrorCounts:
             self.by_kind[error.kind] += 1
             if error.kind is ErrorKind.LATE:
                 continue
-            self.by_reason[error.reason[:REASON_CHARS]] += 1
-            if len(self.by_reason) > MOST_REASONS:
-                self.by_reason = Counter(dict(self.by_reason.most_common(KEPT_REASONS)))
+            self._note(error, error.reason[:REASON_CHARS], self._clock_s())
             names = {"job": error.flow.job, "flow": str(error.flow)} if error.flow else {}
             self._log_limit.log(_log, logging.WARNING, error.reason, "not enforced: %s", error.reason, extra=names)
+
+    def lately(self, job: str, within_s: float) -> dict[ErrorKind, str]:
+        """What could not be enforced for this job in the last seconds: an error that lasts comes again every second."""
+        since_s = self._clock_s() - within_s
+        return {kind: why for (name, kind), (at_s, why) in self._of_jobs.items() if name == job and at_s >= since_s}
+
+    def _note(self, error: EnforcementError, reason: str, now_s: float) -> None:
+        self.by_reason[reason] += 1
+        first_s, _ = self.spans.get(reason, (now_s, now_s))
+        self.spans[reason] = Span(first_s, now_s)
+        if len(self.by_reason) > MOST_REASONS:
+            self.by_reason = Counter(dict(self.by_reason.most_common(KEPT_REASONS)))
+            self.spans = {kept: self.spans[kept] for kept in self.by_reason}
+        if error.flow is not None:
+            self._of_jobs[error.flow.job, error.kind] = now_s, error.reason
+            if len(self._of_jobs) > MOST_OF_JOBS:
+                self._of_jobs = dict(sorted(self._of_jobs.items(), key=lambda item: item[1][0])[MOST_OF_JOBS // 2 :])

@@ -1,4 +1,7 @@
-"""The control socket: one JSON object a line in, one out. Only root and the daemon's own user are answered."""
+"""The control socket: one JSON object a line in, one out. Only root and the daemon's own user are answered.
+
+A question changes nothing. An order does, and is logged with the process and user that gave it.
+"""
 
 import asyncio
 import json
@@ -8,7 +11,7 @@ import socket
 import struct
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from paceline.service.log_rate_limit import LogRateLimit
 
@@ -17,11 +20,28 @@ _log = logging.getLogger(__name__)
 Command = Callable[[dict[str, object]], Mapping[str, object]]
 MAX_LINE_BYTES = 65_536
 _CREDENTIALS = struct.Struct("=iII")  # pid, uid, gid
+_NO_LOGIN = str(2**32 - 1)
+
+
+class Peer(NamedTuple):
+    """The process that asks, as the kernel knows it."""
+
+    pid: int
+    uid: int
+    gid: int
+
+    def __str__(self) -> str:
+        login = _of_process(self.pid, "loginuid")  # behind sudo
+        user = f"uid {self.uid}" + (f" (login uid {login})" if login not in ("", _NO_LOGIN, str(self.uid)) else "")
+        return f"{user}, process {self.pid} ({_of_process(self.pid, 'comm') or 'gone'})"
+
+
+Order = Callable[[dict[str, object], Peer], Mapping[str, object]]
 
 
 class ControlSocket:
-    def __init__(self, path: Path, commands: Mapping[str, Command]) -> None:
-        self._path, self._commands = path, commands
+    def __init__(self, path: Path, commands: Mapping[str, Command], orders: Mapping[str, Order] | None = None) -> None:
+        self._path, self._commands, self._orders = path, commands, orders or {}
         self._server: asyncio.Server | None = None
         self.refused = 0
         self._log_limit = LogRateLimit()
@@ -38,12 +58,12 @@ class ControlSocket:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            _, uid, _ = _CREDENTIALS.unpack(
-                writer.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-            )
-            trusted = uid in (0, os.geteuid())
+            connection: socket.socket = writer.get_extra_info("socket")
+            found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+            peer = Peer(*_CREDENTIALS.unpack(found))
+            trusted = peer.uid in (0, os.geteuid())
             while line := await asyncio.wait_for(reader.readline(), 10.0):
-                answer = self._answer(line) if trusted else self._refuse(uid)
+                answer = self._answer(line, peer) if trusted else self._refuse(peer.uid)
                 writer.write(json.dumps(answer).encode() + b"\n")
                 await writer.drain()
         except (OSError, ValueError, TimeoutError):
@@ -56,17 +76,32 @@ class ControlSocket:
         self._log_limit.log(_log, logging.WARNING, uid, "refused a control request of user %d", uid)
         return {"error": "only root and the daemon's own user may ask"}
 
-    def _answer(self, line: bytes) -> Mapping[str, object]:
+    def _answer(self, line: bytes, peer: Peer) -> Mapping[str, object]:
         try:
             request = json.loads(line)
-            command = self._commands[request.pop("command")]
+            name = request.pop("command")
+            order, command = self._orders.get(name), self._commands.get(name)
+            if order is None and command is None:
+                raise KeyError(name)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):  # the last: too deep for the parser
-            return {"error": f"expected a JSON object with a command: {', '.join(self._commands)}"}
+            return {"error": f"expected a JSON object with a command: {', '.join((*self._commands, *self._orders))}"}
         try:
+            if order is not None:
+                extra = {"uid": peer.uid, "pid": peer.pid, "arguments": request}
+                self._log_limit.log(_log, logging.WARNING, (name, line), "%s ordered by %s", name, peer, extra=extra)
+                return order(request, peer)
+            assert command is not None
             return command(request)
         except Exception as error:
             _log.exception("a control request failed")
             return {"error": str(error)}
+
+
+def _of_process(pid: int, name: str) -> str:
+    try:
+        return Path(f"/proc/{pid}/{name}").read_text(errors="replace").strip()
+    except OSError:
+        return ""
 
 
 def ask(path: Path, command: str, **arguments: Any) -> dict[str, Any]:

@@ -1,21 +1,25 @@
-"""Why a flow has the rate it has now: prices, bottleneck, dependency, floor."""
+"""Why a flow has the rate it has now: prices, bottleneck, dependency, floor; and why a job is not paced."""
 
 import math
 
 from hostd.introspect.bottleneck import bottleneck
 from hostd.introspect.host_view import HostView
 from hostd.introspect.status import finite
-from hostd.monitor.flow_view import flows_of
+from hostd.introspect.why_unpaced import why_unpaced
+from hostd.monitor.flow_view import flows_of, phase_of
+from hostd.monitor.job_tracker import JobTracker
 from paceline.flowcore.host.flow_state import FlowState
 from paceline.flowcore.host.policy import JobState
 from paceline.flowcore.messages.events import FLOOR_BPS
 
 
 def explain(view: HostView, text: str) -> dict[str, object]:
-    """Why this flow has this rate now."""
+    """Why this flow has this rate now; of a job: which flows it has, and why it is not paced if it is not."""
     agent = view.agent
+    if text in view.jobs:
+        return _of_job(view, view.jobs[text])
     found = [flow for flow in agent.flows.values() if str(flow.id) == text]
-    if not found:
+    if not found or None in view.released:
         return {"error": _why_unknown(view, text)}
     flow = found[0]
     job = agent.jobs[flow.id.job]
@@ -24,6 +28,9 @@ def explain(view: HostView, text: str) -> dict[str, object]:
     grant = flow.grant
     return {
         "flow": text,
+        "not_paced": [one._asdict() for one in why_unpaced(view, view.jobs[flow.id.job])]
+        if flow.id.job in view.jobs
+        else [],
         "path": list(flow.path),
         "live": flow.live,
         "because": _because(view, flow),
@@ -51,17 +58,26 @@ def explain(view: HostView, text: str) -> dict[str, object]:
     }
 
 
+def _of_job(view: HostView, job: JobTracker) -> dict[str, object]:
+    name = job.demand.job
+    joined = view.agent.jobs.get(name)
+    return {
+        "job": name,
+        "controlled": joined is not None and None not in view.released,
+        "phase": phase_of(job),
+        "slowdown": joined.progress.slowdown if joined is not None else None,
+        "flows": [str(one.flow) for one in flows_of(job)],
+        "not_paced": [one._asdict() for one in why_unpaced(view, job)],
+    }
+
+
 def _why_unknown(view: HostView, text: str) -> str:
     watched = {str(one.flow): job for job in view.jobs.values() for one in flows_of(job)}
     if text not in watched:
-        return f"no flow {text!r}; there are: {', '.join(watched) or 'none'}"
-    if view.mode == "observe":
-        return f"{text} is only watched: nothing is decided in mode observe"
-    if not watched[text].demand.sizes:
-        return f"{text} is only watched: no iteration of its job was seen whole yet"
-    if reason := watched[text].demand.left_to_tcp:
-        return f"{text} is left to TCP: {reason}"
-    return f"{text} is only watched: its job is not among those to be paced (jobs, in the configuration)"
+        flows, jobs = ", ".join(watched) or "none", ", ".join(view.jobs) or "none"
+        return f"no flow or job {text!r}; flows: {flows}; jobs: {jobs}"
+    whys = [one.why for one in why_unpaced(view, watched[text])] or ["its job is about to join"]
+    return f"{text} is only watched: {'; '.join(whys)}"
 
 
 def _because(view: HostView, flow: FlowState) -> str:

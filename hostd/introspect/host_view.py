@@ -1,7 +1,7 @@
 """What hostd knows at one moment. The daemon makes one for each question; status, explain and metrics read it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hostd.enforce.enforcer import Enforcer
 from hostd.introspect.durations import Durations
@@ -39,6 +39,12 @@ class HostView:
     decisions: Durations
     missed_slots: int
     control_refused: int
+    own_ns: int = 0  # as job trackers have it; `now_ns` is the switch's time
+    host_of: Mapping[str, str] = field(default_factory=dict)  # address → host
+    listed: tuple[str, ...] | None = None  # jobs to be paced; None: all
+    namespace: int = 0  # the network namespace of this host
+    released: Mapping[str | None, str] = field(default_factory=dict)  # jobs whose limits were lifted, and by which
+    # request; None: those of every job
 
     @property
     def slot(self) -> int:

@@ -1,10 +1,12 @@
 """What hostd tells Prometheus once a second. What happens often is counted where it happens."""
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 
 from hostd.enforce.errors import ErrorKind
 from hostd.enforce.kernel_check import agrees
 from hostd.introspect.host_view import HostView
+from hostd.introspect.why_unpaced import Reason, Unpaced
 from hostd.monitor.flow_view import PHASES, flows_of, iteration_ns_of, phase_of
 from paceline.flowcore.model.patterns import FlowId
 from paceline.service.instruments import HostInstruments
@@ -21,8 +23,10 @@ class HostMetrics:
         self._jobs: set[str] = set()
         for kind in ErrorKind:  # from 0 on, or the first one is no increase
             self._instruments.enforcement_errors.labels(kind.value)
+        for reason in Reason:
+            self._instruments.unpaced_jobs.labels(reason.value)
 
-    def update(self, view: HostView) -> None:
+    def update(self, view: HostView, unpaced: Mapping[str, Iterable[Unpaced]] | None = None) -> None:
         instruments, enforcer = self._instruments, view.enforcer
         instruments.switch_silent.set(view.agent.isolated)
         instruments.fail_opens.inc(enforcer.fail_opens - self._fail_opens)
@@ -33,6 +37,19 @@ class HostMetrics:
         instruments.switch_answer_age.set(view.answer_age_ns / 1e9)
         self._update_watched(view)
         self._update_decided(view)
+        self._update_state(view)
+        reasons = Counter(reason for job in (unpaced or {}).values() for reason in {one.reason for one in job})
+        for reason in Reason:
+            instruments.unpaced_jobs.labels(reason.value).set(reasons[reason])
+
+    def _update_state(self, view: HostView) -> None:
+        instruments = self._instruments
+        for mode in ("observe", "advise", "enforce"):
+            instruments.mode.labels(mode).set(view.mode == mode)
+        for backend in ("htb", "pacing", "observe"):
+            instruments.backend.labels(backend).set(view.enforcer.backend.name == backend)
+        instruments.released.set(None in view.released)
+        instruments.released_jobs.set(len(view.released.keys() - {None}))
 
     def _update_watched(self, view: HostView) -> None:
         instruments, jobs = self._instruments, view.jobs
@@ -41,6 +58,10 @@ class HostMetrics:
         for name, job in jobs.items():
             if (iteration_ns := iteration_ns_of(job)) is not None:
                 instruments.iteration.labels(name).set(iteration_ns / 1e9)
+            if (joined := view.agent.jobs.get(name)) is not None:
+                instruments.slowdown.labels(name).set(joined.progress.slowdown)
+            else:
+                instruments.forget_slowdown(name)
         for gone in self._jobs - jobs.keys():
             instruments.forget_job(gone)
         seen = {one.flow: one for job in jobs.values() for one in flows_of(job)}

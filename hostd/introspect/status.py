@@ -1,13 +1,18 @@
 """What hostd tells people: everything it knows, of jobs that are paced and of those that are only watched."""
 
 import math
+import time
 from collections.abc import Mapping
+from datetime import UTC, datetime
 
 from hostd.introspect.host_view import HostView
+from hostd.introspect.why_unpaced import why_unpaced
 from hostd.monitor.flow_view import FlowView, flows_of, iteration_ns_of, phase_of
 from hostd.monitor.job_tracker import JobTracker
 from paceline.flowcore.messages.events import Limit
 from paceline.flowcore.model.patterns import FlowId
+
+MOST_TROUBLES = 20
 
 
 def status(view: HostView) -> dict[str, object]:
@@ -26,6 +31,9 @@ def status(view: HostView) -> dict[str, object]:
         "decision_ms": view.decisions.percentiles_ms(),
         "fail_opens": enforcer.fail_opens,
         "released": enforcer.released,
+        "released_by": {name or "all": by for name, by in view.released.items()},
+        "enforcing": view.mode == "enforce" and enforcer.backend.name != "observe",
+        "why_not_enforcing": None if view.mode != "enforce" else enforcer.why_none or None,
         "control_refused": view.control_refused,
         "switch": {
             "address": switch.address,
@@ -38,9 +46,28 @@ def status(view: HostView) -> dict[str, object]:
             "silent_switches": list(switch.silent),
         },
         "jobs": [_job(view, job, kernel) for job in view.jobs.values()],
-        "troubles": dict(enforcer.errors.by_reason.most_common(20)),
+        "troubles": dict(enforcer.errors.by_reason.most_common(MOST_TROUBLES)),
+        "trouble_times": _trouble_times(view),
         "invisible": view.invisible,
     }
+
+
+def _trouble_times(view: HostView) -> dict[str, object]:
+    """When each trouble was first and last there, and how long ago that was."""
+    errors, now_s = view.enforcer.errors, time.time()
+    return {
+        reason: {
+            "first": _utc(span.first_s),
+            "last": _utc(span.last_s),
+            "age_s": round(max(0.0, now_s - span.last_s), 1),
+        }
+        for reason, _ in errors.by_reason.most_common(MOST_TROUBLES)
+        if (span := errors.spans.get(reason)) is not None
+    }
+
+
+def _utc(time_s: float) -> str:
+    return datetime.fromtimestamp(time_s, UTC).isoformat(timespec="seconds")
 
 
 def _job(view: HostView, seen: JobTracker, kernel: Mapping[FlowId, Limit]) -> dict[str, object]:
@@ -53,8 +80,9 @@ def _job(view: HostView, seen: JobTracker, kernel: Mapping[FlowId, Limit]) -> di
         "iteration": seen.facts.iteration if seen.facts else 0,
         "iteration_ms": round(iteration_ns / 1e6, 3) if iteration_ns is not None else None,
         "phase": phase_of(seen),
-        "controlled": joined is not None,
+        "controlled": joined is not None and None not in view.released,
         "left_to_tcp": seen.demand.left_to_tcp or None,
+        "not_paced": [one._asdict() for one in why_unpaced(view, seen)],
         "slowdown": round(joined.progress.slowdown, 3) if joined else None,
         "processes": len(seen.processes),
         "flows": [_flow(view, one, kernel) for one in flows_of(seen)],
@@ -62,7 +90,8 @@ def _job(view: HostView, seen: JobTracker, kernel: Mapping[FlowId, Limit]) -> di
 
 
 def _flow(view: HostView, one: FlowView, kernel: Mapping[FlowId, Limit]) -> dict[str, object]:
-    decided = view.agent.flows.get(one.flow)  # there is none of a flow that is only watched: nothing limits it
+    # There is none of a flow that is only watched, or whose limits were lifted: nothing limits it.
+    decided = view.agent.flows.get(one.flow) if None not in view.released else None
     return {
         "flow": str(one.flow),
         "size_bytes": round(one.size_bytes) if one.size_bytes is not None else None,

@@ -46,6 +46,7 @@ class JobTracker:
         self.measured_ns = 0  # ... and its sockets read
         self.told_ns = 0  # what was measured by then has been told as progress
         self.looked_ns = 0  # when its sockets were last looked for
+        self.seen_ns = now_ns  # when it was first seen
         self.changed_ns = now_ns  # when its counters were last seen to move
         self._schedule = PollSchedule()
         self._ceiling_bps: dict[FlowId, float] = {}  # what each flow may send at most

@@ -1,7 +1,7 @@
 """`paceline probe`, `status`, `top`, `explain`, `release`: questions and orders to the daemon on a host."""
 
 import argparse
-import time
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -24,11 +24,13 @@ def add_parser(subparsers: Any) -> None:
     add_json(status)
     top = _command(subparsers, "top", "the same, live", run_top)
     top.add_argument("--once", action="store_true", help="print once and stop")
-    explain = _command(subparsers, "explain", "why a flow has the rate it has", run_explain)
-    explain.add_argument("flow", help='as `paceline status` names it, such as "bert/ring/h0>h1"')
+    explain = _command(subparsers, "explain", "why a flow has the rate it has, or a job is not paced", run_explain)
+    explain.add_argument("flow", help='a flow or a job, as `paceline status` names it: "bert/ring/h0>h1" or bert')
     add_json(explain)
-    release = _command(subparsers, "release", "lift every limit now", run_release)
-    release.add_argument("--all", action="store_true", required=True, help="say that you mean it")
+    release = _command(subparsers, "release", "lift every limit now, or those of one job", run_release)
+    which = release.add_mutually_exclusive_group(required=True)
+    which.add_argument("job", nargs="?", metavar="JOB", help="this job's, until the next reload of hostd")
+    which.add_argument("--all", action="store_true", help="every limit on this host")
     add_json(release)
 
 
@@ -80,16 +82,18 @@ def run_status(args: argparse.Namespace) -> int:
 def run_top(args: argparse.Namespace) -> int:
     from rich.live import Live
 
+    from paceline.commands.keyboard import is_leaving, keys
     from paceline.commands.view.host_view import host_view
 
     found = _ask(args.runtime_directory, "status")
-    if args.once:
+    if args.once or not sys.stdout.isatty():
         _print(found)
         return 0
-    with Live(screen=True, refresh_per_second=8) as live:
+    with keys() as keyboard, Live(screen=True, refresh_per_second=8) as live:
         while True:
             live.update(host_view(found, live.console.width))
-            time.sleep(0.25)
+            if is_leaving(keyboard, 0.25):
+                return 0
             found = _ask(args.runtime_directory, "status")
 
 
@@ -100,6 +104,11 @@ def run_explain(args: argparse.Namespace) -> int:
     if args.json:
         print_json(found)
         return 0
+    if "flows" in found:
+        _print_job(found)
+        return 0
+    for one in found["not_paced"]:
+        print(f"not paced, or not all of its job: {one['why']}")
     print(f"{found['flow']}: {rate(found['rate_bps'])} guaranteed, up to {rate(found['ceiling_bps'])}")
     print(f"because {found['because']}")
     print(f"path       {' '.join(found['path'])}")
@@ -122,11 +131,13 @@ def run_explain(args: argparse.Namespace) -> int:
 
 
 def run_release(args: argparse.Namespace) -> int:
-    """By the daemon if it answers, else from its undo log: both lift everything."""
+    """By the daemon if it answers, else from its undo log: both lift everything. One job's limits only hostd knows."""
     from hostd.introspect.control import ask
     from hostd.safety.undo_log import BadUndoLog, release
     from paceline.commands.console import print_json
 
+    if args.job is not None:
+        return _release_job(args)
     problems: Mapping[str, str] = {}
     try:
         by = "hostd"
@@ -145,13 +156,30 @@ def run_release(args: argparse.Namespace) -> int:
     if args.json:
         print_json({"released_by": by, "problems": dict(problems)})
     elif problems:
-        for key, problem in problems.items():
-            print(f"could not restore {key}: {problem}")
+        _print_problems(problems)
     elif by == "nobody":
         print(f"nothing to lift: no hostd answers in {args.runtime_directory}, and there is no lease journal")
     else:
         print(f"every limit is lifted (by {by})")
     return 1 if problems else 0
+
+
+def _release_job(args: argparse.Namespace) -> int:
+    from paceline.commands.console import print_json
+
+    problems = _ask(args.runtime_directory, "release", job=args.job)["problems"]
+    if args.json:
+        print_json({"released_by": "hostd", "job": args.job, "problems": dict(problems)})
+    elif problems:
+        _print_problems(problems)
+    else:
+        print(f"the limits of {args.job} are lifted, until hostd is reloaded or restarted")
+    return 1 if problems else 0
+
+
+def _print_problems(problems: Mapping[str, str]) -> None:
+    for key, problem in problems.items():
+        print(f"could not restore {key}: {problem}")
 
 
 def _ask(directory: Path, command: str, **arguments: str) -> dict[str, Any]:
@@ -184,6 +212,15 @@ def _bottleneck(found: Mapping[str, Any]) -> str:
     which = found["link"] or f"one of {', '.join(found['links'])}"
     price = f" at price {found['price']:.2f}" if found["price"] is not None else ""
     return f"{which}{price}, {rate(found['room_bps'])} left by others ({found['why']})"
+
+
+def _print_job(found: Mapping[str, Any]) -> None:
+    slowdown = f", {found['slowdown']:.2f} times as slow as alone" if found["slowdown"] is not None else ""
+    print(f"{found['job']}: {'paced' if found['controlled'] else 'not paced'}, {found['phase']}{slowdown}")
+    for one in found["not_paced"]:
+        print(f"{one['reason']}: {one['why']}")
+    for flow in found["flows"]:
+        print(f"flow {flow}")
 
 
 def _print(found: Mapping[str, Any]) -> None:

@@ -14,6 +14,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metr
 from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.registry import Collector
 
+from paceline import __version__
+
 # From a tenth of a tenth of a slot up to several slots of 60 ms: below is fast enough, above is missed anyhow.
 LATENCY_BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.06, 0.12, 0.25)
 
@@ -54,6 +56,11 @@ class SwitchInstruments:
             name("shared_links"), "Links shared with cross traffic, where jobs do not take turns", registry=registry
         )
         self.hosts = Gauge(name("hosts"), "Hosts with a stream", registry=registry)
+        self.split_jobs = Gauge(
+            name("split_jobs"), "Jobs that look like parts of one, known by several names", registry=registry
+        )
+        self.certificate_expiry = _certificate_expiry(name("certificate_expiry_timestamp_seconds"), registry)
+        self.build_info = _build_info(name("build_info"), registry)
         export_old_names(vars(self).values(), registry)
 
 
@@ -83,6 +90,28 @@ class HostInstruments:
         self.flow_size = Gauge(name("flow_size_bytes"), "What the flow sends in an iteration", flow, registry=registry)
         self.iteration = Gauge(name("iteration_seconds"), "How long an iteration takes", ["job"], registry=registry)
         self.jobs = Gauge(name("jobs"), "Jobs seen, whether paced or only watched", ["phase"], registry=registry)
+        self.slowdown = Gauge(
+            name("slowdown_ratio"),
+            "How many times as slow as alone, of a paced job",
+            ["job"],
+            registry=registry,
+        )
+        self.unpaced_jobs = Gauge(
+            name("unpaced_jobs"),
+            "Jobs that are not paced, or not all of them, by reason; one with two reasons counts twice",
+            ["reason"],
+            registry=registry,
+        )
+        self.mode = Gauge(name("mode"), "1 for the mode that hostd is in", ["mode"], registry=registry)
+        self.backend = Gauge(name("backend"), "1 for the backend that is used", ["backend"], registry=registry)
+        self.released = Gauge(
+            name("released"), "1 while every limit is lifted by an operator's order", registry=registry
+        )
+        self.released_jobs = Gauge(
+            name("released_jobs"), "Jobs whose limits are lifted by an operator's order", registry=registry
+        )
+        self.certificate_expiry = _certificate_expiry(name("certificate_expiry_timestamp_seconds"), registry)
+        self.build_info = _build_info(name("build_info"), registry)
         self.missed_slots = Counter(name("missed_slots"), "Slots that began without a decision", registry=registry)
         self.fail_opens = Counter(name("fail_opens"), "Times all limits were lifted for safety", registry=registry)
         self.enforcement_errors = Counter(
@@ -118,8 +147,24 @@ class HostInstruments:
                 gauge.remove(job, flow)
 
     def forget_job(self, job: str) -> None:
+        self.forget_slowdown(job)
         with suppress(KeyError):
             self.iteration.remove(job)
+
+    def forget_slowdown(self, job: str) -> None:
+        """The job is not paced, and how fast it would be alone is not known."""
+        with suppress(KeyError):
+            self.slowdown.remove(job)
+
+
+def _certificate_expiry(name: str, registry: CollectorRegistry) -> Gauge:
+    return Gauge(name, "When it expires, in seconds since 1970", ["certificate"], registry=registry)
+
+
+def _build_info(name: str, registry: CollectorRegistry) -> Gauge:
+    info = Gauge(name, "1; the label has the version", ["version"], registry=registry)
+    info.labels(__version__).set(1)
+    return info
 
 
 def export_old_names(metrics: Iterable[MetricWrapperBase], registry: CollectorRegistry) -> None:

@@ -6,7 +6,7 @@ Iterations of a job alone take some 0.15 s, of which the link is busy for 0.05 s
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
@@ -55,8 +55,10 @@ class Cluster:
         iterations: int | None = None,
         hosts: tuple[str, str] = ("h0", "h1"),
         module: str | None = None,
+        known_as: Mapping[str, str] | None = None,
     ) -> ProcessGroup:
-        """Starts them, each with a worker on both hosts; `module` runs instead of the synthetic job."""
+        """Starts them, each with a worker on both hosts; `module` runs instead of the synthetic job. `known_as`: by
+        host, the name that a job's processes have there."""
         specs = [
             JobSpec(name, Pattern.ALLREDUCE, hosts, (), model_mb, compute_s, iterations, 0.0, 0.0) for name in names
         ]
@@ -66,6 +68,8 @@ class Cluster:
         new = [spec for spec in processes if spec.job not in {job.name for job in before}]
         if module is not None:
             new = [replace(spec, module=module) for spec in new]
+        if known_as is not None:
+            new = [replace(spec, env={**spec.env, "PACELINE_JOB": known_as[spec.host]}) for spec in new]
         group = self._stack.enter_context(ProcessGroup(self._fork_server, self.testbed, new, self.directory))
         group.await_ready()
         group.go()
@@ -144,6 +148,12 @@ def reload(daemon: DaemonProcess, said: str) -> None:
     seen = daemon.log().count(said)
     daemon.signal(signal.SIGHUP)
     wait_until(lambda: daemon.log().count(said) > seen, SETTLED_S)
+
+
+def reasons(daemon: DaemonProcess, job: str) -> dict[str, str]:
+    """Why the job is not paced, by reason."""
+    found = [one for one in daemon.status()["jobs"] if one["name"] == job]
+    return {one["reason"]: one["why"] for job in found for one in job["not_paced"]}
 
 
 def flows(status: dict[str, Any]) -> list[dict[str, Any]]:

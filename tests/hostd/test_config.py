@@ -179,3 +179,17 @@ def test_any_text_is_read_or_refused(text: str) -> None:
         parse_config(text, "hostd.toml")
     except InputError as error:
         assert str(error).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("addresses", "said"),
+    [
+        ('h0 = "10.0.1.10"\nh1 = "10.0.1.10"', "addresses.h1: found 10.0.1.10, which is h0's already"),
+        ('h0 = ["10.0.1.10", "10.0.1.10"]', "addresses.h0: found 10.0.1.10, which is h0's already"),
+        ('h0 = "fd00::1"\nh1 = ["10.0.1.10", "fd00:0::0001"]', "addresses.h1: found fd00::1, which is h0's already"),
+    ],
+)
+def test_an_address_that_stands_there_twice_is_refused(addresses: str, said: str) -> None:
+    with pytest.raises(InputError) as refused:
+        parsed(tables=f"[addresses]\n{addresses}\n")
+    assert said in str(refused.value) and str(refused.value).endswith("expected every address once")

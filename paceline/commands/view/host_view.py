@@ -4,18 +4,21 @@
       ring/h0>h1            25M  34%  ██████··  600M  ██████··  600M  █████···  573M
 
 Requested is the rate that was decided, kernel the rate that the kernel enforces, achieved the rate that the flow had.
-All bars have the same scale. A line fits 80 columns: of a longer name the end is shown, which tells flows apart.
+All bars have the same scale. A line fits the screen, from 48 columns on: of a longer name the end is shown, which tells
+flows apart, and a sentence goes on in the next line.
 """
 
-from collections.abc import Iterator, Mapping
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Group
 
-BAR_CELLS = 8
 RATES = ("requested", "kernel", "achieved")
-FLOW_CELLS = 18  # in 80 columns; wider terminals show more
+FLOW_CELLS, BAR_CELLS = 18, 8  # in 80 columns; wider terminals show more of a name, narrower ones have shorter bars
+LEAST_FLOW_CELLS = 10
+NUMBER_CELLS = 37  # of a flow's line, besides its name and bars
 NOTHING = "–"
 
 
@@ -27,19 +30,49 @@ def host_view(found: Mapping[str, Any], columns: int = 80) -> "Group":
 
 
 def lines(found: Mapping[str, Any], columns: int = 80) -> Iterator[str]:
-    yield from _of_host(found)
+    yield from _wrapped(_of_host(found), columns)
     rates = [flow[f"{kind}_bps"] or 0.0 for job in found["jobs"] for flow in job["flows"] for kind in RATES]
     scale_bps = max([1.0, *rates])
-    flow_cells = max(FLOW_CELLS, columns - 80 + FLOW_CELLS)
+    flow_cells, bar_cells = _cells(columns)
     yield ""
-    titles = "".join(f"  {name:<{BAR_CELLS + 6}}" for name in RATES)
+    titles = "".join(f"  {name[: bar_cells + 6]:<{bar_cells + 6}}" for name in RATES)
     yield f"  {'flow':<{flow_cells}} {'size':>5} {'sent':>4}{titles}".rstrip()
     for job in found["jobs"]:
-        yield f"{job['name']}  {_of_job(job)}"
+        yield from _wrapped([f"{job['name']}  {_of_job(job)}", *_not_paced(job)], columns)
         for flow in job["flows"]:
-            yield _of_flow(flow, job["name"], flow_cells, scale_bps).rstrip()
-    yield from (f"{count} × {reason}" for reason, count in found["troubles"].items())
-    yield from (f"not seen: {name}: {why}" for name, why in found["invisible"].items())
+            yield _of_flow(flow, job["name"], flow_cells, bar_cells, scale_bps).rstrip()
+    ages = found.get("trouble_times", {})
+    troubles = (f"{count} × {reason}{_ago(ages.get(reason))}" for reason, count in found["troubles"].items())
+    unseen = (f"not seen: {name}: {why}" for name, why in found["invisible"].items())
+    yield from _wrapped([*troubles, *unseen], columns)
+
+
+def _cells(columns: int) -> tuple[int, int]:
+    """Of a flow's name, and of a bar."""
+    flow_cells = max(LEAST_FLOW_CELLS, FLOW_CELLS + columns - 80) if columns >= 80 else FLOW_CELLS - (80 - columns) // 3
+    flow_cells = max(LEAST_FLOW_CELLS, flow_cells)
+    return flow_cells, max(0, min(BAR_CELLS, (columns - NUMBER_CELLS - flow_cells) // len(RATES)))
+
+
+def _wrapped(texts: Iterable[str], columns: int) -> Iterator[str]:
+    """Each text, its further lines indented."""
+    for text in texts:
+        indent = " " * (len(text) - len(text.lstrip()) + 4)
+        yield from textwrap.wrap(text, max(20, columns), subsequent_indent=indent, drop_whitespace=True) or [text]
+
+
+def _not_paced(job: Mapping[str, Any]) -> Iterator[str]:
+    """The reasons; what the job's own line says already is not said again."""
+    for one in job.get("not_paced", ()):
+        if one["reason"] not in ("left_to_tcp", "observing"):
+            yield f"  not paced, or not all of it: {one['why']}"
+
+
+def _ago(times: Mapping[str, Any] | None) -> str:
+    if times is None:
+        return ""
+    seconds = times["age_s"]
+    return f", last {seconds:.0f} s ago" if seconds < 120 else f", last {seconds / 60:.0f} min ago"
 
 
 def _of_host(found: Mapping[str, Any]) -> Iterator[str]:
@@ -49,6 +82,11 @@ def _of_host(found: Mapping[str, Any]) -> Iterator[str]:
     if found["mode"] == "observe":
         where = "deciding nothing"
     yield f"{found['host']}: {found['mode']} by {found['backend']}, policy {found['policy']}, {where}"
+    for what, by in found.get("released_by", {}).items():
+        every = "every limit is" if what == "all" else f"limits of {what} are"
+        yield f"  {every} lifted until the next reload: {by}"
+    if found.get("why_not_enforcing") and "all" not in found.get("released_by", {}):
+        yield f"  nothing is enforced: {found['why_not_enforcing']}"
     if switch["deciding_alone"] and switch["why"]:
         yield f"  {switch['why']}"
     if switch["silent_switches"]:
@@ -64,25 +102,25 @@ def _of_job(job: Mapping[str, Any]) -> str:
     return f"iteration {job['iteration']}{took}, {job['phase']}, {paced}"
 
 
-def _of_flow(flow: Mapping[str, Any], job: str, cells: int, scale_bps: float) -> str:
+def _of_flow(flow: Mapping[str, Any], job: str, cells: int, bar_cells: int, scale_bps: float) -> str:
     name = flow["flow"].removeprefix(f"{job}/")
     name = name if len(name) <= cells else "…" + name[1 - cells :]
     size = flow["size_bytes"]
     sent = f"{100 * flow['sent_bytes'] / max(1, size):.0f}%" if flow["live"] and size is not None else ""
-    bars = "".join(f"  {_bar_of(flow, kind, scale_bps)}" for kind in RATES)
+    bars = "".join(f"  {_bar_of(flow, kind, bar_cells, scale_bps)}" for kind in RATES)
     return f"  {name:<{cells}} {short(size) if size is not None else NOTHING:>5} {sent:>4}{bars}"
 
 
-def _bar_of(flow: Mapping[str, Any], kind: str, scale_bps: float) -> str:
+def _bar_of(flow: Mapping[str, Any], kind: str, cells: int, scale_bps: float) -> str:
     bps = flow[f"{kind}_bps"]
     if bps is None:  # no limit, so no bar
-        return f"{'':<{BAR_CELLS}} {'free':>5}"
-    return f"{bar(bps / scale_bps)} {short(bps):>5}"
+        return f"{'':<{cells}} {'free':>5}"
+    return f"{bar(bps / scale_bps, cells)} {short(bps):>5}"
 
 
-def bar(part: float) -> str:
-    cells = round(max(0.0, min(1.0, part)) * BAR_CELLS)
-    return "█" * cells + "·" * (BAR_CELLS - cells)
+def bar(part: float, cells: int = BAR_CELLS) -> str:
+    full = round(max(0.0, min(1.0, part)) * cells)
+    return "█" * full + "·" * (cells - full)
 
 
 def short(number: float) -> str:

@@ -89,6 +89,10 @@ class SwitchAgent:
         """Whether flows of this job have left something here."""
         return self._claims.remembers(job)
 
+    def remembered_flows(self) -> tuple[FlowId, ...]:
+        """Flows that reports named lately, of jobs that are still remembered."""
+        return self._claims.remembered_flows()
+
     # ---- The two methods of a state machine ----
 
     def next_deadline(self) -> int | None:

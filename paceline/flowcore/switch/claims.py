@@ -50,6 +50,10 @@ class Claims:
         """Whether flows of this job have left something here."""
         return job in self._jobs
 
+    def remembered_flows(self) -> tuple[FlowId, ...]:
+        """Those with a claim, and those of their jobs that had one."""
+        return tuple(self._volume_bytes)
+
     def reporter(self, flow: FlowId) -> str:
         return self._flows[flow].reporter
 

@@ -1,7 +1,9 @@
 """What Prometheus is told of jobs that are paced and of those that are only watched; of those that left, nothing."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -12,6 +14,7 @@ from hostd.enforce.settings import EnforcementSettings
 from hostd.introspect.durations import Durations
 from hostd.introspect.host_view import HostView, SwitchView
 from hostd.introspect.metrics import HostMetrics
+from hostd.introspect.why_unpaced import Reason, Unpaced
 from hostd.monitor.job_tracker import JobTracker
 from hostd.monitor.throughput import Throughput
 from paceline.flowcore.demand.facts import JobFacts
@@ -48,24 +51,25 @@ class Published:
         self.throughput = Throughput()
         self._metrics = HostMetrics(self.instruments)
 
-    def update(self) -> None:
-        self._metrics.update(
-            HostView(
-                name="h0",
-                mode="advise",
-                policy="paceline",
-                now_ns=self.now_ns,
-                topology=self.topology,
-                agent=self.agent,
-                enforcer=self.enforcer,
-                switch=SwitchView("sw", "127.0.0.1:7470"),
-                jobs=self.jobs,
-                invisible={},
-                throughput=self.throughput,
-                decisions=Durations(),
-                missed_slots=0,
-                control_refused=0,
-            )
+    def update(self, unpaced: dict[str, list[Unpaced]] | None = None, **other: Any) -> None:
+        self._metrics.update(replace(self.view(), **other), unpaced)
+
+    def view(self) -> HostView:
+        return HostView(
+            name="h0",
+            mode="advise",
+            policy="paceline",
+            now_ns=self.now_ns,
+            topology=self.topology,
+            agent=self.agent,
+            enforcer=self.enforcer,
+            switch=SwitchView("sw", "127.0.0.1:7470"),
+            jobs=self.jobs,
+            invisible={},
+            throughput=self.throughput,
+            decisions=Durations(),
+            missed_slots=0,
+            control_refused=0,
         )
 
     def at(self, name: str, **labels: str) -> float | None:
@@ -136,3 +140,25 @@ def test_what_the_kernel_has_no_rate_for_has_no_series(published: Published) -> 
     published.enforcer.detach(flow)
     published.update()
     assert published.of_flow("kernel_rate_bps", "mine") is None
+
+
+def test_mode_backend_release_and_reasons_each_have_a_series(published: Published) -> None:
+    published.update()
+    assert [published.at("mode", mode=mode) for mode in ("observe", "advise", "enforce")] == [0, 1, 0]
+    assert [published.at("backend", backend=name) for name in ("htb", "pacing", "observe")] == [0, 0, 1]
+    assert published.at("released") == published.at("released_jobs") == 0
+    assert published.at("unpaced_jobs", reason="unknown_peer") == 0
+    why = Unpaced(Reason.UNKNOWN_PEER, "it sends to 10.0.0.9")
+    published.update({"mine": [why, why], "theirs": [why]}, released={None: "by uid 0", "mine": "by uid 0"})
+    assert published.at("unpaced_jobs", reason="unknown_peer") == 2, "a job with two such addresses counts once"
+    assert published.at("released") == published.at("released_jobs") == 1
+
+
+def test_slowdown_is_known_of_jobs_that_are_paced(published: Published) -> None:
+    flow = FlowId("mine", "h0", "h1", Role.RING)
+    published.agent.handle(JobJoined("mine", (FlowSpec(flow, 8e6, (), 0.0),)), 0)
+    published.update()
+    assert published.at("slowdown_ratio", job="mine") == 1.0 and published.at("slowdown_ratio", job="theirs") is None
+    published.jobs.pop("mine")
+    published.update()
+    assert published.at("slowdown_ratio", job="mine") is None

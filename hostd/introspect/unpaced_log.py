@@ -1,0 +1,48 @@
+"""Jobs that are not paced, in the log: a line when a job's reasons become others, and one when none is left.
+
+What passes by itself (a job that is learned) is said when it has lasted PATIENCE_NS; what an operator has to mend, at
+once and as a warning.
+"""
+
+import logging
+
+from hostd.introspect.host_view import HostView
+from hostd.introspect.why_unpaced import EXPECTED, Reason, Unpaced, why_unpaced
+from paceline.service.log_rate_limit import LogRateLimit
+
+_log = logging.getLogger(__name__)
+
+PATIENCE_NS = 30_000_000_000
+
+
+class UnpacedLog:
+    def __init__(self) -> None:
+        self._said: dict[str, frozenset[Reason]] = {}
+        self._log_limit = LogRateLimit()
+
+    def note(self, view: HostView) -> dict[str, list[Unpaced]]:
+        """About once a second; returns the reasons of every job."""
+        found = {name: why_unpaced(view, job) for name, job in view.jobs.items()}
+        for gone in self._said.keys() - found.keys():
+            del self._said[gone]
+        for name, unpaced in found.items():
+            if not (unpaced and all(one.reason in EXPECTED for one in unpaced) and self._is_young(view, name)):
+                self._say(name, unpaced)
+        return found
+
+    def _is_young(self, view: HostView, name: str) -> bool:
+        return view.own_ns - view.jobs[name].seen_ns < PATIENCE_NS
+
+    def _say(self, name: str, unpaced: list[Unpaced]) -> None:
+        reasons = frozenset(one.reason for one in unpaced)
+        if reasons == self._said.get(name, frozenset()):
+            return
+        self._said[name] = reasons
+        level = logging.INFO if reasons <= EXPECTED else logging.WARNING
+        extra = {"job": name, "reasons": sorted(reasons)}
+        key = (name, reasons)
+        if reasons:
+            whys = "; ".join(one.why for one in unpaced)
+            self._log_limit.log(_log, level, key, "job not paced, or not all of it: %s", whys, extra=extra)
+        else:
+            self._log_limit.log(_log, level, key, "nothing keeps the job from being paced any more", extra=extra)

@@ -1,0 +1,64 @@
+"""What a configuration needs of this host, looked at before anything is started; `hostd --check` does no more.
+
+refused      what can never work: a file that is not there, a control that the kernel does not have
+warned of    what may be meant: the check may be made on another machine than the one that it is for
+"""
+
+import errno
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+from hostd.config import HostConfig
+from hostd.enforce.transport import TCP_CONGESTION
+from hostd.kernel.devices import read_devices
+from hostd.kernel.netlink import Netlink
+from paceline.flowcore.model.fields import InputError
+
+AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+MOST_NAMED = 5
+
+
+def refuse_what_cannot_work(config: HostConfig, source: str) -> None:
+    """Raises InputError, or OSError for a file that is not there."""
+    if config.congestion_control is not None:
+        _require_congestion_control(config.congestion_control, source)
+
+
+def warnings(config: HostConfig) -> Iterator[str]:
+    """One line each."""
+    listed = {address for address, host in config.host_of.items() if host == config.name}
+    own = _own_addresses()
+    if not listed:
+        yield f"addresses: {config.name}, this host, has none: other hosts cannot tell that a flow comes from here"
+    elif not listed & own:
+        yield (
+            f"addresses.{config.name}: {_some(listed)} is on no device of this host, which has {_some(own) or 'none'}: "
+            "its jobs will not be known as this host's"
+        )
+    for address in sorted(own & config.host_of.keys() - listed):
+        yield f"addresses.{config.host_of[address]}: {address} is an address of this host, {config.name}"
+
+
+def _require_congestion_control(name: str, source: str) -> None:
+    """Tried on a socket: the kernel loads a module for it where it has one."""
+    with socket.socket() as own:
+        try:
+            own.setsockopt(*TCP_CONGESTION, name.encode())
+        except OSError as error:
+            if error.errno == errno.EPERM:
+                return  # there, and for privileged processes only, as hostd is one
+            there = AVAILABLE.read_text().split()
+            expected = f"one that this kernel has: {', '.join(there)}"
+            raise InputError(source, "congestion_control", repr(name), expected) from None
+
+
+def _own_addresses() -> set[str]:
+    with Netlink() as netlink:
+        devices = read_devices(netlink).values()
+    return {address for device in devices if not device.loopback for address in device.addresses}
+
+
+def _some(addresses: set[str]) -> str:
+    every = sorted(addresses)
+    return ", ".join(every[:MOST_NAMED]) + (", …" if len(every) > MOST_NAMED else "")
