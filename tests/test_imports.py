@@ -69,6 +69,7 @@ MAY_IMPORT = {
     "bench.micro": f"{CORE} paceline.failure paceline.memory paceline.service paceline.sim paceline.wire hostd bench."
     " bench.testbed bench.jobs",
     "bench.report": "paceline.sim paceline.failure",
+    "bench.chaos": f"{CORE} paceline.failure hostd bench. bench.testbed bench.jobs",
     "bench.fuzz": f"{CORE} paceline.wire nccl_shim hostd switchd",
     "bench.experiments.experiment": f"{CORE} bench.jobs bench.report",
     "bench.experiments.paper_jobs": CORE,

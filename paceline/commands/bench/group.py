@@ -4,6 +4,7 @@ from typing import Any
 
 from paceline.commands.bench import (
     allocate,
+    chaos,
     clean,
     fuzz,
     hostd,
@@ -26,5 +27,5 @@ def add_parser(subparsers: Any) -> None:
         epilog="example: paceline bench allocate",
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (allocate, negotiate, scale, trace, rate, jobs, clean, hostd, paper, real_jobs, report, fuzz):
+    for command in (allocate, negotiate, scale, trace, rate, jobs, clean, hostd, paper, real_jobs, report, fuzz, chaos):
         command.add_parser(commands)

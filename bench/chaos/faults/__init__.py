@@ -1,0 +1,1 @@
+"""How faults are done to the daemons, jobs and hosts of a run."""
