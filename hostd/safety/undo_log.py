@@ -9,9 +9,10 @@ One JSON object per line, appended in one write each: a head that says where it 
 entries that are over. A last line that is cut off was written by a hostd that died before making the change.
 
 The file exists exactly as long as the lease. If it is gone, the guardian or an operator released the lease: `Revoked`,
-and nothing that this process remembers holds any more. It belongs in a runtime directory that does not outlive a boot;
-a file of another boot or another network namespace names other devices, and nothing of it is performed. Neither such a
-file nor a broken one keeps a new lease from beginning: it is moved aside, for people to look at.
+and nothing that this process remembers holds any more. The same where another program cut it short. It belongs in a
+runtime directory that does not outlive a boot; a file of another boot or another network namespace names other devices,
+and nothing of it is performed. Neither such a file nor a broken one keeps a new lease from beginning: it is moved
+aside, for people to look at.
 """
 
 import errno
@@ -99,9 +100,16 @@ class UndoLog:
         return problems
 
     def check(self) -> None:
-        """Raises Revoked if the guardian or an operator released the lease."""
-        if not self.path.exists():
-            raise Revoked(f"{self.path} is gone")
+        """Raises Revoked if the guardian or an operator released the lease, or the file is not what was written."""
+        try:
+            self._compare(self.path.stat())
+        except FileNotFoundError:
+            raise Revoked(f"{self.path} is gone") from None
+
+    def _compare(self, found: os.stat_result) -> None:
+        """A file that was cut short cannot be played back: with hostd's death its limits would stay."""
+        if found.st_size != self._size_bytes:
+            raise Revoked(f"{self.path} has {found.st_size} bytes, not the {self._size_bytes} that hostd wrote")
 
     def close(self) -> dict[str, str]:
         """Takes everything back and ends the lease; returns the problems by key."""
@@ -130,16 +138,17 @@ class UndoLog:
             raise Revoked(f"{self.path} is gone") from None
         text = (json.dumps(line) + "\n").encode()
         try:
-            before_bytes = os.fstat(file).st_size
+            self._compare(os.fstat(file))
             try:
                 if os.write(file, text) < len(text):
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             except OSError:
-                os.ftruncate(file, before_bytes)  # half a line would spoil the next one, and with it the file
+                os.ftruncate(file, self._size_bytes)  # half a line would spoil the next one, and with it the file
                 raise
         finally:
             os.close(file)
         self._lines += 1
+        self._size_bytes += len(text)
 
     def _rewrite(self) -> None:
         entries = {"entries": {key: as_json(undo) for key, undo in self._entries.items()}}
@@ -147,8 +156,10 @@ class UndoLog:
         file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with os.fdopen(file, "w") as out:
             out.write(json.dumps(_here()) + "\n" + json.dumps(entries) + "\n")
+        size_bytes = temporary.stat().st_size
         temporary.replace(self.path)
         self._lines = 2
+        self._size_bytes = size_bytes
 
 
 def release(path: Path) -> dict[str, str]:

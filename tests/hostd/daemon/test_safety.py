@@ -112,6 +112,16 @@ def test_the_guardian_killed_first(held: Held) -> None:
     held.is_free_within(TEN_SLOTS_S)
 
 
+def test_another_program_cuts_the_undo_log_short(held: Held) -> None:
+    """It could not be played back: hostd begins anew with another one, before it may have to be."""
+    path = held.daemon.place / "lease.json"
+    os.truncate(path, path.stat().st_size // 2)
+    held.cluster.run(held.group, lambda: held.daemon.status()["fail_opens"] == 1)
+    held.await_held()
+    held.daemon.process.kill()
+    held.is_free_within(TEN_SLOTS_S)
+
+
 def test_another_program_deletes_the_root(held: Held) -> None:
     """As `tc qdisc del dev eth0 root` does."""
     with held.cluster.testbed.nodes["h0"].enter(), Netlink() as netlink:

@@ -50,6 +50,23 @@ def test_half_a_line_is_taken_back(path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert _read(path).keys() == {"second"}
 
 
+@pytest.mark.parametrize("size_bytes", [0, 20, -1])
+def test_a_file_that_was_cut_short_is_noticed_and_all_is_taken_back_from_memory(path: Path, size_bytes: int) -> None:
+    """Played back by the guardian it would be no undo log, and hostd's limits would outlive hostd."""
+    with Namespace("one") as one, one.enter():
+        original = TSO_RTT_LOG.read_text()
+        undo_log = UndoLog(path)
+        undo_log.record({"it": SysctlUndo(str(TSO_RTT_LOG), original)})
+        undo_log.check()
+        TSO_RTT_LOG.write_text("3")
+        os.truncate(path, size_bytes if size_bytes >= 0 else path.stat().st_size - 1)
+        with pytest.raises(Revoked, match="that hostd wrote"):
+            undo_log.check()
+        with pytest.raises(Revoked):
+            undo_log.record({"other": sysctl("5")})
+        assert undo_log.close() == {} and TSO_RTT_LOG.read_text() == original and not path.exists()
+
+
 def sysctl(text: str) -> SysctlUndo:
     return SysctlUndo(str(TSO_RTT_LOG), text)
 
