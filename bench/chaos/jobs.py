@@ -5,9 +5,9 @@ it has begun to train, because the network is away just then, is started again w
 """
 
 import os
-import signal
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -55,6 +55,8 @@ class ChaosJob:
 
     def kill(self) -> None:
         if self._group is not None:
+            with suppress(RunFailed):
+                self._group.listen_until(lambda: False, time.monotonic_ns() + _LISTEN_NS)  # what it has said so far
             self._take_in(self._now_s())
             self._group.__exit__()
             self._group = None
@@ -115,9 +117,3 @@ class ChaosJob:
 
     def _now_s(self) -> float:
         return time.monotonic() - self._origin_s
-
-
-def awake(job: ChaosJob) -> None:
-    """Whatever was stopped of it goes on."""
-    for host in job.pids:
-        job.stop(host, signal.SIGCONT)

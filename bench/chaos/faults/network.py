@@ -102,9 +102,17 @@ def _link(world: World, fault: Fault) -> Done:
 
 
 def _mtu(world: World, fault: Fault) -> Done:
-    netlink, index = world.testbed.nodes[fault.target].netlink, _index(world, fault.target)
-    netlink.link("set", index=index, mtu=SMALL_MTU)
-    return Done(undo=lambda: netlink.link("set", index=index, mtu=MTU))
+    """At both ends of the cable: where they differ, single packets vanish without a word, and TCP waits for long."""
+    host, testbed = fault.target, world.testbed
+    switch = testbed.nodes[testbed.topology.switch_of[host]]
+    ends = [(testbed.nodes[host].netlink, _index(world, host)), (switch.netlink, switch.index_of(host))]
+
+    def change(mtu: int) -> None:
+        for netlink, index in ends:
+            netlink.link("set", index=index, mtu=mtu)
+
+    change(SMALL_MTU)
+    return Done(undo=lambda: change(MTU))
 
 
 FAULTS: Mapping[str, Perform] = {
