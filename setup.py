@@ -1,16 +1,30 @@
-"""Which packages are installed, and nccl_shim's C library; without a compiler Paceline installs and says so at use."""
+"""Which packages are installed, and two C libraries: nccl_shim's, and the simulator's inner loops.
+
+Without a compiler Paceline installs all the same, and does without them.
+"""
 
 import importlib.util
 import sys
 from pathlib import Path
+from types import ModuleType
 
 from setuptools import Extension, find_packages, setup
 from setuptools.command.build_ext import build_ext
 
-# By path: the package may not be importable inside pip's build environment.
-spec = importlib.util.spec_from_file_location("shim_build", Path(__file__).parent / "nccl_shim" / "build.py")
-shim_build = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(shim_build)
+HERE = Path(__file__).parent
+# By extension: the module that builds it, and what is done without it.
+BUILT_BY = {
+    "nccl_shim.libpaceline_shim": ("nccl_shim/build.py", "nccl_shim is pure Python, without the NCCL plugin"),
+    "paceline.sim.kernel.network": ("paceline/sim/kernel/build.py", "the simulator runs in numpy, and slower"),
+}
+
+
+def builder(path: str) -> ModuleType:
+    """By path: the package may not be importable inside pip's build environment."""
+    spec = importlib.util.spec_from_file_location(path.replace("/", "_").removesuffix(".py"), HERE / path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 class BuildSharedLibrary(build_ext):
@@ -20,10 +34,12 @@ class BuildSharedLibrary(build_ext):
     def build_extension(self, extension: Extension) -> None:
         target = Path(self.get_ext_fullpath(extension.name))
         target.parent.mkdir(parents=True, exist_ok=True)
+        path, without = BUILT_BY[extension.name]
+        module = builder(path)
         try:
-            shim_build.build(target)
-        except (shim_build.NoCompiler, OSError) as error:
-            self.warn(f"nccl_shim falls back to pure Python, without the NCCL plugin: {error}")
+            module.build(target)
+        except (module.NoCompiler, OSError) as error:
+            self.warn(f"{without}: {error}")
 
     def copy_extensions_to_source(self) -> None:  # editable installs
         for extension in self.extensions:
@@ -40,6 +56,6 @@ if "editable_wheel" in sys.argv:
 
 setup(
     packages=find_packages(include=[pattern for name in AT_THE_TOP for pattern in (name, f"{name}.*")]),
-    ext_modules=[Extension("nccl_shim.libpaceline_shim", [], optional=True)],
+    ext_modules=[Extension(name, [], optional=True) for name in BUILT_BY],
     cmdclass={"build_ext": BuildSharedLibrary},
 )

@@ -36,6 +36,7 @@ MAY_IMPORT = {
     # Engines know the jobs and parameters that lie beside them; what chooses an engine lies above.
     "paceline.sim": f"{CORE} paceline.cluster",
     "paceline.sim.reference": f"{CORE} paceline.sim",
+    "paceline.sim.kernel": f"{CORE} paceline.sim.parameters",
     "paceline.sim.array": f"{CORE} paceline.cluster paceline.sim",
     # Histories run what switchd has of pure rules, its routes and checks, instead of a copy.
     "paceline.sim.faults": f"{CORE} paceline.sim paceline.sim.reference paceline.wire switchd",

@@ -65,8 +65,10 @@ def max_min(paths: Sequence[Sequence[int]], ceilings: Sequence[float], capacity:
 
 
 def contended_bps(capacity_bps: Any, jobs: Any, eta_over_b: float) -> Any:
-    """What a link carries while k jobs collide on it (Ada-SRSF, eq. 2), of one link or of arrays of links.
+    """What a link carries while k jobs collide on it (Ada-SRSF, eq. 2), of one link or of arrays of links."""
+    return capacity_bps / collision_factor(jobs, eta_over_b)
 
-    k all-reduces of M bytes take k·b·M + (k−1)·η·M together where b·M each would do one after the other.
-    """
-    return capacity_bps / (1.0 + eta_over_b * (jobs - 1) / jobs)
+
+def collision_factor(jobs: Any, eta_over_b: float) -> Any:
+    """k all-reduces of M bytes take k·b·M + (k−1)·η·M together where b·M each would do one after the other."""
+    return 1.0 + eta_over_b * (jobs - 1) / jobs

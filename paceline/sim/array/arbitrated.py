@@ -29,7 +29,7 @@ from paceline.flowcore.switch.agent import REALLOCATIONS_PER_SLOT
 from paceline.sim.array.bid_propagation import BidPropagation
 from paceline.sim.array.claims import Claims, ContenderState, Counters, HostPart
 from paceline.sim.array.control import NEVER_NS, Action, ControlContext, NetworkJob
-from paceline.sim.array.network import CROWD
+from paceline.sim.kernel.steps import CROWD
 
 # Where many jobs meet, a reallocation takes a switch this long per job; until it is done, the next one waits.
 REALLOCATION_NS_PER_JOB = 200_000

@@ -18,8 +18,8 @@ from paceline.flowcore.messages.reports import Bid
 from paceline.flowcore.model.domain import keepers
 from paceline.flowcore.model.units import transfer_ns
 from paceline.sim.array.control import NetworkJob
-from paceline.sim.array.flow_table import Bools, grown, grown_paths
 from paceline.sim.array.network import ArrayNetwork
+from paceline.sim.kernel.flow_table import Bools, grown, grown_paths
 
 
 @dataclass(slots=True, eq=False)

@@ -26,10 +26,11 @@ from paceline.sim.array.agents import AgentControl
 from paceline.sim.array.control import Action, Control, ControlContext, NetworkJob
 from paceline.sim.array.gating import Flows, Shifted, gating_for, service_s
 from paceline.sim.array.gpus import SharedGpus
-from paceline.sim.array.network import COARSE_STEP_NS, ArrayNetwork
+from paceline.sim.array.network import ArrayNetwork
 from paceline.sim.array.no_control import NoControl
 from paceline.sim.cassini import Cassini
 from paceline.sim.jobs import TrainingJob, Worker
+from paceline.sim.kernel.steps import COARSE_STEP_NS
 from paceline.sim.parameters import DEFAULT_LATENCY_MS
 from paceline.sim.policy_names import parts
 

@@ -7,8 +7,9 @@ from paceline.flowcore.model.patterns import flows_of
 from paceline.flowcore.model.scenario import JobSpec, Pattern, SlotsSpec
 from paceline.flowcore.model.topology import star
 from paceline.sim.array.engine import ArraySimulation
-from paceline.sim.array.network import ROUNDING_BYTES, ArrayNetwork
+from paceline.sim.array.network import ArrayNetwork
 from paceline.sim.jobs import TrainingJob
+from paceline.sim.kernel.steps import ROUNDING_BYTES
 
 STEP_MS = 1.0
 HOSTS = ("h0", "h1", "h2", "h3", "h4", "h5")

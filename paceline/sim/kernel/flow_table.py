@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from paceline.flowcore.allocation.borrowing import Floats, Ints
+from paceline.sim.kernel.feeds import AllFeeds, Feeds, all_feeds
 
 FEWEST_ROWS = 64
 SHORTEST_PATH = 2  # up from a host and down to another one
@@ -67,3 +68,32 @@ class FlowTable:
         self.paced = grown(self.paced, rows, False)
         self.job = grown(self.job, rows, -1)
         self.path = grown_paths(self.path, rows, hops, self.beyond)
+
+
+class NetworkTable(FlowTable):
+    """With the links, the feeds, and what else a step depends on."""
+
+    def __init__(
+        self, capacity_bps: Floats, step_ns: int | None, *, start_after: bool = False, contention: float = 0.0
+    ) -> None:
+        """`capacity_bps`: of every link, and last of `beyond`. `step_ns`: None is longer with more flows."""
+        super().__init__(beyond=len(capacity_bps) - 1)
+        self.capacity_bps = capacity_bps
+        self.fixed_step_ns = step_ns
+        self.start_after, self.contention = start_after, contention
+        self.feeds_of_jobs: dict[str, Feeds] = {}
+        self._all_feeds: AllFeeds | None = None  # None: jobs came or left since
+
+    @property
+    def feeds(self) -> AllFeeds:
+        if self._all_feeds is None:
+            self._all_feeds = all_feeds(tuple(self.feeds_of_jobs.values()), self.grain)
+        return self._all_feeds
+
+    def put_feeds(self, job: str, feeds: Feeds) -> None:
+        self.feeds_of_jobs[job] = feeds
+        self._all_feeds = None
+
+    def drop_feeds(self, job: str) -> None:
+        del self.feeds_of_jobs[job]
+        self._all_feeds = None

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.flowcore.allocation import fairshare
-from paceline.sim.array import sharing
+from paceline.sim.kernel import sharing
 from paceline.sim.reference import network
 
 LINKS = 6

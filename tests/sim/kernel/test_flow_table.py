@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from paceline.sim.array.flow_table import FEWEST_ROWS, FlowTable, grown, grown_paths
+from paceline.sim.kernel.flow_table import FEWEST_ROWS, FlowTable, grown, grown_paths
 
 
 def test_a_grown_column_keeps_its_values_and_its_type() -> None:

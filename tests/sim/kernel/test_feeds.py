@@ -3,7 +3,7 @@
 import numpy as np
 
 from paceline.flowcore.model.patterns import FlowId, FlowSpec, Role
-from paceline.sim.array.feeds import all_feeds, feeds_of
+from paceline.sim.kernel.feeds import all_feeds, feeds_of
 
 
 def job(name: str, first: int) -> tuple[list[FlowSpec], dict[FlowId, int]]:

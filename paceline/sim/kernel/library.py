@@ -1,0 +1,63 @@
+"""The compiled library, where there is one: built by pip, or here in a checkout whose source has changed.
+
+`Network` mirrors `struct network` of network.c field by field; a test compares the two.
+"""
+
+import ctypes
+import logging
+from functools import cache
+
+from paceline.sim.kernel.build import LIBRARY, NoCompiler, build, source_crc
+
+NUMBER, FRACTION, COLUMN = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
+
+_FIELDS: tuple[tuple[type, str], ...] = (
+    (NUMBER, "rows hops"),
+    (COLUMN, "window grain sent goal rate firm ceiling live paced job path"),
+    (NUMBER, "links"),
+    (COLUMN, "capacity"),
+    (NUMBER, "feeds fed_flows"),
+    (COLUMN, "upstream first_upstream fed by upstream_grain"),
+    (NUMBER, "start_after"),
+    (COLUMN, "contention"),
+    (NUMBER, "fixed_step_ns step_ns_per_flow shortest_step_ns longest_min_step_ns"),
+    (NUMBER, "coarse_step_ns unconverged_step_ns longest_step_ns crowd dependency_rounds htb_rounds"),
+    (FRACTION, "caught_up_bytes rounding_bytes converged_part local_bps"),
+    (NUMBER, "now_ns change_ns stale converged solved_flows"),
+    (COLUMN, "solved"),
+    (COLUMN, "before limits wanted allowed shares base more firm_of may_send growing members"),
+    (COLUMN, "hop pairs"),
+    (COLUMN, "left level taken carried nic_left on_link open touched last_job seen"),
+    (COLUMN, "slowest"),
+)
+
+
+class Network(ctypes.Structure):
+    _fields_ = tuple((name, kind) for kind, names in _FIELDS for name in names.split())
+
+
+@cache
+def library() -> ctypes.CDLL | None:
+    """None: there is no compiled library, and none can be built."""
+    try:
+        if not LIBRARY.exists() or ctypes.CDLL(str(LIBRARY)).source_crc() != ctypes.c_int32(source_crc()).value:
+            build()
+        return _declared(ctypes.CDLL(str(LIBRARY)))
+    except (NoCompiler, OSError, AttributeError) as error:
+        logging.getLogger(__name__).info("the array engine runs in numpy, several times slower: %s", error)
+        return None
+
+
+def _declared(found: ctypes.CDLL) -> ctypes.CDLL:
+    network = ctypes.POINTER(Network)
+    for name, result, arguments in (
+        ("sending", NUMBER, ()),
+        ("step_ns", NUMBER, ()),
+        ("next_change_ns", NUMBER, ()),
+        ("advance", NUMBER, (NUMBER, COLUMN, COLUMN)),
+        ("share_links", None, (NUMBER, NUMBER, COLUMN, COLUMN, COLUMN, COLUMN)),
+        ("share_nics", None, (NUMBER, COLUMN, COLUMN, COLUMN, COLUMN, COLUMN)),
+    ):
+        function = getattr(found, name)
+        function.restype, function.argtypes = result, (network, *arguments)
+    return found

@@ -1,0 +1,461 @@
+/* The inner loops of the array engine's network, compiled: what steps.py computes with numpy, in the same order and
+ * with the same rounding, so that a run gives the same bytes with either (tests/sim/kernel/test_steps.py).
+ *
+ * Physics only: how links and NICs are shared, how bytes move, and what waits for what. What a host or a switch decides
+ * is flowcore's, in Python. All memory is the caller's: numpy's columns, and scratch of the sizes given beside each.
+ */
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+/* A bit per nanosecond is a gigabit per second: rate in bit/s, times ns, divided by this, is bytes. */
+static const double BIT_NS_PER_BYTE_S = 8e9;
+
+static const double SAME = 1.0 - 1e-12;   /* levels that differ by rounding are the same level */
+static const double HELD = 1.0 - 1e-9;    /* a flow below this part of its share is held by the network */
+
+struct network {
+    /* Of flows: one row each. */
+    int64_t rows, hops;
+    double *window, *grain, *sent, *goal, *rate, *firm, *ceiling;
+    uint8_t *live, *paced;
+    int64_t *job, *path;
+    /* Of links; the last one has no end. */
+    int64_t links;
+    double *capacity;
+    /* Feeds (feeds.py). */
+    int64_t feeds, fed_flows;
+    int64_t *upstream, *first_upstream, *fed, *by;
+    double *upstream_grain;
+    /* Options. */
+    int64_t start_after;
+    double *contention;   /* by how much k jobs divide a link; NULL: by nothing */
+    int64_t fixed_step_ns, step_ns_per_flow, shortest_step_ns, longest_min_step_ns;
+    int64_t coarse_step_ns, unconverged_step_ns, longest_step_ns, crowd, dependency_rounds, htb_rounds;
+    double caught_up_bytes, rounding_bytes, converged_part, local_bps;
+    /* State. */
+    int64_t now_ns, change_ns, stale, converged, solved_flows;
+    int64_t *solved;      /* rows */
+    /* Scratch: of rows ... */
+    double *before, *limits, *wanted, *allowed, *shares, *base, *more, *firm_of, *may_send;
+    int64_t *growing, *members;
+    /* ... of rows × hops ... */
+    int64_t *hop, *pairs;
+    /* ... of links ... */
+    double *left, *level, *taken, *carried, *nic_left;
+    int64_t *on_link, *open, *touched, *last_job;
+    uint8_t *seen;
+    /* ... and of feeds. */
+    double *slowest;
+};
+
+uint32_t source_crc(void) { return SOURCE_CRC; }
+
+static double smaller(double a, double b) { return a < b ? a : b; }
+static double larger(double a, double b) { return a > b ? a : b; }
+
+int64_t sending(const struct network *n)
+{
+    int64_t count = 0;
+    for (int64_t row = 0; row < n->rows; row++)
+        count += n->live[row];
+    return count;
+}
+
+static int64_t step_of(const struct network *n, int64_t flows)
+{
+    if (n->fixed_step_ns >= 0)
+        return n->fixed_step_ns;
+    int64_t step_ns = n->step_ns_per_flow * flows;
+    step_ns = step_ns > n->shortest_step_ns ? step_ns : n->shortest_step_ns;
+    return step_ns < n->longest_min_step_ns ? step_ns : n->longest_min_step_ns;
+}
+
+int64_t step_ns(const struct network *n) { return step_of(n, sending(n)); }
+
+/* ---- Sharing ---- */
+
+/* Progressive filling, as sharing.max_min. `hop`: `width` link numbers for each flow; `capacity` is not changed. */
+static void max_min(struct network *n, int64_t flows, int64_t width, const int64_t *hop, const double *limits,
+                    const double *capacity, double *rates)
+{
+    const int64_t endless = n->links - 1;
+    double *left = n->left, *level = n->level, *taken = n->taken;
+    int64_t *on_link = n->on_link, *open = n->open, *touched = n->touched, *growing = n->growing;
+    int64_t touched_links = 0, left_flows = flows;
+    for (int64_t f = 0; f < flows; f++) {
+        growing[f] = f;
+        for (int64_t h = 0; h < width; h++) {
+            int64_t link = hop[f * width + h];
+            if (!n->seen[link]) {
+                n->seen[link] = 1;
+                on_link[link] = 0;
+                left[link] = capacity[link];
+                touched[touched_links++] = link;
+            }
+            on_link[link]++;
+        }
+    }
+    while (left_flows) {
+        for (int64_t t = 0; t < touched_links; t++) {
+            int64_t link = touched[t];
+            level[link] = link == endless ? INFINITY : left[link] / (double)on_link[link];
+            open[link] = 0;
+            taken[link] = 0.0;
+        }
+        /* How far each flow would get, and which links are not full then because a flow of theirs is held elsewhere. */
+        for (int64_t g = 0; g < left_flows; g++) {
+            int64_t f = growing[g];
+            const int64_t *path = hop + f * width;
+            double reached = level[path[0]];
+            for (int64_t h = 1; h < width; h++)
+                reached = smaller(level[path[h]], reached);
+            reached = smaller(limits[f], reached);
+            rates[f] = reached;
+            for (int64_t h = 0; h < width; h++)
+                open[path[h]] |= reached < level[path[h]] * SAME;
+        }
+        int64_t still = 0, lowest = growing[0];
+        for (int64_t g = 0; g < left_flows; g++) {
+            int64_t f = growing[g], done = limits[f] <= rates[f];
+            const int64_t *path = hop + f * width;
+            for (int64_t h = 0; !done && h < width; h++)
+                done = !open[path[h]];
+            if (rates[f] < rates[lowest])
+                lowest = f;
+            if (!done) {
+                growing[still++] = f;
+                continue;
+            }
+            rates[f] = larger(rates[f], 0.0);
+            for (int64_t h = 0; h < width; h++) {
+                taken[path[h]] += rates[f];
+                on_link[path[h]]--;
+            }
+        }
+        if (still == left_flows) {   /* rounding left no clear bottleneck */
+            const int64_t *path = hop + lowest * width;
+            rates[lowest] = larger(rates[lowest], 0.0);
+            for (int64_t h = 0; h < width; h++) {
+                taken[path[h]] += rates[lowest];
+                on_link[path[h]]--;
+            }
+            int64_t kept = 0;
+            for (int64_t g = 0; g < still; g++)
+                if (growing[g] != lowest)
+                    growing[kept++] = growing[g];
+            still = kept;
+        }
+        for (int64_t t = 0; t < touched_links; t++)
+            left[touched[t]] -= taken[touched[t]];
+        left_flows = still;
+    }
+    for (int64_t t = 0; t < touched_links; t++)
+        n->seen[touched[t]] = 0;
+}
+
+void share_links(struct network *n, int64_t flows, int64_t width, const int64_t *hop, const double *limits,
+                 const double *capacity, double *rates)
+{
+    max_min(n, flows, width, hop, limits, capacity, rates);
+}
+
+/* As sharing.htb: guarantees first, then what is left of each NIC. */
+void share_nics(struct network *n, int64_t flows, const int64_t *nic, const double *wanted, const double *guaranteed,
+                const double *capacity, double *rates)
+{
+    double *base = n->base, *more = n->more, *nic_left = n->nic_left;
+    for (int64_t f = 0; f < flows; f++)
+        more[f] = smaller(wanted[f], guaranteed[f]);
+    max_min(n, flows, 1, nic, more, capacity, base);
+    for (int64_t f = 0; f < flows; f++)
+        nic_left[nic[f]] = 0.0;
+    for (int64_t f = 0; f < flows; f++)
+        nic_left[nic[f]] += base[f];
+    for (int64_t f = 0; f < flows; f++)
+        n->seen[nic[f]] = 1;
+    for (int64_t f = 0; f < flows; f++)
+        if (n->seen[nic[f]]) {
+            n->seen[nic[f]] = 0;
+            nic_left[nic[f]] = larger(capacity[nic[f]] - nic_left[nic[f]], 0.0);
+        }
+    for (int64_t f = 0; f < flows; f++)
+        more[f] = wanted[f] - base[f];
+    max_min(n, flows, 1, nic, more, nic_left, rates);
+    for (int64_t f = 0; f < flows; f++)
+        rates[f] = base[f] + rates[f];
+}
+
+/* What each link carries, less what the jobs that send over it lose by colliding. Flows of a job may lie anywhere in
+ * the table, so each link keeps the jobs it has met in a chain of pairs (job, next pair). */
+static const double *carried(struct network *n, int64_t flows, const double *limits)
+{
+    if (!n->contention)
+        return n->capacity;
+    int64_t pairs = 0;
+    memcpy(n->carried, n->capacity, sizeof(double) * (size_t)n->links);
+    for (int64_t link = 0; link < n->links; link++) {
+        n->last_job[link] = -1;
+        n->on_link[link] = 0;
+    }
+    for (int64_t f = 0; f < flows; f++) {
+        if (!(limits[f] > 0.0))
+            continue;
+        int64_t row = n->solved[f], job = n->job[row];
+        for (int64_t h = 0; h < n->hops; h++) {
+            int64_t link = n->path[row * n->hops + h], at = n->last_job[link];
+            while (at >= 0 && n->pairs[2 * at] != job)
+                at = n->pairs[2 * at + 1];
+            if (at < 0) {
+                n->pairs[2 * pairs] = job;
+                n->pairs[2 * pairs + 1] = n->last_job[link];
+                n->last_job[link] = pairs++;
+                n->on_link[link]++;
+            }
+        }
+    }
+    for (int64_t link = 0; link < n->links; link++) {
+        int64_t jobs = n->on_link[link] > 1 ? n->on_link[link] : 1;
+        n->carried[link] = n->capacity[link] / n->contention[jobs];
+    }
+    return n->carried;
+}
+
+static void share(struct network *n, int64_t flows, int64_t coarse)
+{
+    const int64_t width = n->hops;
+    const double *capacity = carried(n, flows, n->limits);
+    double *limits = n->limits, *wanted = n->wanted, *allowed = n->allowed, *rates = n->shares;
+    for (int64_t f = 0; f < flows; f++)
+        memcpy(n->hop + f * width, n->path + n->solved[f] * width, sizeof(int64_t) * (size_t)width);
+    /* A NIC whose flows want more than it has, some of them paced, is divided by its HTB. */
+    double *asked = n->level;
+    int64_t *paced = n->open, *count = n->on_link, members = 0;
+    for (int64_t f = 0; f < flows; f++) {
+        int64_t nic = n->hop[f * width];
+        asked[nic] = 0.0;
+        paced[nic] = count[nic] = 0;
+    }
+    for (int64_t f = 0; f < flows; f++) {
+        int64_t nic = n->hop[f * width];
+        asked[nic] += limits[f];
+        paced[nic] += n->paced[n->solved[f]];
+        count[nic]++;
+    }
+    for (int64_t f = 0; f < flows; f++) {
+        int64_t nic = n->hop[f * width];
+        if (asked[nic] > capacity[nic] && paced[nic] && count[nic] > 1)
+            n->members[members++] = f;
+    }
+    if (!members) {
+        max_min(n, flows, width, n->hop, limits, capacity, rates);
+        return;
+    }
+    memcpy(wanted, limits, sizeof(double) * (size_t)flows);
+    /* The columns of the members lie behind those of the flows, and HTB's answer behind those. */
+    int64_t *nics = n->hop + flows * width;
+    double *want = n->may_send, *firm = n->firm_of, *given = n->before;
+    for (int64_t m = 0; m < members; m++) {
+        nics[m] = n->hop[n->members[m] * width];
+        firm[m] = n->firm[n->solved[n->members[m]]];
+    }
+    for (int64_t round = 0; round < (coarse ? 1 : n->htb_rounds); round++) {
+        memcpy(allowed, wanted, sizeof(double) * (size_t)flows);
+        for (int64_t m = 0; m < members; m++)
+            want[m] = wanted[n->members[m]];
+        share_nics(n, members, nics, want, firm, n->capacity, given);
+        for (int64_t m = 0; m < members; m++)
+            allowed[n->members[m]] = given[m];
+        max_min(n, flows, width, n->hop, allowed, capacity, rates);
+        /* A flow that the network holds below its share of the NIC leaves the rest to its neighbours there. */
+        int64_t held = 0;
+        for (int64_t m = 0; m < members; m++) {
+            int64_t f = n->members[m];
+            if (rates[f] < smaller(allowed[f], wanted[f]) * HELD) {
+                held = 1;
+                wanted[f] = rates[f];
+            }
+        }
+        if (!held)
+            break;
+    }
+}
+
+/* ---- What waits for what ---- */
+
+/* What the slowest flow of every feed will have delivered by then. */
+static void slowest(struct network *n, int64_t ahead_ns)
+{
+    const double ahead = (double)ahead_ns / BIT_NS_PER_BYTE_S;
+    for (int64_t feed = 0; feed < n->feeds; feed++) {
+        double least = INFINITY;
+        for (int64_t u = n->first_upstream[feed]; u < n->first_upstream[feed + 1]; u++) {
+            int64_t row = n->upstream[u];
+            double delivered;
+            if (n->start_after) {
+                double grain = n->upstream_grain[u];
+                delivered = floor((n->sent[row] + n->caught_up_bytes) / grain) * grain;
+            } else {
+                delivered = smaller(n->sent[row] + n->rate[row] * ahead, n->goal[row]);
+            }
+            least = smaller(delivered, least);
+        }
+        n->slowest[feed] = least;
+    }
+}
+
+/* How much more each live flow may send until then, given what its upstream will have delivered; by row. */
+static void may_send(struct network *n, int64_t ahead_ns)
+{
+    for (int64_t f = 0; f < n->solved_flows; f++)
+        n->may_send[n->solved[f]] = INFINITY;
+    slowest(n, ahead_ns);
+    for (int64_t f = 0; f < n->fed_flows; f++) {
+        int64_t row = n->fed[f];
+        n->may_send[row] = n->slowest[n->by[f]] + n->window[row] - n->sent[row];
+    }
+}
+
+/* No flow forwards what has not arrived; `before`: F at the beginning of the step, when that was so. */
+static void hold_back(struct network *n)
+{
+    for (int64_t changed = n->fed_flows > 0; changed;) {
+        changed = 0;
+        slowest(n, 0);
+        for (int64_t f = 0; f < n->fed_flows; f++) {
+            int64_t row = n->fed[f];
+            double most = n->slowest[n->by[f]] + n->window[row];
+            n->may_send[f] = -1.0;
+            if (n->sent[row] > most + n->rounding_bytes) {
+                n->may_send[f] = larger(n->before[row], most);
+                changed |= n->may_send[f] < n->sent[row];
+            }
+        }
+        for (int64_t f = 0; changed && f < n->fed_flows; f++)
+            if (n->may_send[f] >= 0.0)
+                n->sent[n->fed[f]] = n->may_send[f];
+    }
+}
+
+/* ---- Rates and time ---- */
+
+static void solve(struct network *n)
+{
+    int64_t flows = 0;
+    n->stale = 0;
+    for (int64_t row = 0; row < n->rows; row++)
+        if (n->live[row])
+            n->solved[flows++] = row;
+    n->solved_flows = flows;
+    if (!flows) {
+        n->converged = 1;
+        return;
+    }
+    int64_t step = step_of(n, flows), coarse = step >= n->coarse_step_ns;
+    int64_t rounds = flows > n->crowd || coarse ? 1 : n->dependency_rounds;
+    for (int64_t round = 0; round < rounds; round++) {
+        may_send(n, step);
+        for (int64_t f = 0; f < flows; f++) {
+            int64_t row = n->solved[f];
+            double allowed = larger(n->may_send[row], 0.0), limit = smaller(n->ceiling[row], n->local_bps);
+            if (allowed < n->goal[row] - n->sent[row])
+                limit = smaller(limit, allowed * (BIT_NS_PER_BYTE_S / (double)step));
+            n->limits[f] = limit;
+        }
+        share(n, flows, coarse);
+        n->converged = 1;
+        for (int64_t f = 0; f < flows; f++) {
+            double *rate = n->rate + n->solved[f], now = n->shares[f];
+            if (fabs(now - *rate) > n->converged_part * larger(now, *rate))
+                n->converged = 0;
+            *rate = now;
+        }
+        if (n->converged)
+            return;
+    }
+}
+
+/* When the next step should end, unless something else happens first; never sooner than a step. */
+int64_t next_change_ns(struct network *n)
+{
+    if (n->stale || !n->converged)
+        solve(n);
+    int64_t step = step_ns(n), soonest_ns = n->now_ns + step;
+    n->change_ns = soonest_ns;
+    if (!n->solved_flows || n->solved_flows > n->crowd)
+        return soonest_ns;
+    if (!n->converged) {   /* a ring of waiting flows can pass small differences round for ever */
+        if (n->now_ns + n->unconverged_step_ns > soonest_ns)
+            n->change_ns = n->now_ns + n->unconverged_step_ns;
+        return n->change_ns;
+    }
+    double wait_ns = (double)n->longest_step_ns;
+    may_send(n, 0);
+    for (int64_t f = 0; f < n->solved_flows; f++) {
+        int64_t row = n->solved[f];
+        double rate = n->rate[row], left = n->goal[row] - n->sent[row], allowed = n->may_send[row];
+        /* A flow within a step of its upstream has caught up with it: solve() holds the flow to that pace. */
+        if (allowed > n->caught_up_bytes + rate * ((double)(2 * step) / BIT_NS_PER_BYTE_S))
+            left = smaller(left, allowed);
+        if (n->start_after) {
+            double to_boundary = n->grain[row] - fmod(n->sent[row], n->grain[row]);
+            if (to_boundary > n->caught_up_bytes)
+                left = smaller(left, to_boundary);
+        }
+        if (rate > 0.0)
+            wait_ns = smaller(left * BIT_NS_PER_BYTE_S / rate, wait_ns);
+    }
+    int64_t change_ns = n->now_ns + (int64_t)ceil(wait_ns);
+    n->change_ns = change_ns > soonest_ns ? change_ns : soonest_ns;
+    return n->change_ns;
+}
+
+/* To the nanosecond, rounded up; 0 for what stands still with nothing but rounding left to send. */
+static double transfer_ns(double size_bytes, double rate_bps)
+{
+    if (!(rate_bps > 0.0))
+        return 0.0;
+    double duration_ns = ceil(size_bytes * BIT_NS_PER_BYTE_S / rate_bps);
+    return duration_ns + (rate_bps * duration_ns / BIT_NS_PER_BYTE_S < size_bytes);
+}
+
+/* Let bytes move; writes time and row of the flows that are through, in order, and returns how many. */
+int64_t advance(struct network *n, int64_t to_ns, int64_t *end_ns, int64_t *ended)
+{
+    int64_t elapsed_ns = to_ns - n->now_ns, before_ns = n->now_ns, through = 0, any = 0;
+    n->now_ns = to_ns;
+    n->stale |= to_ns >= n->change_ns;
+    if (!elapsed_ns)
+        return 0;
+    const double elapsed = (double)elapsed_ns / BIT_NS_PER_BYTE_S;
+    for (int64_t row = 0; row < n->rows; row++) {
+        n->before[row] = n->sent[row];
+        if (n->live[row]) {
+            any = 1;
+            n->sent[row] = smaller(n->sent[row] + n->rate[row] * elapsed, n->goal[row]);
+        }
+    }
+    if (!any)
+        return 0;
+    hold_back(n);
+    for (int64_t row = 0; row < n->rows; row++) {
+        if (!n->live[row] || !(n->sent[row] >= n->goal[row] - n->rounding_bytes))
+            continue;
+        double end = (double)before_ns + transfer_ns(n->goal[row] - n->before[row], n->rate[row]);
+        if (!(end <= (double)to_ns))
+            continue;
+        int64_t at = through++;
+        for (; at > 0 && end_ns[at - 1] > (int64_t)end; at--) {
+            end_ns[at] = end_ns[at - 1];
+            ended[at] = ended[at - 1];
+        }
+        end_ns[at] = (int64_t)end;
+        ended[at] = row;
+        n->sent[row] = n->goal[row];
+        n->live[row] = 0;
+        n->rate[row] = 0.0;
+        n->stale = 1;
+    }
+    return through;
+}

@@ -1,0 +1,252 @@
+"""How a network of flows steps, in numpy: the reference of steps_in_c.py and what runs where there is no compiler.
+
+Rates hold for a step of at least `step_ns`, within which flows end at their own exact time. A step ends no flow beyond
+
+    F_i(t + step)  ≤  min_j F_j(t + step) + W_i            with F_j(t + step) from the rates of the step before,
+
+so a slower feeder's rate reaches its downstream flows one step later, and one round of sharing per step is enough.
+Should a feeder turn out slower than foreseen, its downstream flows are held back to what it really sent, and theirs,
+round the ring:
+
+    F_i  ≤  min_j F_j + W_i            at the end of every step
+
+A flow ahead of that could be through before its receiver has begun to listen, and the ring would stand still.
+"""
+
+import math
+from typing import Protocol
+
+import numpy as np
+
+from paceline.flowcore.allocation.borrowing import Floats, Ints
+from paceline.flowcore.allocation.fairshare import contended_bps
+from paceline.flowcore.model.units import BITS_PER_BYTE, NS_PER_S
+from paceline.sim.kernel.flow_table import NetworkTable
+from paceline.sim.kernel.sharing import htb, max_min
+from paceline.sim.parameters import CAUGHT_UP_BYTES, DEPENDENCY_ROUNDS, HTB_ROUNDS, LOCAL_BPS
+
+_BIT_NS_PER_BYTE_S = float(BITS_PER_BYTE * NS_PER_S)
+
+# A step is never shorter than this per flow that sends, within these bounds.
+STEP_NS_PER_FLOW = 5_000
+SHORTEST_STEP_NS = 10_000
+LONGEST_MIN_STEP_NS = 10_000_000
+
+# From here on a step is long enough for rates to converge in the next one.
+COARSE_STEP_NS = 1_000_000
+
+# While rates have yet to converge.
+UNCONVERGED_STEP_NS = 500_000
+
+# With this many flows something ends within every step, so looking for the next change is wasted.
+CROWD = 256
+
+# With no flow to wait for: a job or a control has something to do before.
+LONGEST_STEP_NS = NS_PER_S
+
+# F counts over all iterations: after an hour at 10 Gbit/s a double resolves a thousandth of a byte.
+ROUNDING_BYTES = 0.01
+
+# A rate that moved by less than this part has converged: the next step may be a long one.
+CONVERGED = 1e-3
+
+
+class Steps(Protocol):
+    now_ns: int
+
+    def changed(self) -> None:
+        """Flows or limits are others than before: rates must be found anew."""
+
+    def sending(self) -> int:
+        """How many flows have bytes waiting."""
+
+    def step_ns(self) -> int:
+        """The shortest step: longer with more flows, so that a simulated second costs at most as many passes."""
+
+    def next_change_ns(self) -> int:
+        """When the next step should end, unless something else happens first; never sooner than a step."""
+
+    def advance(self, to_ns: int) -> list[tuple[int, int]]:
+        """Let bytes move; returns (time, flow) of those that are through, in order."""
+
+
+class NumpySteps:
+    def __init__(self, table: NetworkTable) -> None:
+        self.table = table
+        self.now_ns = 0
+        self._solved: Ints = np.zeros(0, np.int64)  # the flows whose rates were solved last
+        self._stale = True
+        self._converged = True
+        self._change_ns = 0
+
+    def changed(self) -> None:
+        self._stale = True
+
+    def sending(self) -> int:
+        return int(np.count_nonzero(self.table.live))
+
+    def step_ns(self) -> int:
+        if self.table.fixed_step_ns is not None:
+            return self.table.fixed_step_ns
+        return min(max(STEP_NS_PER_FLOW * self.sending(), SHORTEST_STEP_NS), LONGEST_MIN_STEP_NS)
+
+    def next_change_ns(self) -> int:
+        table = self.table
+        if self._stale or not self._converged:
+            self._solve()
+        live = self._solved
+        self._change_ns = soonest_ns = self.now_ns + self.step_ns()
+        if not len(live) or len(live) > CROWD:
+            return soonest_ns
+        if not self._converged:
+            # A ring of waiting flows can pass small differences round for ever.
+            self._change_ns = max(soonest_ns, self.now_ns + UNCONVERGED_STEP_NS)
+            return self._change_ns
+        rate = table.rate[live]
+        left, allowed = table.goal[live] - table.sent[live], self._allowed_bytes(0)[live]
+        # A flow within a step of its upstream has caught up with it: _solve holds the flow to that pace.
+        within = CAUGHT_UP_BYTES + rate * (2 * self.step_ns() / _BIT_NS_PER_BYTE_S)
+        left = np.where(allowed > within, np.minimum(left, allowed), left)
+        if table.start_after:
+            grain = table.grain[live]
+            to_boundary = grain - np.mod(table.sent[live], grain)
+            left = np.where(to_boundary > CAUGHT_UP_BYTES, np.minimum(left, to_boundary), left)
+        sending = rate > 0.0
+        wait_ns = left[sending] * _BIT_NS_PER_BYTE_S / rate[sending]
+        self._change_ns = max(soonest_ns, self.now_ns + math.ceil(wait_ns.min(initial=LONGEST_STEP_NS)))
+        return self._change_ns
+
+    def advance(self, to_ns: int) -> list[tuple[int, int]]:
+        table = self.table
+        elapsed_ns = to_ns - self.now_ns
+        before_ns, self.now_ns = self.now_ns, to_ns
+        self._stale |= to_ns >= self._change_ns
+        live = np.flatnonzero(table.live)
+        if not elapsed_ns or not len(live):
+            return []
+        before = table.sent.copy()
+        rate, sent, goal = table.rate[live], before[live], table.goal[live]
+        table.sent[live] = np.minimum(sent + rate * (elapsed_ns / _BIT_NS_PER_BYTE_S), goal)
+        self._hold_back(before)
+        through = np.flatnonzero(table.sent[live] >= goal - ROUNDING_BYTES)
+        # To the nanosecond, rounded up: a plan made to end with its slot ends just before or just after the next one
+        # begins, as in paceline.sim.reference.network, and the host reports it once more or does not.
+        end_ns = before_ns + _transfer_ns(goal[through] - sent[through], rate[through])
+        through, end_ns = through[end_ns <= to_ns], end_ns[end_ns <= to_ns]
+        if not len(through):
+            return []
+        ended = live[through]
+        table.sent[ended] = table.goal[ended]
+        table.live[ended] = False
+        table.rate[ended] = 0.0
+        self._stale = True
+        return sorted(zip(end_ns.astype(np.int64).tolist(), ended.tolist(), strict=True))
+
+    # ---- Rates ----
+
+    def _hold_back(self, before: Floats) -> None:
+        """No flow forwards what has not arrived; `before`: F at the beginning of the step, when that was so."""
+        table = self.table
+        fed, by = table.feeds.fed, table.feeds.by
+        while len(fed):
+            most = self._slowest_bytes(0)[by] + table.window[fed]
+            ahead = np.flatnonzero(table.sent[fed] > most + ROUNDING_BYTES)
+            late = fed[ahead]
+            held = np.maximum(before[late], most[ahead])
+            if not (held < table.sent[late]).any():
+                return
+            table.sent[late] = held
+
+    def _slowest_bytes(self, ahead_ns: int) -> Floats:
+        """What the slowest flow of every feed will have delivered by then."""
+        table = self.table
+        feeds = table.feeds
+        upstream = feeds.upstream
+        if table.start_after:
+            grain = feeds.upstream_grain
+            delivered = np.floor((table.sent[upstream] + CAUGHT_UP_BYTES) / grain) * grain
+        else:
+            moving = table.rate[upstream] * (ahead_ns / _BIT_NS_PER_BYTE_S)
+            delivered = np.minimum(table.sent[upstream] + moving, table.goal[upstream])
+        slowest: Floats = np.minimum.reduceat(delivered, feeds.first_upstream)
+        return slowest
+
+    def _allowed_bytes(self, ahead_ns: int) -> Floats:
+        """How much more each flow may send until `ahead_ns` from now, given what its upstream will have delivered."""
+        table = self.table
+        feeds = table.feeds
+        allowed = np.full(table.rows, np.inf)
+        if len(fed := feeds.fed):
+            allowed[fed] = self._slowest_bytes(ahead_ns)[feeds.by] + table.window[fed] - table.sent[fed]
+        return allowed
+
+    def _solve(self) -> None:
+        table = self.table
+        self._stale = False
+        live = self._solved = np.flatnonzero(table.live)
+        if not len(live):
+            self._converged = True
+            return
+        step_ns = self.step_ns()
+        before = table.rate[live]
+        for _ in range(1 if len(live) > CROWD or step_ns >= COARSE_STEP_NS else DEPENDENCY_ROUNDS):
+            allowed = np.maximum(self._allowed_bytes(step_ns)[live], 0.0)
+            waits = allowed < table.goal[live] - table.sent[live]
+            limits = np.minimum(table.ceiling[live], LOCAL_BPS)
+            limits = np.where(waits, np.minimum(limits, allowed * (_BIT_NS_PER_BYTE_S / step_ns)), limits)
+            rates = self._share(live, limits)
+            table.rate[live] = rates
+            self._converged = not _differ(rates, before)
+            if self._converged:
+                return
+            before = rates
+
+    def _share(self, live: Ints, limits: Floats) -> Floats:
+        table = self.table
+        paths, nic = table.path[live], table.path[live, 0]
+        capacity = self._carried_bps(live, limits)
+        links = len(capacity)
+        crowded = np.bincount(nic, limits, links) > capacity
+        crowded &= np.bincount(nic, table.paced[live], links) > 0
+        crowded &= np.bincount(nic, minlength=links) > 1
+        on_crowded = np.flatnonzero(crowded[nic])
+        if not len(on_crowded):
+            return max_min(paths, limits, capacity)
+        wanted = limits.copy()
+        firm = table.firm[live[on_crowded]]
+        rates = wanted
+        for _ in range(1 if self.step_ns() >= COARSE_STEP_NS else HTB_ROUNDS):
+            allowed = wanted.copy()
+            allowed[on_crowded] = htb(wanted[on_crowded], firm, nic[on_crowded], table.capacity_bps)
+            rates = max_min(paths, allowed, capacity)
+            # A flow the network holds below its share of the NIC leaves the rest to its neighbours there.
+            got, most = rates[on_crowded], np.minimum(allowed, wanted)[on_crowded]
+            held = on_crowded[got < most * (1 - 1e-9)]
+            if not len(held):
+                break
+            wanted[held] = rates[held]
+        return rates
+
+    def _carried_bps(self, live: Ints, limits: Floats) -> Floats:
+        """What each link carries, less what the jobs that send over it now lose by colliding."""
+        table = self.table
+        if not table.contention:
+            return table.capacity_bps
+        sending = live[limits > 0.0]
+        pairs = np.unique(table.path[sending] * (int(table.job.max()) + 2) + table.job[sending, None] + 1)
+        jobs = np.bincount(pairs // (int(table.job.max()) + 2), minlength=len(table.capacity_bps))
+        carried_bps: Floats = contended_bps(table.capacity_bps, np.maximum(jobs, 1), table.contention)
+        return carried_bps
+
+
+def _transfer_ns(size_bytes: Floats, rate_bps: Floats) -> Floats:
+    """As paceline.flowcore.model.units.transfer_ns; 0 for what stands still with nothing but rounding left to send."""
+    moving = rate_bps > 0.0
+    duration_ns = np.zeros(len(size_bytes))
+    np.divide(size_bytes * _BIT_NS_PER_BYTE_S, rate_bps, out=duration_ns, where=moving)
+    duration_ns = np.ceil(duration_ns)
+    return duration_ns + (moving & (rate_bps * duration_ns / _BIT_NS_PER_BYTE_S < size_bytes))
+
+
+def _differ(rates: Floats, before: Floats) -> bool:
+    return bool((np.abs(rates - before) > CONVERGED * np.maximum(rates, before)).any())

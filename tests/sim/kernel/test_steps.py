@@ -1,0 +1,89 @@
+"""The compiled steps and those in numpy are the same, to the last bit: sharing, HTB, and whole runs of random jobs."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from paceline.flowcore.model.scenario import SlotsSpec
+from paceline.sim.array import network as array_network
+from paceline.sim.array.engine import ArraySimulation, run_scenario
+from paceline.sim.jobs import TrainingJob
+from paceline.sim.kernel.build import SOURCE
+from paceline.sim.kernel.flow_table import NetworkTable
+from paceline.sim.kernel.library import Network, library
+from paceline.sim.kernel.sharing import htb, max_min
+from paceline.sim.kernel.steps_in_c import CompiledSteps
+from paceline.sim.mixes import random_mix
+
+pytestmark = pytest.mark.skipif(library() is None, reason="no C compiler")
+
+LINKS, HOPS = 6, 4
+rates = st.one_of(st.just(0.0), st.floats(0.1, 20.0), st.just(np.inf))
+capacities = st.lists(st.floats(0.5, 10.0), min_size=LINKS, max_size=LINKS)
+paths = st.lists(st.integers(0, LINKS - 1), min_size=1, max_size=HOPS, unique=True)
+
+
+def compiled(capacity: list[float]) -> CompiledSteps:
+    found = library()
+    assert found is not None
+    return CompiledSteps(NetworkTable(np.array([*capacity, np.inf]), None), found)
+
+
+def test_python_knows_the_struct_as_c_has_it() -> None:
+    body = re.sub(r"/\*.*?\*/", "", SOURCE.read_text(), flags=re.DOTALL)
+    (struct,) = re.findall(r"struct network \{(.*?)\};", body, flags=re.DOTALL)
+    declared = [name.strip(" *") for line in re.findall(r"(?:\w+) ([^;]+);", struct) for name in line.split(",")]
+    assert declared == [name for name, _ in Network._fields_]
+
+
+@given(st.lists(st.tuples(paths, rates), min_size=1, max_size=25), capacities)
+def test_links_are_shared_alike(problem: list[tuple[list[int], float]], capacity: list[float]) -> None:
+    steps = compiled(capacity)
+    padded = np.array([path + [LINKS] * (HOPS - len(path)) for path, _ in problem])
+    limits = np.array([min(limit, 100.0) for _, limit in problem])
+    found = np.zeros(len(problem))
+    columns = (array.ctypes.data for array in (padded, limits, steps.table.capacity_bps, found))
+    steps._library.share_links(steps._address, len(problem), HOPS, *columns)
+    assert found.tolist() == max_min(padded, limits, steps.table.capacity_bps).tolist()
+
+
+@given(st.lists(st.tuples(st.integers(0, LINKS - 1), st.floats(0.0, 20.0), rates), min_size=1, max_size=20), capacities)
+def test_nics_are_shared_alike(leaves: list[tuple[int, float, float]], capacity: list[float]) -> None:
+    steps = compiled(capacity)
+    nic = np.array([leaf[0] for leaf in leaves])
+    wanted, firm = (np.array([leaf[place] for leaf in leaves]) for place in (1, 2))
+    found = np.zeros(len(leaves))
+    columns = (array.ctypes.data for array in (nic, wanted, firm, steps.table.capacity_bps, found))
+    steps._library.share_nics(steps._address, len(leaves), *columns)
+    assert found.tolist() == htb(wanted, firm, nic, steps.table.capacity_bps).tolist()
+
+
+def ends_ns(number: int, policy: str, step_ms: float | None) -> list[list[int]]:
+    mix = random_mix(number, seed=3, duration_s=3.0)
+    if step_ms is None:
+        return [job.iteration_ends_ns for job in run_scenario(mix, policy, 1)[1]]
+    simulation = ArraySimulation(mix.topology, SlotsSpec().clock(), policy, step_ms=step_ms)
+    jobs = [TrainingJob(spec, 1) for spec in mix.jobs]
+    for job in jobs:
+        simulation.start(job)
+    simulation.run(3 * 10**9)
+    return [job.iteration_ends_ns for job in jobs]
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.integers(0, 1000),
+    st.sampled_from(["fair", "fair-penalty", "fifo", "mcs", "ccml", "mlcc", "paceline"]),
+    st.sampled_from([None, 1.0, 5.0]),
+)
+def test_runs_are_the_same(number: int, policy: str, step_ms: float | None) -> None:
+    if step_ms is not None and policy == "mlcc":
+        step_ms = 0.05
+    found = ends_ns(number, policy, step_ms)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(array_network, "library", lambda: None)
+        assert found == ends_ns(number, policy, step_ms)
+    assert any(found)
