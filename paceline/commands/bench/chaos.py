@@ -61,10 +61,8 @@ def run_chaos(args: argparse.Namespace) -> int:
         return 0 if kept else 1
     print_table(f"{len(result.seen.faults)} faults, seed {args.seed}", report.KIND_COLUMNS, report.kind_rows(result))
     print_table("jobs", report.JOB_COLUMNS, report.job_rows(result))
-    print("slow: iterations of more than three times their time without daemons. lost, unpaced: sums of seconds;")
-    print(
-        "lifted, enforced, at pace: seconds from the fault until limits were lifted, set again, jobs as fast as usual."
-    )
+    print("slow: iterations of more than three times their time without daemons. lost, unpaced: sums, in seconds.")
+    print("lifted, enforced, at pace: the worst time until limits were lifted, set again, jobs as fast as usual.")
     for kind, why in result.left_out.items():
         print(f"left out: {kind}: {why}")
     for line in report.verdict_lines(verdicts):
