@@ -17,7 +17,7 @@ from paceline.service.arguments import DaemonParser
 from paceline.service.lifecycle import BAD_INPUT, reason_of, run_daemon
 from paceline.service.lockfile import AlreadyRunning
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("hostd")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -31,7 +31,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--backend", choices=BACKENDS, help="instead of the configuration's")
     takeover = "replace a qdisc that hostd did not set, and put it back at the end"
     parser.add_argument("--takeover", action="store_true", help=takeover)
-    parser.add_argument("--check", action="store_true", help="read the configuration and stop")
+    parser.add_argument(
+        "--check", action="store_true", help="check the configuration, and its files, on this host, and stop"
+    )
     parser.add_argument("--journal", type=Path, metavar="FILE", help="write every event and decision to FILE")
     parser.add_argument("--log-level", choices=("DEBUG", "INFO", "WARNING", "ERROR"), default="INFO")
     parser.add_argument("--log-json", action=argparse.BooleanOptionalAction, default=None, help="JSON lines")

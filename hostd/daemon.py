@@ -40,6 +40,7 @@ from paceline.flowcore.host.agent import HostAgent
 from paceline.flowcore.messages.events import HostEvent, JobJoined, JobLeft, Tick
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.policy import POLICIES
+from paceline.service.certificates import require_valid
 from paceline.service.instruments import HostInstruments
 from paceline.service.metrics import MetricsServer, new_registry
 from paceline.service.shared_clock import SharedClock
@@ -55,6 +56,7 @@ LOSSES_S = 0.1  # paceline/flowcore/detect/losses.py
 
 # What a reload may change. With the rest the agent was built, or other hosts hold on to it.
 RELOADABLE = {"mode", "jobs", "without_shim"}
+RELOADABLE |= {"tls"}  # for streams to come
 RELOADABLE |= {"backend", "takeover", "small_tso_bursts", "congestion_control", "min_rto_ms"}
 
 
@@ -117,6 +119,7 @@ class HostDaemon:
         self._driver = AgentDriver(
             self._agent, self._clock, self._monitor, self._enforcer, self._instruments, journal, self._arm
         )
+        self._renew_certificates()
         if config.switch is not None:
             self._link = SwitchLink(config, config.switch, self._slots, self._clock, self._driver.take)
             self._driver.send = self._link.stream.send
@@ -161,6 +164,7 @@ class HostDaemon:
             except CannotEnforce as error:
                 raise OSError(f"{self._path}: {error}") from None
         self.config = fresh
+        self._renew_certificates()
         self._released.clear()
         self._monitor.slow_poll, self._monitor.without_shim = fresh.mode == "observe", fresh.without_shim
         leaving = [JobLeft(job) for job in self._agent.jobs if not self._wanted(job)]
@@ -171,6 +175,17 @@ class HostDaemon:
             _log.info("job no longer paced", extra={"job": event.job})
         self._driver.take(*leaving, *introduced)
         _log.info("%s with %s from now on", fresh.mode, self._enforcer.backend.name)
+
+    def _renew_certificates(self) -> None:
+        """Read again at every reload: the files may be others under the same names."""
+        tls = self.config.tls
+        if tls is None:
+            return
+        found = require_valid(tls, self.config.name)
+        for name, expires_s in (("own", found.expires_s), ("ca", found.ca_expires_s)):
+            self._instruments.certificate_expiry.labels(name).set(expires_s)
+        if self._link is not None:
+            self._link.renew(tls)
 
     def alive(self) -> bool:
         late_ns = self._clock.own_ns() - min(self._beat_ns, self._monitor.due_ns)

@@ -7,6 +7,7 @@ warned of    what may be meant: the check may be made on another machine than th
 import errno
 import socket
 from collections.abc import Iterator
+from ipaddress import ip_address
 from pathlib import Path
 
 from hostd.config import HostConfig
@@ -14,6 +15,7 @@ from hostd.enforce.transport import TCP_CONGESTION
 from hostd.kernel.devices import read_devices
 from hostd.kernel.netlink import Netlink
 from paceline.flowcore.model.fields import InputError
+from paceline.service.certificates import require_valid
 
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 MOST_NAMED = 5
@@ -21,6 +23,8 @@ MOST_NAMED = 5
 
 def refuse_what_cannot_work(config: HostConfig, source: str) -> None:
     """Raises InputError, or OSError for a file that is not there."""
+    if config.tls is not None:
+        require_valid(config.tls, config.name)
     if config.congestion_control is not None:
         _require_congestion_control(config.congestion_control, source)
 
@@ -56,7 +60,8 @@ def _require_congestion_control(name: str, source: str) -> None:
 def _own_addresses() -> set[str]:
     with Netlink() as netlink:
         devices = read_devices(netlink).values()
-    return {address for device in devices if not device.loopback for address in device.addresses}
+    addresses = {address for device in devices if not device.loopback for address in device.addresses}
+    return {address for address in addresses if not ip_address(address).is_link_local}
 
 
 def _some(addresses: set[str]) -> str:

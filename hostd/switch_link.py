@@ -1,7 +1,10 @@
 """The stream to this host's switch: how it is opened, and what the host hears of it. Nothing here waits."""
 
+import asyncio
 import logging
 from collections.abc import Callable
+
+import grpc
 
 from hostd.config import HostConfig
 from hostd.introspect.host_view import SwitchView
@@ -9,7 +12,8 @@ from paceline.flowcore.messages.events import SwitchLost, Welcomed
 from paceline.flowcore.messages.reports import Feedback
 from paceline.flowcore.model.slots import SlotClock
 from paceline.service.shared_clock import SharedClock
-from paceline.service.tls import expecting
+from paceline.service.tls import TlsFiles, expecting
+from paceline.service.tls_failure import why_handshake_fails
 from paceline.wire.calls import open_channel
 from paceline.wire.host_stream import HostStream, Terms
 
@@ -28,11 +32,10 @@ class SwitchLink:
         on_event: Callable[[SwitchSays], None],
     ) -> None:
         self._name, self._address, self._on_event = config.switch_name, address, on_event
-        credentials = config.tls.channel_credentials() if config.tls else None
-        options = expecting(config.switch_name) if config.tls else None
-        self._channel = open_channel(address, credentials, options)
+        self._tls, self._host = config.tls, config.name
+        self._credentials = config.tls.channel_credentials() if config.tls else None
         self.stream = HostStream(
-            self._channel,
+            self._open_channel(),
             config.name,
             config.topology.fingerprint,
             clock.own_ns,
@@ -42,6 +45,8 @@ class SwitchLink:
             on_welcome=self._welcomed,
             on_feedback=on_event,
             on_lost=self._lost,
+            reopen=self._open_channel,
+            diagnose=self._why_handshake_fails,
         )
 
     async def run(self) -> None:
@@ -49,7 +54,19 @@ class SwitchLink:
         await self.stream.run()
 
     async def close(self) -> None:
-        await self._channel.close()
+        await self.stream.channel.close()
+
+    def renew(self, tls: TlsFiles) -> None:
+        """Shows these files' certificate from the next stream on, which is tried at once if none is open."""
+        self._tls, self._credentials = tls, tls.channel_credentials()
+        self.stream.renew()
+
+    def _open_channel(self) -> grpc.aio.Channel:
+        options = expecting(self._name) if self._credentials is not None else None
+        return open_channel(self._address, self._credentials, options)
+
+    async def _why_handshake_fails(self) -> str | None:
+        return await asyncio.to_thread(why_handshake_fails, self._tls, self._host, self._name, self._address)
 
     def view(self) -> SwitchView:
         return SwitchView(

@@ -5,11 +5,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from paceline.flowcore.model.fields import InputError
+from paceline.flowcore.model.fields import InputError, printable
 from paceline.flowcore.policy import FOR_DAEMONS
 from paceline.service import logs
 from paceline.service.arguments import DaemonParser
-from paceline.service.lifecycle import run_daemon
+from paceline.service.certificates import require_valid
+from paceline.service.lifecycle import BAD_INPUT, reason_of, run_daemon
 from switchd.config import DEFAULT_PORT, SwitchConfig, of_scenario, parse_config
 from switchd.daemon import SwitchDaemon
 
@@ -31,13 +32,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--base-port", type=int, default=DEFAULT_PORT, help="with --scenario: of the first switch")
     parser.add_argument("--log-level", choices=("DEBUG", "INFO", "WARNING", "ERROR"), default="INFO")
     parser.add_argument("--log-json", action=argparse.BooleanOptionalAction, default=None, help="JSON lines")
+    parser.add_argument("--check", action="store_true", help="check the configuration and its files, and stop")
     args = parser.parse_args(argv)
     if args.scenario and not args.switch:
         parser.error("--scenario needs --switch NAME")
     if not 1 <= args.base_port <= 65000:
         parser.error(f"--base-port: found {args.base_port}, expected 1 to 65000")
     logs.setup(args.log_level, args.log_json)
-    return run_daemon("switchd", lambda: SwitchDaemon(_configuration(args)))
+    try:
+        config = _configuration(args)
+        if config.tls is not None:
+            require_valid(config.tls, config.name)
+    except (InputError, OSError) as error:
+        reason = reason_of(error) if isinstance(error, OSError) else str(error)
+        print(f"switchd: {printable(reason)}", file=sys.stderr)
+        return BAD_INPUT
+    return 0 if args.check else run_daemon("switchd", lambda: SwitchDaemon(config))
 
 
 def _configuration(args: argparse.Namespace) -> SwitchConfig:

@@ -8,8 +8,10 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from paceline.service.certificates import require_valid
 from paceline.service.lifecycle import NothingToReload
 from paceline.service.metrics import MetricsServer
+from paceline.service.tls import RenewableCredentials
 from paceline.wire.calls import MAX_MESSAGE_BYTES, SERVICE, UNREAD_OPTIONS
 from switchd.config import SwitchConfig
 from switchd.handshake import HELLO_TIMEOUT_S
@@ -50,10 +52,13 @@ class SwitchDaemon:
         self.port = 0
         self.switch: Switch | None = None
         self._open = AsyncExitStack()
+        self._credentials: RenewableCredentials | None = None
+        self._uplinks: list[Uplink] = []
 
     async def startup(self) -> None:
         switch = self.switch = Switch(self.config)
         self._open.callback(switch.close)
+        self._note_expiry()
         streams = Streams(switch)
         server = grpc.aio.server(options=SERVER_OPTIONS)
         server.add_generic_rpc_handlers((streams.handler(),))
@@ -65,7 +70,8 @@ class SwitchDaemon:
             if tls is None:
                 self.port = server.add_insecure_port(self.config.listen)
             else:
-                self.port = server.add_secure_port(self.config.listen, tls.server_credentials())
+                self._credentials = tls.renewable_server_credentials()
+                self.port = server.add_secure_port(self.config.listen, self._credentials.credentials)
         except RuntimeError:
             raise OSError(f"cannot listen on {self.config.listen}: the port is taken or not allowed") from None
         await server.start()
@@ -89,7 +95,22 @@ class SwitchDaemon:
             switch.warn_of_split_jobs()
 
     async def reload(self) -> None:
-        raise NothingToReload("a switch reads its configuration at its start; restart it to change it")
+        """Certificates, from the same files, for handshakes to come; all else is read at the start."""
+        tls = self.config.tls
+        if tls is None or self._credentials is None:
+            raise NothingToReload("a switch reads its configuration at its start; restart it to change it")
+        self._note_expiry()
+        self._credentials.renew(tls)
+        for uplink in self._uplinks:
+            uplink.renew(tls)
+        _log.info("certificates read anew; all else is read at the start", extra={"switch": self.config.name})
+
+    def _note_expiry(self) -> None:
+        """Raises InputError for certificates that peers would refuse."""
+        if self.config.tls is not None and self.switch is not None:
+            found = require_valid(self.config.tls, self.config.name)
+            for name, expires_s in (("own", found.expires_s), ("ca", found.ca_expires_s)):
+                self.switch.instruments.certificate_expiry.labels(name).set(expires_s)
 
     async def shutdown(self) -> None:
         if self.switch is not None and hasattr(self, "_health"):

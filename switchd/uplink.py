@@ -7,20 +7,19 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from paceline.service.log_rate_limit import LogRateLimit
-from paceline.service.tls import expecting
+from paceline.service.tls import TlsFiles, expecting
+from paceline.service.tls_failure import why_handshake_fails
 from paceline.wire import control_pb2 as pb
 from paceline.wire.calls import PROTOCOL, open_channel, path, serialized
 from paceline.wire.codec import BadMessage
 from paceline.wire.duplex import both
+from paceline.wire.retry import RETRY_S, Retry, may_be_a_certificate
 from switchd.frames import Outgoing, frames
 from switchd.outbox import FramePace, Outbox
 from switchd.streams import Streams
 from switchd.switch import Switch
 
 _log = logging.getLogger(__name__)
-
-# Between tries. gRPC's own back-off is set to the same order (paceline/wire/calls.py).
-RETRY_S = 0.05
 
 
 class Uplink:
@@ -30,33 +29,72 @@ class Uplink:
         self._follows_clock = parent == switch.routes.parents[0]
         self._sampled_ns = 0
         self._log_limit = LogRateLimit()
+        self._said = ""  # why there is no stream
+        self._tls = switch.config.tls
+        self._credentials = self._tls.channel_credentials() if self._tls else None
+        self._renewed = asyncio.Event()
 
     async def run(self) -> None:
         """Until cancelled."""
-        tls = self._switch.config.tls
-        credentials = tls.channel_credentials() if tls else None
-        async with open_channel(self._address, credentials, expecting(self._parent) if tls else None) as channel:
-            failing = False
+        retry, channel = Retry(), self._open_channel()
+        try:
             while True:
+                failure = await self._try(channel, retry.refusals > 0)
+                delay_s = retry.delay_s(failure)
+                if delay_s <= RETRY_S and not self._renewed.is_set():
+                    await asyncio.sleep(delay_s)
+                    continue
+                await channel.close()  # or gRPC itself would go on with handshakes
                 try:
-                    await self._federate(channel)
-                    failing = False
-                except BadMessage as error:
-                    self._streams.handshake.count_refusal(error, self._parent)
-                except (grpc.aio.AioRpcError, DecodeError) as error:
-                    if not failing:
-                        reason = (
-                            error.details()
-                            if isinstance(error, grpc.aio.AioRpcError)
-                            else "the parent's message is no valid frame"
-                        )
-                        _log.warning("no stream to the parent: %s", reason, extra={"switch": self._parent})
-                    failing = True
-                except Exception:  # a fault in handling a message ends the stream, not the switch
-                    self._switch.count_refusal("error")
-                    if self._log_limit.passes("error") is not None:
-                        _log.exception("the stream to the parent failed", extra={"switch": self._parent})
-                await asyncio.sleep(RETRY_S)
+                    await asyncio.wait_for(self._renewed.wait(), delay_s)
+                    self._renewed.clear()
+                except TimeoutError:
+                    pass
+                channel = self._open_channel()
+        finally:
+            await channel.close()
+
+    def renew(self, tls: TlsFiles) -> None:
+        """Shows these files' certificate from the next stream on, which is tried at once if none is open."""
+        self._tls, self._credentials = tls, tls.channel_credentials()
+        self._renewed.set()
+
+    def _open_channel(self) -> grpc.aio.Channel:
+        options = expecting(self._parent) if self._credentials is not None else None
+        return open_channel(self._address, self._credentials, options)
+
+    async def _try(self, channel: grpc.aio.Channel, was_refused: bool) -> Exception | None:
+        """One stream, to its end; returns what ended it."""
+        try:
+            await self._federate(channel)
+        except BadMessage as error:
+            self._streams.handshake.count_refusal(error, self._parent)
+            return error
+        except (grpc.aio.AioRpcError, DecodeError) as error:
+            failure: Exception = error
+            if not was_refused:
+                await self._warn(failure)
+            return failure
+        except Exception:  # a fault in handling a message ends the stream, not the switch
+            self._switch.count_refusal("error")
+            if self._log_limit.passes("error") is not None:
+                _log.exception("the stream to the parent failed", extra={"switch": self._parent})
+            return None
+        self._said = ""
+        return None
+
+    async def _warn(self, error: Exception) -> None:
+        """Once for each reason in a row."""
+        reason = "the parent's message is no valid frame"
+        if isinstance(error, grpc.aio.AioRpcError):
+            reason = error.details() or str(error.code())
+        if may_be_a_certificate(error):
+            own, parent, address = self._switch.name, self._parent, self._address
+            why = await asyncio.to_thread(why_handshake_fails, self._tls, own, parent, address)
+            reason = why or reason
+        if reason != self._said:
+            _log.warning("no stream to the parent: %s", reason, extra={"switch": self._parent})
+        self._said = reason
 
     async def _federate(self, channel: grpc.aio.Channel) -> None:
         switch = self._switch

@@ -9,7 +9,7 @@ needed to issue certificates only: it stays in the directory, and daemons get ca
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -65,8 +65,7 @@ def init(directory: Path, days: int, force: bool, now: datetime) -> Issued:
 
 def issue(directory: Path, name: str, addresses: Iterable[str], days: int, force: bool, now: datetime) -> Issued:
     """A certificate for a host or switch."""
-    if not _NAME.fullmatch(name) or len(name) > MAX_NAME_CHARS or name == CA:
-        raise CommandError(f"found name {name!r}, expected a host's or switch's: letters, digits, dots and dashes")
+    check_names({name: ()})
     ca, ca_key = _load(directory, CA), _load_ca_key(directory)
     _refuse_existing(directory, name, force)
     ca_days_left = (ca.not_valid_after_utc - now).days
@@ -84,6 +83,24 @@ def issue(directory: Path, name: str, addresses: Iterable[str], days: int, force
     builder = builder.add_extension(x509.SubjectAlternativeName(dict.fromkeys(sans)), critical=False)
     builder = builder.add_extension(authority, critical=False)
     return _write(directory, name, builder.sign(ca_key, SHA256()), key)
+
+
+def check_names(names: Mapping[str, Iterable[str]]) -> None:
+    """Raises CommandError for one that no certificate can be made for; addresses by name."""
+    for name, addresses in names.items():
+        if not _NAME.fullmatch(name) or len(name) > MAX_NAME_CHARS or name == CA:
+            raise CommandError(f"found name {name!r}, expected a host's or switch's: letters, digits, dots and dashes")
+        for address in addresses:
+            _general_name(address)
+
+
+def is_good(directory: Path, name: str, addresses: Iterable[str], days: int, now: datetime) -> bool:
+    """There is a certificate with these addresses, from the CA that is here, for more than so many days."""
+    if not all((directory / f"{name}.{kind}").exists() for kind in ("crt", "key")):
+        return False
+    found = _describe(directory, name, _load(directory, name), _load(directory, CA))
+    wanted = {str(_general_name(address).value) for address in addresses if address != name}
+    return found.trusted and wanted <= {*found.addresses} and found.days_left(now) > days
 
 
 def issued(directory: Path) -> list[Issued]:

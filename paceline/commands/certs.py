@@ -13,11 +13,13 @@ if TYPE_CHECKING:
 MAX_DAYS = 36500
 CA_DAYS = 3650
 LEAF_DAYS = 365
+RENEW_DAYS = 30
 
 EXAMPLE = """example:
   paceline certs init certs
   paceline certs issue certs sw --address 10.0.0.1
   paceline certs issue certs h0
+  paceline certs issue-all certs /etc/paceline/hostd.toml
   paceline certs show certs"""
 
 
@@ -51,6 +53,24 @@ def add_parser(subparsers: Any) -> None:
         "--address", action="append", default=[], metavar="A", help="an IP address or DNS name it is reached at"
     )
     issue.set_defaults(run=run_issue)
+
+    every = commands.add_parser(
+        "issue-all",
+        help="make the certificates of all hosts and switches",
+        description="Makes the certificates that are missing in DIR, or expire soon, of every host and switch in FILE:"
+        "\nTOML with a [topology] (a scenario, hostd.toml, switchd.toml), or a text with NAME ADDRESS… a line.",
+        epilog="example: paceline certs issue-all certs /etc/paceline/hostd.toml",
+    )
+    _add_making(every, LEAF_DAYS)
+    every.add_argument("file", type=Path, metavar="FILE", help="which hosts and switches there are")
+    every.add_argument(
+        "--renew-days",
+        type=integer(0, MAX_DAYS),
+        default=RENEW_DAYS,
+        metavar="N",
+        help="make those anew that expire within so many days (default: %(default)s)",
+    )
+    every.set_defaults(run=run_issue_all)
 
     show = commands.add_parser(
         "show",
@@ -87,6 +107,28 @@ def run_issue(args: argparse.Namespace) -> int:
     made = authority.issue(args.directory, args.name, args.address, args.days, args.force, authority.utc_now())
     ca = args.directory / "ca.crt"
     return _print_made(made, args.json, f"{made.name} needs {made.certificate}, {made.key} and {ca}")
+
+
+def run_issue_all(args: argparse.Namespace) -> int:
+    from paceline.commands.console import print_json
+    from paceline.commands.fleet_names import names_in
+
+    authority = _authority()
+    names, now = names_in(args.file), authority.utc_now()
+    authority.check_names(names)  # all or none
+    made, kept = [], []
+    for name, addresses in names.items():
+        if not args.force and authority.is_good(args.directory, name, addresses, args.renew_days, now):
+            kept.append(name)
+        else:
+            made.append(authority.issue(args.directory, name, addresses, args.days, True, now))
+    if args.json:
+        print_json({"made": [_as_json(one) for one in made], "kept": kept})
+        return 0
+    for one in made:
+        print(f"made {one.certificate} and {one.key}, valid until {one.expires:%Y-%m-%d}")
+    print(f"{len(made)} made, {len(kept)} are good for more than {args.renew_days} days")
+    return 0
 
 
 def run_show(args: argparse.Namespace) -> int:

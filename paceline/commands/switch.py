@@ -80,7 +80,16 @@ def _address(args: argparse.Namespace) -> str:
         raise CommandError(f"{args.scenario}: not UTF-8, expected a scenario (TOML)") from None
 
 
+def _why_handshake_fails(args: argparse.Namespace, address: str) -> str | None:
+    from paceline.service.tls import TlsFiles
+    from paceline.service.tls_failure import why_handshake_fails
+
+    files = TlsFiles(args.ca, args.certificate, args.key) if args.ca else None
+    return why_handshake_fails(files, None, args.switch, address)
+
+
 async def _top(args: argparse.Namespace, address: str) -> None:
+    import asyncio
     import sys
 
     import grpc
@@ -98,8 +107,9 @@ async def _top(args: argparse.Namespace, address: str) -> None:
                 await _live(snapshots)
     except grpc.aio.AioRpcError as error:
         if error.code() is grpc.StatusCode.UNAVAILABLE:
-            hint = "" if args.ca else ", or only with TLS (--ca, --certificate, --key)"
-            raise CommandError(f"no switch listens on {address}{hint}") from None
+            why = await asyncio.to_thread(_why_handshake_fails, args, address)
+            hint = "; TLS needs --ca, --certificate and --key" if why and not args.ca else ""
+            raise CommandError(f"{why}{hint}" if why else f"no switch listens on {address}") from None
         raise CommandError(f"{address}: {error.details()}") from None
     except BadMessage as error:
         raise CommandError(f"{address}: {error}") from None

@@ -31,14 +31,18 @@ class TlsFiles:
 
     def server_credentials(self) -> grpc.ServerCredentials:
         """Refuses clients without a certificate of the CA."""
-        ca, certificate, key = self._read()
+        ca, certificate, key = self.read()
         return grpc.ssl_server_credentials([(key, certificate)], ca, require_client_auth=True)
 
+    def renewable_server_credentials(self) -> "RenewableCredentials":
+        """The same, with other files from a later moment on."""
+        return RenewableCredentials(self)
+
     def channel_credentials(self) -> grpc.ChannelCredentials:
-        ca, certificate, key = self._read()
+        ca, certificate, key = self.read()
         return grpc.ssl_channel_credentials(ca, key, certificate)
 
-    def _read(self) -> tuple[bytes, bytes, bytes]:
+    def read(self) -> tuple[bytes, bytes, bytes]:
         """The three files. gRPC would take anything and fail at the first handshake without a reason."""
         content = self.ca.read_bytes(), self.certificate.read_bytes(), self.key.read_bytes()
         mode = stat.S_IMODE(self.key.stat().st_mode)
@@ -57,6 +61,25 @@ class TlsFiles:
             expected = f"a certificate in PEM and, in {self.key}, its private key without a password"
             raise InputError(str(self.certificate), "content", _what(error), expected) from None
         return content
+
+
+class RenewableCredentials:
+    """Of a server: `renew` shows other certificates in the handshakes to come; connections that are open go on."""
+
+    def __init__(self, files: TlsFiles) -> None:
+        self._configuration = _configuration(files)
+        # The callback comes from a thread of gRPC's, at every handshake.
+        self.credentials = grpc.dynamic_ssl_server_credentials(
+            self._configuration, lambda: self._configuration, require_client_authentication=True
+        )
+
+    def renew(self, files: TlsFiles) -> None:
+        self._configuration = _configuration(files)
+
+
+def _configuration(files: TlsFiles) -> grpc.ServerCertificateConfiguration:
+    ca, certificate, key = files.read()
+    return grpc.ssl_server_certificate_configuration([(key, certificate)], root_certificates=ca)
 
 
 def _what(error: ssl.SSLError) -> str:

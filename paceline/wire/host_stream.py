@@ -3,13 +3,14 @@
 Law: reports leave and answers are taken only while the switch has this host's slots and policy; a switch compares them
 with the Hello, and one that did not would divide its links for claims that are never used.
 
-The stream feeds the estimate of the switch's clock and is opened again after a break, about once a slot. No report is
-queued while it is closed: a report is about the current slot, and the next report replaces it.
+The stream feeds the estimate of the switch's clock and is opened again after a break, about once a slot, and less often
+where it is refused (retry.py). No report is queued while it is closed: a report is about the current slot, and the next
+report replaces it.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import grpc
@@ -22,10 +23,9 @@ from paceline.wire import control_pb2 as pb
 from paceline.wire.calls import PROTOCOL, path
 from paceline.wire.codec import FEEDBACK, REPORT, BadMessage
 from paceline.wire.duplex import both
+from paceline.wire.retry import RETRY_S, Retry, may_be_a_certificate
 
 _log = logging.getLogger(__name__)
-
-RETRY_S = 0.05
 
 # Reports that wait for a switch that does not read; the next report repeats what they say.
 MAX_WAITING = 64
@@ -47,7 +47,8 @@ class HostStream:
     """`own_ns` reads this machine's clock; `estimate` learns how far the switch's is from it.
 
     Without `slots` any switch will do. `on_lost` is called at the end of every stream, where the switch's terms are
-    not this host's, and once if the first stream cannot be opened.
+    not this host's, and once if the first stream cannot be opened. With `reopen` a refused stream gets a new channel:
+    gRPC itself would go on with handshakes on the old one. `diagnose` says why a handshake fails.
     """
 
     def __init__(
@@ -63,12 +64,16 @@ class HostStream:
         on_welcome: Callable[[Terms], None],
         on_feedback: Callable[[Feedback], None],
         on_lost: Callable[[], None],
+        reopen: Callable[[], grpc.aio.Channel] | None = None,
+        diagnose: Callable[[], Awaitable[str | None]] | None = None,
     ) -> None:
         self.connected = False
         self.off_by_ns = 0  # by how much this machine's clock is off, says the switch
         self.refused = ""  # why the switch refused the last stream, or its terms are refused here
         self.silent: tuple[str, ...] = ()  # switches that do not answer, says this one
-        self._channel = channel
+        self.channel = channel
+        self._reopen, self._diagnose, self._retry = reopen, diagnose, Retry()
+        self._renewed = asyncio.Event()  # there are other certificates: the next stream is tried at once, with them
         self._hello = pb.Hello(
             name=host,
             protocol=PROTOCOL,
@@ -93,22 +98,46 @@ class HostStream:
         """Until cancelled."""
         told = False
         while True:
+            failure: Exception | None = None
             try:
                 await self._converse()
                 self.refused = "the switch ended the stream"
             except (grpc.aio.AioRpcError, DecodeError, BadMessage) as error:
+                failure = error
                 reason = error.details() if isinstance(error, grpc.aio.AioRpcError) else str(error)
-                if reason != self.refused:
-                    _log.warning("no stream to the switch: %s", reason)
-                self.refused = reason or "no reason given"
-            finally:
-                if self.connected or not told:
-                    self.connected, told = False, True
-                    self._on_lost()
-            await asyncio.sleep(RETRY_S)
+                await self._note_refusal(error, reason or "no reason given")
+            if self.connected or not told:
+                self.connected, told = False, True
+                self._on_lost()
+            await self._pause(self._retry.delay_s(failure))
+
+    def renew(self) -> None:
+        """Streams from now on have a channel that `reopen` makes; one that is open goes on."""
+        self._renewed.set()
+
+    async def _note_refusal(self, error: Exception, reason: str) -> None:
+        if self._diagnose is not None and may_be_a_certificate(error):
+            if self._retry.refusals:
+                return  # and it has been said why
+            reason = await self._diagnose() or reason
+        if reason != self.refused:
+            _log.warning("no stream to the switch: %s", reason)
+        self.refused = reason
+
+    async def _pause(self, delay_s: float) -> None:
+        if self._reopen is None or (delay_s <= RETRY_S and not self._renewed.is_set()):
+            await asyncio.sleep(delay_s)
+            return
+        await self.channel.close()
+        try:
+            await asyncio.wait_for(self._renewed.wait(), delay_s)
+            self._renewed.clear()
+        except TimeoutError:
+            pass
+        self.channel = self._reopen()
 
     async def _converse(self) -> None:
-        call = self._channel.stream_stream(path("Negotiate"))()
+        call = self.channel.stream_stream(path("Negotiate"))()
         while not self._waiting.empty():  # about a time that has passed
             self._waiting.get_nowait()
         try:
