@@ -13,6 +13,7 @@ import os
 import socket
 import sys
 import time
+from contextlib import suppress
 
 from hostd.kernel.calls import Here
 from hostd.kernel.pidfd import SocketGone
@@ -66,4 +67,5 @@ def _as_values(answer: object) -> tuple[int, object]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    with suppress(ConnectionError):  # hostd was killed before it had read the last answer
+        main(sys.argv[1:])
