@@ -128,7 +128,9 @@ def _unpaced_s(host: HostTimeline, begin_s: float, end_s: float) -> float:
 def _lifted_s(seen: Timeline, number: int) -> tuple[float | None, float | None]:
     """When the limits were seen lifted, and when they were last seen in force; None where there were none."""
     done = seen.faults[number]
-    looks = [look for look in seen.hosts[done.fault.target].kernel if look.at_s < _window_end_s(seen, number)]
+    later_s = [one.begin_s for one in seen.faults[number + 1 :] if one.fault.target == done.fault.target]
+    end_s = later_s[0] if later_s else seen.end_s  # faults elsewhere lift nothing here
+    looks = [look for look in seen.hosts[done.fault.target].kernel if look.at_s < end_s]
     before = [look for look in looks if look.at_s < done.begin_s]
     if not before or not before[-1].paced:
         return None, None
@@ -209,7 +211,9 @@ def _too_slow(seen: Timeline) -> Iterator[str]:
         if done.fault.kind in DAEMON_ENDS:
             limit_s = UNGUARDED_S if _unguarded(seen, number) else FREE_SLOTS * seen.slot_s
             for job, one in _slow(seen, number):
-                if one.begin_s > done.begin_s + limit_s:
+                # One that was not slow yet when the next fault came may owe it to that one.
+                in_time = one.begin_s + SLOW * seen.jobs[job].tcp_iteration_s <= _window_end_s(seen, number)
+                if one.begin_s > done.begin_s + limit_s and in_time:
                     later_s, usual_s = one.begin_s - done.begin_s, seen.jobs[job].tcp_iteration_s
                     yield (
                         f"{named(done)}: {later_s:.1f} s later an iteration of {job} took {one.took_s:.2f} s, "

@@ -114,6 +114,12 @@ def test_training_that_stays_slow() -> None:
     assert broken(seen) == ["training runs at full speed within 10 slots of a daemon's end"]
 
 
+def test_what_the_next_fault_made_slow_is_not_the_last_ones() -> None:
+    seen = calm("kill-switchd", "link")
+    slow(seen, "b", NEXT_S - 0.4, 1.2)
+    assert broken(seen) == []
+
+
 def test_a_job_that_was_stopped_may_be_slow_and_others_count() -> None:
     seen = calm("stop-job", "mtu")
     slow(seen, "a", AT_S, 3.0)
