@@ -304,7 +304,7 @@ class HostDaemon:
             problems = self._enforcer.release()
             return {"released": not problems, "problems": problems}
         if not isinstance(job, str) or job not in self._monitor.jobs:
-            there = ", ".join(self._monitor.jobs) or "none"
+            there = ", ".join(sorted(self._monitor.jobs)) or "none"
             return {"error": f"no job {str(job)[:60]!r} on this host; there are: {there}"}
         self._released[job] = by
         if job in self._agent.jobs:

@@ -21,6 +21,7 @@ class HostMetrics:
         self._errors: Counter[ErrorKind] = Counter()
         self._flows: set[FlowId] = set()
         self._jobs: set[str] = set()
+        self._has_sockets: dict[FlowId, bool] = {}
         for kind in ErrorKind:  # from 0 on, or the first one is no increase
             self._instruments.enforcement_errors.labels(kind.value)
         for reason in Reason:
@@ -28,7 +29,7 @@ class HostMetrics:
 
     def update(self, view: HostView, unpaced: Mapping[str, Iterable[Unpaced]] | None = None) -> None:
         instruments, enforcer = self._instruments, view.enforcer
-        instruments.switch_silent.set(view.agent.isolated)
+        instruments.switch_silent.set(view.agent.isolated and view.switch.address is not None)
         instruments.fail_opens.inc(enforcer.fail_opens - self._fail_opens)
         self._fail_opens = enforcer.fail_opens
         for kind, count in (enforcer.errors.by_kind - self._errors).items():
@@ -72,6 +73,7 @@ class HostMetrics:
             if one.size_bytes is not None:
                 instruments.flow_size.labels(flow.job, str(flow)).set(one.size_bytes)
         self._jobs, self._flows = set(jobs), set(seen)
+        self._has_sockets = {flow: one.sockets > 0 for flow, one in seen.items()}
 
     def _update_decided(self, view: HostView) -> None:
         instruments, agent, enforcer = self._instruments, view.agent, view.enforcer
@@ -81,8 +83,12 @@ class HostMetrics:
             names = (flow.job, str(flow))
             instruments.requested_rate.labels(*names).set(decided.limit.rate_bps)
             found = kernel.get(flow)
-            if found is None or found.rate_bps == 0.0:  # it has no sockets that could be held to anything
+            if found is None or found.rate_bps == 0.0:
                 instruments.forget_kernel_rate(*names)
+                if enforced and self._has_sockets.get(
+                    flow
+                ):  # and the kernel holds them to nothing: a foreign qdisc, say
+                    instruments.kernel_disagrees.labels(*names).set(1)
                 continue
             instruments.kernel_rate.labels(*names).set(found.rate_bps)
             differs = enforced and not agrees(decided.limit, found.rate_bps, agent.nic_bps)

@@ -7,12 +7,15 @@ guardian knows nothing but the pipe and the undo log, and ends after a release: 
 finds its guardian gone and the lease revoked. The signals that end a service are blocked when it is started
 (hostd/workers/child.py), or it would end before hostd does; with both of them killed, systemd's ExecStopPost releases.
 
-It touches no object of a job: sockets are taken back by its children, which it does not wait for (hostd/workers).
+It touches no object of a job: sockets are taken back by its children, which it does not wait for (hostd/workers). What
+it has done it says on hostd's own standard error, in the format of hostd's log.
 """
 
+import json
 import os
 import select
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 from hostd.safety.undo_log import BadUndoLog, release
@@ -24,23 +27,39 @@ REVOKED = 3  # exit status after a release; 0: the lease had ended already
 def main(arguments: list[str]) -> int:
     heartbeat, patience_ms, path = int(arguments[0]), int(arguments[1]), Path(arguments[2])
     print(READY, flush=True)
-    wait_for_silence(heartbeat, patience_ms)
+    ended = wait_for_silence(heartbeat, patience_ms)
     if not path.exists():
         return 0
     try:
         problems = release(path)
     except BadUndoLog as error:
         problems = {str(path): str(error)}
+    why = "hostd ended without giving its lease back" if ended else f"nothing heard from hostd for {patience_ms} ms"
+    _log("warning", f"every limit was lifted: {why}", pid=os.getpid())
     for key, problem in problems.items():
-        print(f"guardian: could not restore {key}: {problem}", file=sys.stderr)
+        _log("error", f"could not restore {key}: {problem}", pid=os.getpid())
     return REVOKED
 
 
-def wait_for_silence(heartbeat: int, patience_ms: int) -> None:
-    """Returns when the pipe is closed or silent for too long."""
+def wait_for_silence(heartbeat: int, patience_ms: int) -> bool:
+    """Returns when the pipe is closed, True, or silent for too long."""
     waiting = select.poll()
     waiting.register(heartbeat, select.POLLIN)
-    while waiting.poll(patience_ms) and os.read(heartbeat, 4096):
+    while waiting.poll(patience_ms):
+        if not os.read(heartbeat, 4096):
+            return True
+    return False
+
+
+def _log(level: str, message: str, **fields: object) -> None:
+    """As paceline/service/logs.py does, which is too large to be imported here. A full disk costs the line."""
+    line = {"ts": datetime.now(UTC).isoformat(timespec="milliseconds"), "level": level}
+    text = json.dumps({**line, "logger": "hostd.safety.guardian", "message": message, **fields})
+    try:
+        if sys.stderr.isatty():
+            text = f"{datetime.now():%H:%M:%S} {level.upper():<8} hostd.safety.guardian: {message}"
+        print(text, file=sys.stderr, flush=True)
+    except OSError:
         pass
 
 

@@ -11,6 +11,7 @@ to lift the limits of a dead hostd, so none may be set: that is Revoked as well.
 has said so: an interpreter that finds its libraries here may not find them there.
 """
 
+import logging
 import os
 import select
 import subprocess
@@ -20,6 +21,8 @@ from hostd.safety.guardian import REVOKED
 from hostd.safety.undo_log import Revoked, UndoLog
 from hostd.workers.child import start_child
 from paceline.flowcore.model.units import NS_PER_MS
+
+_log = logging.getLogger(__name__)
 
 PATIENCE_SLOTS = 5
 READY_WITHIN_S = 4.0  # an interpreter takes a tenth of a second; less than systemd waits for hostd's sign of life
@@ -63,6 +66,7 @@ class Lease:
         except OSError as error:
             raise Revoked(f"the guardian ended and no other can be started: {error}") from error
         self.replaced += 1
+        _log.warning("the guardian ended (status %d), and another one watches now", status)
 
     def _start_guardian(self) -> None:
         theirs, ours = os.pipe2(os.O_CLOEXEC)

@@ -54,7 +54,8 @@ class Daemons:
     def start(self, who: str, *more: str) -> "subprocess.Popen[str]":
         program = "switchd" if who == "sw" else "hostd"
         with (self.place / f"{who}.log").open("w") as log:
-            process = run(program, "--config", str(self.place / f"{who}.toml"), *more, stderr=log, stdout=subprocess.DEVNULL)
+            arguments = ("--config", str(self.place / f"{who}.toml"), *more)
+            process = run(program, *arguments, stderr=log, stdout=subprocess.DEVNULL)
         self._stack.callback(process.wait)
         self._stack.callback(process.kill)
         return process

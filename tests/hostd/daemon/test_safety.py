@@ -80,6 +80,7 @@ def test_killed(cluster: Cluster, tmp_path: Path, backend: str) -> None:
     assert held.sent_bytes() - sent < 3 * HELD_BPS / 8, "held, give or take what a second is on a busy machine"
     held.daemon.process.kill()
     held.is_free_within(TEN_SLOTS_S)
+    wait_until(lambda: "hostd ended without giving its lease back" in held.daemon.log())
 
 
 def test_stopped_and_continued(held: Held) -> None:
@@ -91,6 +92,7 @@ def test_stopped_and_continued(held: Held) -> None:
     assert status["fail_opens"] == 1 and status["missed_slots"] > 5
     assert not any("root qdisc" in one for one in status["troubles"]), "nothing was set under the lease that was lost"
     assert "beginning anew" in held.daemon.log()
+    assert "every limit was lifted: nothing heard from hostd for" in held.daemon.log(), "the guardian says what it did"
     assert held.daemon.stop() == 0
     assert held.state() == held.before
 
@@ -108,6 +110,7 @@ def test_the_guardian_killed_first(held: Held) -> None:
     os.kill(guardian, signal.SIGKILL)
     wait_until(lambda: held.daemon.status()["guardian_pid"] != guardian)
     assert held.state() != held.before, "its successor watches over the same limits"
+    assert "and another one watches now" in held.daemon.log()
     held.daemon.process.kill()
     held.is_free_within(TEN_SLOTS_S)
 

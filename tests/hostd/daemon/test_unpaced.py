@@ -1,6 +1,7 @@
 """Why is my job not paced? Status, explain, log and a metric say it, of jobs that are not."""
 
 import json
+import os
 import urllib.request
 
 import pytest
@@ -115,3 +116,45 @@ def test_two_jobs_under_one_name(cluster: Cluster) -> None:
     daemon = cluster.hostd()
     cluster.run(group, lambda: "merged" in reasons(daemon, "same"))
     assert "several processes have rank 0" in reasons(daemon, "same")["merged"]
+
+
+def test_the_limits_of_one_job_are_lifted_by_order(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    group = cluster.jobs("a", "b")
+    daemon = cluster.hostd(more=WITH_METRICS)
+    where = ("--runtime-directory", str(daemon.place))
+    cluster.run(group, lambda: joined(daemon) == {"a", "b"})
+    assert cli.main(["release", "a", *where]) == 0
+    assert "the limits of a are lifted, until hostd is reloaded or restarted" in capsys.readouterr().out
+    cluster.pause(group, 0.5)
+    assert joined(daemon) == {"b"}, "it does not join again by itself"
+    assert (
+        f"uid {os.getuid()}" in reasons(daemon, "a")["released"]
+        and str(os.getpid()) in reasons(daemon, "a")["released"]
+    )
+    assert "released: its limits were lifted: by uid" in explained(capsys, daemon, "a")
+    flow = next(flow for job in daemon.status()["jobs"] if job["name"] == "a" for flow in job["flows"])
+    assert flow["requested_bps"] is None and flow["kernel_bps"] is None
+    assert metric(cluster, "released_jobs") in (0, 1)
+    [line] = [json.loads(line) for line in daemon.log().splitlines() if "release ordered by" in line]
+    assert line["pid"] == os.getpid() and line["level"] == "warning"
+    assert cli.main(["release", "nothing", *where]) == 2
+    assert "no job 'nothing' on this host; there are: a, b" in capsys.readouterr().err
+    reload(daemon, "enforce with htb from now on")
+    assert joined(daemon) == {"a", "b"} and reasons(daemon, "a") == {}
+
+
+def test_after_a_release_of_everything_nothing_is_said_to_be_paced(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    group = cluster.jobs("a")
+    daemon = cluster.hostd()
+    cluster.run(group, lambda: joined(daemon) == {"a"})
+    where = ("--runtime-directory", str(daemon.place))
+    assert cli.main(["release", "--all", *where]) == 0
+    assert joined(daemon) == set() and daemon.status()["enforcing"] is False
+    assert "every limit of this host was lifted: by uid" in reasons(daemon, "a")["released"]
+    capsys.readouterr()
+    assert cli.main(["explain", "a/ring/h0>h1", *where]) == 2
+    assert "every limit of this host was lifted" in capsys.readouterr().err
+    assert cli.main(["status", *where]) == 0
+    assert "every limit is lifted until the next reload: by uid" in " ".join(capsys.readouterr().out.split())
