@@ -113,6 +113,8 @@ class SwitchDaemon:
                 self.switch.instruments.certificate_expiry.labels(name).set(expires_s)
 
     async def shutdown(self) -> None:
+        if self.switch is not None:
+            self.switch.stopping = True
         if self.switch is not None and hasattr(self, "_health"):
             await self._health.enter_graceful_shutdown()
         await self._open.aclose()

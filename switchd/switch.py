@@ -95,6 +95,7 @@ class Switch:
             self.agent.arbitration is not None,
         )
         self._log_limit = LogRateLimit()
+        self.stopping = False
         self._lost: set[str] = set()
         self._timer: Timer | None = None  # made with the first deadline, which comes with an event loop
         self._armed_ns: int | None = None
@@ -174,7 +175,8 @@ class Switch:
     def neighbour_disconnected(self, name: str, outbox: Outbox[Outgoing]) -> None:
         if self.neighbours.get(name) is outbox:
             del self.neighbours[name]
-            _log.warning("switch lost", extra={"switch": name})
+            level = logging.INFO if self.stopping else logging.WARNING  # an orderly stop is no loss
+            _log.log(level, "switch lost", extra={"switch": name})
             self._lost |= self.routes.unreachable(set(self.neighbours)) - self.agent.silent
             self._report_lost()
 

@@ -116,6 +116,9 @@ class Uplink:
             outbox = switch.neighbour_connected(self._parent)
             try:
                 await both(self._read(call), self._write(call, outbox))
+            except asyncio.CancelledError:
+                switch.stopping = True
+                raise
             finally:
                 switch.neighbour_disconnected(self._parent, outbox)
         finally:

@@ -153,8 +153,11 @@ def _show(snapshot: "Snapshot", as_json: bool) -> None:
 async def _live(snapshots: Any) -> None:
     from rich.live import Live
 
+    from paceline.commands.keyboard import is_leaving, keys
     from paceline.commands.view.heat_map import heat_map
 
-    with Live(auto_refresh=False, screen=True) as live:
+    with keys() as keyboard, Live(auto_refresh=False, screen=True) as live:
         async for snapshot in snapshots:
             live.update(heat_map(snapshot, most_links=max(1, live.console.height - 6)), refresh=True)
+            if is_leaving(keyboard, 0.0):
+                return

@@ -4,9 +4,11 @@ import asyncio
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from paceline.commands import authority
 from paceline.flowcore.model.topology import star
 from paceline.wire import control_pb2 as pb
 from paceline.wire.codec import BadMessage
@@ -53,6 +55,26 @@ async def test_one_look(fabric) -> None:
     assert "▓▓" in next(line for line in shown.stdout.splitlines() if line.startswith("h0->sw"))
 
 
+async def test_with_a_wrong_ca_or_name_it_is_said_that_it_is(fabric, certificates, tmp_path: Path) -> None:
+    """And not that no switch listens."""
+    net: Fabric = await fabric(STAR, certificates=certificates)
+    authority.init(tmp_path, days=2, force=False, now=authority.utc_now())
+    authority.issue(tmp_path, "h0", (), days=1, force=False, now=authority.utc_now())
+    theirs = [f"--ca={tmp_path}/ca.crt", f"--certificate={tmp_path}/h0.crt", f"--key={tmp_path}/h0.key"]
+    seen = await top("--address", net.address("sw"), "--switch", "sw", *theirs)
+    assert seen.returncode == 2 and "the certificate of sw is refused here: unable to get local issuer" in seen.stderr
+    mine = certificates("h0")
+    files = [f"--ca={mine.ca}", f"--certificate={mine.certificate}", f"--key={mine.key}"]
+    seen = await top("--address", net.address("sw"), "--switch", "tor9", *files)
+    assert seen.returncode == 2 and "the certificate of tor9 is refused here: Hostname mismatch" in seen.stderr
+    stranger = [f"--ca={mine.ca}", *theirs[1:]]
+    seen = await top("--address", net.address("sw"), "--switch", "sw", *stranger)
+    assert seen.returncode == 2 and "sw refuses this end's certificate" in seen.stderr
+    assert seen.stderr.count("\n") == 1
+    gone = await top("--address", "127.0.0.1:1")
+    assert gone.stderr == "paceline: no switch listens on 127.0.0.1:1\n"
+
+
 async def test_with_tls(fabric, certificates) -> None:
     net: Fabric = await fabric(STAR, certificates=certificates)
     mine = certificates("h0")
@@ -62,7 +84,7 @@ async def test_with_tls(fabric, certificates) -> None:
     assert json.loads(seen.stdout)["switch"] == "sw"
     without = await top("--address", net.address("sw"), "--json")
     assert (without.returncode, without.stdout, without.stderr.count("\n")) == (2, "", 1)
-    assert "or only with TLS" in without.stderr
+    assert "speaks with TLS only; TLS needs --ca, --certificate and --key" in without.stderr
     half = await top("--address", net.address("sw"), "--ca", str(mine.ca))
     assert half.stderr == "paceline: TLS needs all of --ca, --certificate and --key\n"
 

@@ -4,7 +4,7 @@ import asyncio
 import logging
 
 from paceline.flowcore.model.scenario import SlotsSpec
-from paceline.flowcore.model.topology import star
+from paceline.flowcore.model.topology import clos, star
 from switchd.daemon import ALIVE_SLOTS
 from tests.switchd.fabric import Fabric, claim, flow, until
 
@@ -35,3 +35,13 @@ async def test_there_is_nothing_to_reload_and_it_says_so(fabric, caplog) -> None
     assert [record.getMessage() for record in caplog.records] == [
         "running; nothing to reload: a switch reads its configuration at its start; restart it to change it"
     ]
+
+
+async def test_an_orderly_stop_is_no_loss_to_the_switch_that_stops(fabric, caplog) -> None:
+    net: Fabric = await fabric(clos(2, 2, 1, (1.0, 1.0)))
+    await until(lambda: "spine0" in net.switch("tor0").neighbours)
+    with caplog.at_level(logging.INFO):
+        net.requests("tor0").stop.set()
+        await until(lambda: "tor0" not in net.switch("spine0").neighbours)
+    lost = {record.switch: record.levelname for record in caplog.records if record.message == "switch lost"}
+    assert lost == {"spine0": "INFO", "tor0": "WARNING"}, "the spine has lost tor0, and tor0 has lost no switch"

@@ -50,6 +50,26 @@ def test_a_flow_that_is_still_learned_has_no_size() -> None:
     assert line.split() == ["ring/h0>h1", "–", "free", "free", bar(0.0), "0"]
 
 
+@pytest.mark.parametrize("columns", [48, 60, 72, 80, 132])
+def test_a_row_is_one_line_on_every_screen(columns: int) -> None:
+    mine = job("a", flow("a/ring/h0>h1", 8e8, 6e8, 2e8))
+    mine["not_paced"] = [{"reason": "unknown_peer", "why": "it sends to 10.0.0.9, of no host in [addresses]"}]
+    shown = list(lines({**status(mine), "troubles": {"eth0: " + 10 * "a long reason ": 3}}, columns))
+    assert all(len(line) <= columns for line in shown)
+    [row] = [line for line in shown if "ring/h0>h1" in line]
+    assert row.split()[1:3] == ["25M", "34%"] and [word for word in row.split() if word.endswith("0M")] == [
+        "800M", "600M", "200M",
+    ]  # fmt: skip
+    assert "of no host in [addresses]" in " ".join(" ".join(shown).split())
+
+
+def test_a_trouble_says_how_long_ago_it_was() -> None:
+    found = {**status(), "troubles": {"eth0: busy": 3}, "trouble_times": {"eth0: busy": {"age_s": 12.3}}}
+    assert list(lines(found))[-1] == "3 × eth0: busy, last 12 s ago"
+    found["trouble_times"]["eth0: busy"]["age_s"] = 600.0
+    assert list(lines(found))[-1] == "3 × eth0: busy, last 10 min ago"
+
+
 @pytest.mark.parametrize("columns", [80, 132])
 def test_names_of_any_length_and_rates_of_any_size_fit(columns: int) -> None:
     long = flow("job/ring/gpu-node-0001.rack-17>gpu-node-0002.rack-17", 3.99e11, 999.7e9, 1.0, size_bytes=7 * 10**14)
