@@ -4,18 +4,26 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from paceline.flowcore.model.fields import InputError, printable
 from paceline.flowcore.policy import FOR_DAEMONS
-from paceline.service import logs
+from paceline.service import grpc_lines, logs
 from paceline.service.arguments import DaemonParser
-from paceline.service.certificates import require_valid
 from paceline.service.lifecycle import BAD_INPUT, reason_of, run_daemon
-from switchd.config import DEFAULT_PORT, SwitchConfig, of_scenario, parse_config
-from switchd.daemon import SwitchDaemon
+
+if TYPE_CHECKING:
+    from switchd.config import SwitchConfig
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    if argv is None:  # a program of its own
+        grpc_lines.capture()
+    # Imported here, because they import grpc.
+    from paceline.service.certificates import require_valid
+    from switchd.config import DEFAULT_PORT
+    from switchd.daemon import SwitchDaemon
+
     parser = DaemonParser(
         prog="switchd",
         description="Stands in for a programmable switch: keeps the load tables of its links for the coming slots.",
@@ -50,7 +58,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0 if args.check else run_daemon("switchd", lambda: SwitchDaemon(config))
 
 
-def _configuration(args: argparse.Namespace) -> SwitchConfig:
+def _configuration(args: argparse.Namespace) -> "SwitchConfig":
+    from switchd.config import of_scenario, parse_config
+
     path = args.config or args.scenario
     try:
         text = path.read_text()

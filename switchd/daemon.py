@@ -2,17 +2,19 @@
 
 import asyncio
 import logging
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from paceline.service import grpc_lines
 from paceline.service.certificates import require_valid
 from paceline.service.lifecycle import NothingToReload
 from paceline.service.metrics import MetricsServer
 from paceline.service.tls import RenewableCredentials
 from paceline.wire.calls import MAX_MESSAGE_BYTES, SERVICE, UNREAD_OPTIONS
+from paceline.wire.codec import BadMessage
 from switchd.config import SwitchConfig
 from switchd.handshake import HELLO_TIMEOUT_S
 from switchd.streams import Streams
@@ -60,6 +62,7 @@ class SwitchDaemon:
         self._open.callback(switch.close)
         self._note_expiry()
         streams = Streams(switch)
+        self._hear_of_refused_handshakes(streams)
         server = grpc.aio.server(options=SERVER_OPTIONS)
         server.add_generic_rpc_handlers((streams.handler(),))
         self._health = health.aio.HealthServicer()
@@ -104,6 +107,17 @@ class SwitchDaemon:
         for uplink in self._uplinks:
             uplink.renew(tls)
         _log.info("certificates read anew; all else is read at the start", extra={"switch": self.config.name})
+
+    def _hear_of_refused_handshakes(self, streams: Streams) -> None:
+        """Counted and logged as every refused peer is; of which peer, gRPC does not say."""
+        loop = asyncio.get_running_loop()
+
+        def refused(why: str) -> None:
+            error = BadMessage("certificate", f"a handshake failed: {why}")
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(streams.handshake.count_refusal, error, "unknown")
+
+        grpc_lines.on_refused_handshake = refused
 
     def _note_expiry(self) -> None:
         """Raises InputError for certificates that peers would refuse."""

@@ -111,8 +111,10 @@ def test_new_certificates_while_they_run(daemons: Daemons) -> None:
     host = daemons.start("h0")
     said = daemons.heard("h0", "no stream to the switch")
     assert "the certificate of sw is refused here: unable to get local issuer certificate" in said
+    daemons.heard("sw", "refused a peer: certificate: a handshake failed: ")
     time.sleep(2.0)
     assert daemons.log("h0").count("no stream to the switch") == 1
+    assert len(daemons.log("sw").splitlines()) <= 3, "nothing of gRPC's own, and no line for every handshake"
     daemons.give("sw", ca="theirs")
     daemons.trust_theirs("sw")
     switch.send_signal(signal.SIGHUP)
@@ -124,6 +126,18 @@ def test_new_certificates_while_they_run(daemons: Daemons) -> None:
     daemons.give("sw", name="h7")
     switch.send_signal(signal.SIGHUP)
     assert "names: found h7" in daemons.heard("sw", "the reload was refused")
+
+
+def test_both_ends_say_that_a_hosts_certificate_is_refused(daemons: Daemons) -> None:
+    """It is the host's own CA alone: its certificate, not the switch's, is refused."""
+    daemons.start("sw")
+    daemons.heard("sw", "listening")
+    daemons.give("h0", ca="theirs")
+    both = (daemons.place / "theirs" / "ca.crt").read_bytes() + (daemons.place / "ours" / "ca.crt").read_bytes()
+    (daemons.place / "h0" / "ca.crt").write_bytes(both)
+    daemons.start("h0")
+    assert "sw refuses this end's certificate" in daemons.heard("h0", "no stream to the switch")
+    daemons.heard("sw", "a handshake failed: unable to get local issuer certificate")
 
 
 def test_a_host_gets_new_certificates_by_a_reload(daemons: Daemons) -> None:
