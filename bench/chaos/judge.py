@@ -76,7 +76,7 @@ def _outcome(seen: Timeline, number: int) -> Outcome:
     slow = list(_slow(seen, number))
     hosts = _hosts(seen, done)
     window_end_s = _window_end_s(seen, number)
-    over_s = [_enforced_again_s(seen, host, done, window_end_s) for host in hosts]
+    over_s = [_enforced_again_s(seen, host, done, _next_here_s(seen, number, host)) for host in hosts]
     last_slow_s = max((one.end_s for _, one in slow), default=done.begin_s)
     return Outcome(
         len(slow),
@@ -90,6 +90,12 @@ def _outcome(seen: Timeline, number: int) -> Outcome:
 
 def _window_end_s(seen: Timeline, number: int) -> float:
     return seen.faults[number + 1].begin_s if number + 1 < len(seen.faults) else seen.end_s
+
+
+def _next_here_s(seen: Timeline, number: int, host: str) -> float:
+    """When the next fault comes that is about this host: those elsewhere need not be waited for."""
+    later = (one for one in seen.faults[number + 1 :] if host in _hosts(seen, one))
+    return next((one.begin_s for one in later), seen.end_s)
 
 
 def _slow(seen: Timeline, number: int) -> Iterator[tuple[str, Iteration]]:
@@ -128,8 +134,7 @@ def _unpaced_s(host: HostTimeline, begin_s: float, end_s: float) -> float:
 def _lifted_s(seen: Timeline, number: int) -> tuple[float | None, float | None]:
     """When the limits were seen lifted, and when they were last seen in force; None where there were none."""
     done = seen.faults[number]
-    later_s = [one.begin_s for one in seen.faults[number + 1 :] if one.fault.target == done.fault.target]
-    end_s = later_s[0] if later_s else seen.end_s  # faults elsewhere lift nothing here
+    end_s = _next_here_s(seen, number, done.fault.target)
     looks = [look for look in seen.hosts[done.fault.target].kernel if look.at_s < end_s]
     before = [look for look in looks if look.at_s < done.begin_s]
     if not before or not before[-1].paced:

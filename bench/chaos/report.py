@@ -68,7 +68,8 @@ def by_kind(faults: Sequence[Performed], found: Sequence[Outcome]) -> dict[str, 
 
 
 def kind_document(kind: str, rows: Sequence[Outcome]) -> dict[str, object]:
-    """Times are the worst; those that did not come before the next fault are not in them."""
+    """Times are the worst of those that came before the next fault; `open` counts those that did not, which may have
+    been longer: a worst time without that number would flatter."""
     return {
         "kind": kind,
         "what": KINDS[kind].what,
@@ -79,6 +80,8 @@ def kind_document(kind: str, rows: Sequence[Outcome]) -> dict[str, object]:
         "lifted_s": _worst([one.lifted_s for one in rows]),
         "enforced_again_s": _worst([one.enforced_again_s for one in rows]),
         "usual_pace_s": _worst([one.usual_pace_s for one in rows]),
+        "enforced_again_open": sum(one.enforced_again_s is None for one in rows),
+        "usual_pace_open": sum(one.usual_pace_s is None for one in rows),
     }
 
 
@@ -94,9 +97,20 @@ def _fault(done: Performed, outcome: Outcome) -> dict[str, object]:
 
 
 def kind_rows(result: Result) -> list[tuple[str, ...]]:
-    keys = ("faults", "slow_iterations", "lost_s", "unpaced_s", "lifted_s", "enforced_again_s", "usual_pace_s")
+    keys = ("faults", "slow_iterations", "lost_s", "unpaced_s", "lifted_s")
     documents = [kind_document(*item) for item in by_kind(result.seen.faults, outcomes(result.seen)).items()]
-    return [(str(one["kind"]), *(_text(one[key]) for key in keys)) for one in documents]
+    return [
+        (
+            str(one["kind"]),
+            *(_text(one[key]) for key in keys),
+            *(_with_open(one[f"{key}_s"], one[f"{key}_open"]) for key in ("enforced_again", "usual_pace")),
+        )
+        for one in documents
+    ]
+
+
+def _with_open(value: object, still_open: object) -> str:
+    return f"{_text(value)} +{still_open}" if still_open else _text(value)
 
 
 def job_rows(result: Result) -> list[tuple[str, ...]]:

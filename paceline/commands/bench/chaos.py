@@ -63,6 +63,7 @@ def run_chaos(args: argparse.Namespace) -> int:
     print_table("jobs", report.JOB_COLUMNS, report.job_rows(result))
     print("slow: iterations of more than three times their time without daemons. lost, unpaced: sums, in seconds.")
     print("lifted, enforced, at pace: the worst time until limits were lifted, set again, jobs as fast as usual.")
+    print("+N: N more times that had not come before the next fault, and may have been longer.")
     for kind, why in result.left_out.items():
         print(f"left out: {kind}: {why}")
     for line in report.verdict_lines(verdicts):

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from bench.chaos.judge import CONTROLLED_WITHIN_S, UNGUARDED_S, outcomes, promises
 from bench.chaos.plan import Fault
+from bench.chaos.report import by_kind, kind_document
 from bench.chaos.timeline import HostTimeline, Iteration, JobTimeline, KernelLook, Performed, StatusLook, Timeline
 
 SLOT_S, USUAL_S, END_S = 0.06, 0.3, 60.0
@@ -70,6 +71,18 @@ def test_a_kill_that_is_recovered_from() -> None:
     assert first.slow_iterations == 1 and abs(first.lost_s - 0.9) < 1e-6
     assert first.usual_pace_s is not None and 0.9 < first.usual_pace_s < 1.3
     assert second.slow_iterations == 0 and second.unpaced_s == 0.0
+
+
+def test_what_did_not_recover_before_the_next_fault_is_counted_and_not_left_out() -> None:
+    seen = calm("kill-hostd", "bad-reload")
+    unpaced(seen, AT_S + 0.1, END_S)
+    silent(seen, AT_S, NEXT_S + 1.0)
+    rows = by_kind(seen.faults, outcomes(seen))
+    found = kind_document("kill-hostd", rows["kill-hostd"])
+    assert (found["enforced_again_s"], found["enforced_again_open"]) == (None, 1)
+    seen.faults[1].fault = replace(seen.faults[1].fault, target="h1")  # then there is time to see it
+    [outcome, _] = outcomes(seen)
+    assert outcome.enforced_again_s is not None and 20.5 < outcome.enforced_again_s < 21.5
 
 
 def test_limits_that_stay() -> None:
