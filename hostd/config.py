@@ -51,6 +51,7 @@ class HostConfig:
     jobs: tuple[str, ...] | None = None  # only these are paced; None: all
     without_shim: tuple[JobWithoutShim, ...] = ()  # seen through their sockets
     shim_directory: Path | None = None  # None: where the shim puts them by itself
+    shim_socket: Path | None = None  # where jobs register; None: in the runtime directory
     runtime_directory: Path = RUNTIME_DIRECTORY
     takeover: bool = False  # replace a qdisc that hostd did not set, and put it back at the end
     small_tso_bursts: bool = False  # pacing: set net.ipv4.tcp_tso_rtt_log = 0 while hostd runs
@@ -84,6 +85,11 @@ class HostConfig:
     @property
     def control_socket(self) -> Path:
         return self.runtime_directory / "control.sock"
+
+    @property
+    def registration_socket(self) -> Path:
+        """In a directory of its own, which containers can mount."""
+        return self.shim_socket or self.runtime_directory / "jobs" / "hostd.sock"
 
     @property
     def lock(self) -> Path:
@@ -215,6 +221,7 @@ _TOP = {
     "jobs": Field(list_of(printable_name, "job names", distinct=True), None),
     "without_shim": Field(list_of(_job_without_shim, "tables, each [[without_shim]]"), ()),
     "shim_directory": Field(_directory, None),
+    "shim_socket": Field(_directory, None),
     "runtime_directory": Field(_directory, RUNTIME_DIRECTORY),
     "takeover": Field(_flag, False),
     "small_tso_bursts": Field(_flag, False),

@@ -34,6 +34,7 @@ from hostd.monitor.job_log import JobLog
 from hostd.monitor.monitor import Monitor
 from hostd.monitor.throughput import Throughput
 from hostd.preflight import refuse_what_cannot_work
+from hostd.registration.registrations import Registrations
 from hostd.switch_link import SwitchLink
 from hostd.workers.pool import Workers
 from paceline.flowcore.host.agent import HostAgent
@@ -102,7 +103,9 @@ class HostDaemon:
             self._enforcer = Enforcer(config.enforcement, self._slots.length_ns)
         except CannotEnforce as error:
             raise OSError(str(error)) from None
-        self._open.callback(self._enforcer.close)
+        self._registrations = Registrations(config.registration_socket)
+        self._open.callback(self._registrations.close)
+        self._open.callback(self._enforcer.close)  # limits are lifted first
         self._monitor = Monitor(
             config.name,
             config.host_of,
@@ -110,6 +113,7 @@ class HostDaemon:
             config.shim_directory,
             self._sockets_changed,
             config.without_shim,
+            self._registrations,
         )
         self._monitor.slow_poll = config.mode == "observe"
         self._open.callback(self._monitor.close)
@@ -287,6 +291,7 @@ class HostDaemon:
             listed=config.jobs,
             namespace=self._namespace,
             released=self._released,
+            registrations_refused=self._registrations.refused,
         )
 
     def _status(self, _arguments: dict[str, object]) -> dict[str, object]:

@@ -13,7 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent
-SOURCES = tuple(PACKAGE / "csrc" / name for name in ("core.c", "segment.c", "identity.c", "chain.c", "plugin.c"))
+SOURCES = tuple(
+    PACKAGE / "csrc" / name for name in ("core.c", "segment.c", "registration.c", "identity.c", "chain.c", "plugin.c")
+)
 LIBRARY_NAME = "libpaceline_shim.so"
 # nodelete: NCCL closes its plugin while proxy threads may still be inside it.
 FLAGS = ("-std=c11", "-O2", "-g", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-pthread")

@@ -45,6 +45,7 @@ class HostView:
     namespace: int = 0  # the network namespace of this host
     released: Mapping[str | None, str] = field(default_factory=dict)  # jobs whose limits were lifted, and by which
     # request; None: those of every job
+    registrations_refused: Mapping[str, int] = field(default_factory=dict)  # by reason
 
     @property
     def slot(self) -> int:

@@ -19,6 +19,7 @@ class HostMetrics:
         self._instruments = instruments
         self._fail_opens = 0
         self._errors: Counter[ErrorKind] = Counter()
+        self._registrations_refused: Counter[str] = Counter()
         self._flows: set[FlowId] = set()
         self._jobs: set[str] = set()
         self._has_sockets: dict[FlowId, bool] = {}
@@ -35,6 +36,9 @@ class HostMetrics:
         for kind, count in (enforcer.errors.by_kind - self._errors).items():
             instruments.enforcement_errors.labels(kind.value).inc(count)
         self._errors = Counter(enforcer.errors.by_kind)
+        for reason, count in view.registrations_refused.items():
+            instruments.registrations_refused.labels(reason).inc(count - self._registrations_refused[reason])
+        self._registrations_refused = Counter(view.registrations_refused)
         instruments.switch_answer_age.set(view.answer_age_ns / 1e9)
         self._update_watched(view)
         self._update_decided(view)

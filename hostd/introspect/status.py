@@ -35,6 +35,7 @@ def status(view: HostView) -> dict[str, object]:
         "enforcing": view.mode == "enforce" and enforcer.backend.name != "observe",
         "why_not_enforcing": None if view.mode != "enforce" else enforcer.why_none or None,
         "control_refused": view.control_refused,
+        "registrations_refused": sum(view.registrations_refused.values()),
         "switch": {
             "address": switch.address,
             "connected": switch.connected,

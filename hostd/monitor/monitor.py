@@ -17,15 +17,17 @@ at which it is looked at next, on a grid that makes their times coincide:
 A look reads one value per process: has it had an event since? If so, its counters are read and what its sockets have
 sent. Those are read for decisions, too, but not again within FRESH_NS: an answer mostly comes sooner than that after
 the report, and the policy does not look closer (policy.paceline.FINEST_NS); nor those of a job that is held, until it
-can have sent something to speak of. Once a second: new and dead processes, new and closed sockets; sooner where a file
-has come, and those of a job that has not joined yet.
+can have sent something to speak of. Once a second: new and dead processes, new and closed sockets; sooner where a
+process has registered or a file has come, and those of a job that has not joined yet.
 
 A job without the shim (jobs_without_shim.py) has no counters, so a look at it is its sockets: where its bursts begin
 and end is told from what they moved (paceline/flowcore/detect/bursts.py), and before those have a rhythm it has no
 events.
 """
 
+import logging
 import math
+import os
 from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -36,12 +38,17 @@ from hostd.monitor.job_tracker import JobTracker
 from hostd.monitor.jobs_without_shim import JobWithoutShim, processes_of
 from hostd.monitor.process_identity import ProcessIdentity, identity_of
 from hostd.monitor.segment_access import SegmentAccess
+from hostd.registration.registrations import Ended, Registrations
 from nccl_shim.segment.liveness import owner_of, start_ticks
 from nccl_shim.segment.python_writer import make_directory
 from nccl_shim.segment.reader import ProcessView, Reader
+from nccl_shim.segment.segment_memory import SegmentMemory
+from nccl_shim.segment.snapshot import NotASegment
 from paceline.flowcore.messages.events import HostEvent, Progress
 from paceline.flowcore.model.fields import printable
 from paceline.flowcore.model.patterns import FlowId
+
+_log = logging.getLogger(__name__)
 
 FRESH_NS = 10_000_000
 SLOW_POLL_NS = 50_000_000  # a shorter iteration is counted together with the next
@@ -65,6 +72,7 @@ class Monitor:
         directory: Path | None,
         on_sockets: Callable[[FlowId, tuple[DataSocket, ...]], None],
         without_shim: Sequence[JobWithoutShim] = (),
+        registrations: Registrations | None = None,
     ) -> None:
         self.jobs: dict[str, JobTracker] = {}
         self.without_shim = without_shim
@@ -74,6 +82,8 @@ class Monitor:
         self._reader = Reader(directory, SegmentAccess().open, budget_s=NEW_FILES_S)
         with suppress(OSError):  # its owner may remove the files of dead processes of every user
             make_directory(self._reader.directory)
+        self._registrations = registrations
+        self._said_files = False
         self._on_sockets = on_sockets
         self._owners: dict[str, int] = {}  # the uid that a job's name belongs to
         self._housekeeping_ns = self._all_read_ns = 0
@@ -86,7 +96,7 @@ class Monitor:
         return min([self._housekeeping_ns, *(job.due_ns for job in self.jobs.values())])
 
     def poll(self, now_ns: int) -> list[HostEvent]:
-        if now_ns >= self._housekeeping_ns or (now_ns - self._all_read_ns >= IDLE_NS and self._reader.stale()):
+        if now_ns >= self._housekeeping_ns or (now_ns - self._all_read_ns >= IDLE_NS and self._has_news()):
             self._all_read_ns, self._housekeeping_ns = now_ns, now_ns + (HOUSEKEEPING_NS if self.jobs else IDLE_NS)
             return self._read_all(now_ns)
         due = {name: job for name, job in self.jobs.items() if now_ns >= job.due_ns}
@@ -175,6 +185,31 @@ class Monitor:
 
     # ---- Once a second ----
 
+    def _has_news(self) -> bool:
+        return self._reader.stale() or (self._registrations is not None and self._registrations.pending())
+
+    def _follow(self, registrations: Registrations) -> None:
+        """What processes have registered, and which have ended."""
+        for one in registrations.receive():
+            if isinstance(one, Ended):
+                self._reader.forget(one.name)
+            elif one.name in self._reader:  # it has registered again
+                os.close(one.memory)
+            else:
+                try:
+                    self._reader.admit(one.name, SegmentMemory(one.memory, one.pid, one.started, one.uid))
+                except (NotASegment, OSError) as error:
+                    registrations.refuse(one, printable(str(error)))
+        if registrations.listens and not self._said_files and (files := self._reader.files):
+            self._said_files = True
+            _log.warning(
+                "job %s has its counters in a file in %s, which the next release does not read: with PACELINE_SOCKET=%s"
+                " they are registered",
+                printable(files[0]),
+                self._reader.directory,
+                registrations.path,
+            )
+
     def _read_all(self, now_ns: int) -> list[HostEvent]:
         with_shim = self._seen_through_shim()
         present = self._seen_through_sockets(now_ns, with_shim) | with_shim
@@ -195,11 +230,15 @@ class Monitor:
     def _seen_through_shim(self) -> dict[str, dict[int, ProcessView | None]]:
         """Every user may put a file there, with any job's name: the job belongs to the user that had it first, and to
         no other as long as a process of that user lives."""
+        if self._registrations is not None:
+            self._follow(self._registrations)
         views = self._reader.poll()
         if not all(view.alive for view in views):
             self._reader.reap()
         # Any user may choose a file's name.
         self.invisible = {printable(name): printable(why) for name, why in self._reader.refused.items()}
+        if self._registrations is not None:
+            self.invisible |= self._registrations.named()
         living: dict[str, dict[int, ProcessView]] = {}
         of_process: dict[int, str] = {}  # a process is of the job that it named first
         for view in sorted(views, key=lambda view: view.snapshot.created_ns):

@@ -10,12 +10,13 @@
 
 #include "paceline_shm.h"
 
-#define PLS_ABI 3
+#define PLS_ABI 4
 #define PLS_API __attribute__((visibility("default")))
 
 struct pls_identity {
     char job[PLS_JOB_BYTES];
     char dir[256];
+    char socket[108]; /* of hostd; empty: none, counters go into a file in dir */
     int32_t global_rank;
     int32_t world_size;
     int32_t local_rank;
@@ -25,7 +26,7 @@ struct pls_identity {
 /* identity.c: job, ranks and directory out of the environment (launcher, torchrun, Slurm, MPI, Kubernetes). */
 PLS_API void pls_identity_from_env(struct pls_identity *identity);
 
-/* ---- segment.c: the file; uses identity.c and core.c ---- */
+/* ---- segment.c: the file or memory; uses identity.c, core.c and registration.c ---- */
 
 /* A new segment in identity->dir, or NULL with one line in `error`. Never unmapped: stray writers stay safe. */
 PLS_API struct pls_header *pls_create(const struct pls_identity *identity, char *error, size_t error_bytes);
@@ -39,7 +40,21 @@ PLS_API void pls_warn_once(const char *message);
 PLS_API void pls_note_once(const char *message);
 int32_t pls_pid(void); /* cached getpid(), right after fork too */
 
-/* ---- core.c: counting; uses no other file ---- */
+/* ---- registration.c: handing memory to hostd; uses core.c's clock ---- */
+
+/* Memory that nothing but this map can write and nothing can resize; NULL with a reason. */
+void *pls_memory(int *fd, const char **why);
+/* A connection to hostd's socket; -1 with errno, EAGAIN if hostd is there and busy. */
+int pls_connect(const char *path);
+/* This process's memory is to be registered at `path`, now through `connection` (-1: later), and again whenever
+ * hostd has gone and come back. */
+void pls_register(const char *path, int memory, int connection);
+/* Looks after the connection; called by whichever thread counts when it is due. Never waits. */
+void pls_tend(uint64_t now_ns);
+void pls_forget_registration(void); /* in a forked child: it is the parent's */
+extern _Atomic uint64_t pls_tend_ns; /* when pls_tend is due */
+
+/* ---- core.c: counting; uses registration.c once a second ---- */
 
 PLS_API int pls_abi_version(void);
 PLS_API struct pls_record *pls_find(struct pls_header *header, uint32_t kind, uint32_t source, uint64_t comm_id,

@@ -18,6 +18,9 @@ static const char *const WORLD_NAMES[] = {"PACELINE_WORLD_SIZE", "WORLD_SIZE", "
 static const char *const LOCAL_NAMES[] = {"PACELINE_LOCAL_RANK", "LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK",
                                           "SLURM_LOCALID", NULL};
 
+#define DEFAULT_DIR "/dev/shm/paceline"
+#define DEFAULT_SOCKET "/run/paceline/hostd/jobs/hostd.sock"
+
 static int32_t integer_of(const char *const *names, int32_t otherwise) {
     for (; *names; names++) {
         const char *text = getenv(*names);
@@ -46,7 +49,13 @@ void pls_identity_from_env(struct pls_identity *identity) {
     identity->role = role && strcmp(role, "server") == 0 ? PLS_SERVER : PLS_WORKER;
 
     const char *dir = text_of("PACELINE_SHM_DIR");
-    snprintf(identity->dir, sizeof identity->dir, "%s", dir ? dir : "/dev/shm/paceline");
+    snprintf(identity->dir, sizeof identity->dir, "%s", dir ? dir : DEFAULT_DIR);
+    /* A directory of its own is a hostd of its own, whose socket is not known. */
+    const char *path = text_of("PACELINE_SOCKET");
+    if (!path && strcmp(identity->dir, DEFAULT_DIR) == 0)
+        path = DEFAULT_SOCKET;
+    if (path && strcmp(path, "0") != 0 && strlen(path) < sizeof identity->socket)
+        snprintf(identity->socket, sizeof identity->socket, "%s", path);
 
     const char *job = text_of("PACELINE_JOB");
     const char *slurm = text_of("SLURM_JOB_ID");

@@ -1,6 +1,6 @@
 /*
- * Shared-memory layout, version 1. Law: one file per process, written by that process alone, read by any that may
- * open it; nccl_shim/segment/layout.py is its mirror and a test compares every offset.
+ * Shared-memory layout, version 1. Law: one file or memfd per process, written by that process alone, read by
+ * any that may open it or was handed it; nccl_shim/segment/layout.py is its mirror and a test compares every offset.
  *
  * - Counters are independent, aligned, monotonic u64 atomics: no lock, so a writer killed at any instruction
  *   leaves nothing inconsistent. A reader may see bytes a moment before operations, never a torn value.

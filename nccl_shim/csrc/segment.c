@@ -1,7 +1,8 @@
 /*
- * Making the file. Law: everything that can fail fails here, before a single counter is written, and a failure
- * is one warning line and a NULL that every other function accepts. Blocks are reserved up front, because a
- * store into a page that a full /dev/shm cannot give would be a SIGBUS in the middle of training.
+ * Making the segment: memory that is handed to hostd, or a file where no hostd listens. Law: everything that can fail
+ * fails here, before a single counter is written, and a failure is one warning line and a NULL that every other
+ * function accepts. Blocks are reserved up front, because a store into a page that a full /dev/shm cannot give would
+ * be a SIGBUS in the middle of training.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -28,6 +29,7 @@ static void in_child(void) {
     /* A forked data loader must not count into its parent's file; if it communicates it gets its own. */
     pthread_mutex_init(&opening, NULL);
     pls_reset_lock_in_child();
+    pls_forget_registration();
     atomic_store(&process_segment, NULL);
     atomic_store(&process_tried, 0);
     atomic_store(&cached_pid, getpid());
@@ -111,32 +113,7 @@ static int open_file(int dir_fd, uint64_t start_ticks, char *name, size_t name_b
     return fd;
 }
 
-struct pls_header *pls_create(const struct pls_identity *identity, char *error, size_t error_bytes) {
-    const char *why = "";
-    char name[64];
-    uint64_t start_ticks = own_start_ticks();
-    struct pls_header *header = MAP_FAILED;
-    int dir_fd = open_directory(identity->dir, &why), fd = -1;
-    if (dir_fd >= 0)
-        fd = open_file(dir_fd, start_ticks, name, sizeof name, &why);
-    if (fd >= 0) {
-        header = mmap(NULL, PLS_FILE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-        if (header == MAP_FAILED) {
-            why = strerror(errno);
-            unlinkat(dir_fd, name, 0);
-            close(fd);
-        }
-    }
-    if (dir_fd >= 0)
-        close(dir_fd);
-    if (header == MAP_FAILED) {
-        if (error)
-            snprintf(error, error_bytes, "cannot write counters in %s: %s", identity->dir, why);
-        return NULL;
-    }
-    /* Held until the process ends: tells a reader in another pid namespace that we live. */
-    (void)flock(fd, LOCK_SH | LOCK_NB);
-
+static void fill(struct pls_header *header, const struct pls_identity *identity, uint64_t start_ticks) {
     struct stat info;
     header->version = PLS_VERSION;
     header->header_bytes = PLS_HEADER_BYTES;
@@ -164,6 +141,71 @@ struct pls_header *pls_create(const struct pls_identity *identity, char *error, 
     atomic_store(&overflow->state, PLS_PUBLISHED);
     atomic_store(&header->records_claimed, 1);
     atomic_store_explicit(&header->magic, PLS_MAGIC, memory_order_release);
+}
+
+struct pls_header *pls_create(const struct pls_identity *identity, char *error, size_t error_bytes) {
+    const char *why = "";
+    char name[64];
+    uint64_t start_ticks = own_start_ticks();
+    struct pls_header *header = MAP_FAILED;
+    int dir_fd = open_directory(identity->dir, &why), fd = -1;
+    if (dir_fd >= 0)
+        fd = open_file(dir_fd, start_ticks, name, sizeof name, &why);
+    if (fd >= 0) {
+        header = mmap(NULL, PLS_FILE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        if (header == MAP_FAILED) {
+            why = strerror(errno);
+            unlinkat(dir_fd, name, 0);
+            close(fd);
+        }
+    }
+    if (dir_fd >= 0)
+        close(dir_fd);
+    if (header == MAP_FAILED) {
+        if (error)
+            snprintf(error, error_bytes, "cannot write counters in %s: %s", identity->dir, why);
+        return NULL;
+    }
+    /* Held until the process ends: tells a reader in another pid namespace that we live. */
+    (void)flock(fd, LOCK_SH | LOCK_NB);
+    fill(header, identity, start_ticks);
+    return header;
+}
+
+/* Counters that hostd is given a descriptor of. Without hostd there: NULL, or memory that waits for it if it `must`. */
+static struct pls_header *create_registered(const struct pls_identity *identity, int must, const char **why) {
+    if (!identity->socket[0]) {
+        *why = "no socket of hostd";
+        return NULL;
+    }
+    int connection = pls_connect(identity->socket), memory = -1;
+    struct pls_header *header = NULL;
+    if (connection >= 0 || errno == EAGAIN || must)
+        header = pls_memory(&memory, why);
+    else
+        *why = strerror(errno);
+    if (header) {
+        fill(header, identity, own_start_ticks());
+        pls_register(identity->socket, memory, connection);
+    } else if (connection >= 0) {
+        close(connection);
+    }
+    return header;
+}
+
+static struct pls_header *create(const struct pls_identity *identity) {
+    char error[400];
+    const char *why = "";
+    struct pls_header *header = create_registered(identity, 0, &why);
+    if (!header)
+        header = pls_create(identity, error, sizeof error);
+    if (!header && (header = create_registered(identity, 1, &why))) {
+        char note[sizeof error + sizeof identity->socket + 40];
+        snprintf(note, sizeof note, "%s; they wait for hostd at %s", error, identity->socket);
+        pls_note_once(note);
+    } else if (!header) {
+        pls_warn_once(error);
+    }
     return header;
 }
 
@@ -174,13 +216,10 @@ struct pls_header *pls_process_as(const struct pls_identity *identity) {
     pthread_mutex_lock(&opening);
     if (!atomic_load(&process_tried)) {
         struct pls_identity from_env;
-        char error[400];
         const char *wanted = getenv("PACELINE_SHIM");
         if (!wanted || strcmp(wanted, "0") != 0) {
             pls_identity_from_env(&from_env);
-            header = pls_create(identity ? identity : &from_env, error, sizeof error);
-            if (!header)
-                pls_warn_once(error);
+            header = create(identity ? identity : &from_env);
         }
         atomic_store_explicit(&process_segment, header, memory_order_release);
         atomic_store(&process_tried, 1);

@@ -7,16 +7,17 @@ import os
 from pathlib import Path
 
 from nccl_shim.build import LIBRARY_NAME
-from nccl_shim.segment.identity import Identity
+from nccl_shim.segment.identity import SOCKET_BYTES, Identity
 from nccl_shim.segment.layout import JOB_BYTES
 
-ABI = 3
+ABI = 4
 
 
 class CIdentity(ctypes.Structure):
     _fields_ = (
         ("job", ctypes.c_char * JOB_BYTES),
         ("dir", ctypes.c_char * 256),
+        ("socket", ctypes.c_char * SOCKET_BYTES),
         ("global_rank", ctypes.c_int32),
         ("world_size", ctypes.c_int32),
         ("local_rank", ctypes.c_int32),
@@ -31,6 +32,7 @@ class CIdentity(ctypes.Structure):
         return cls(
             identity.job_bytes,
             directory,
+            b"" if identity.socket is None else os.fsencode(identity.socket),
             identity.global_rank,
             identity.world_size,
             identity.local_rank,

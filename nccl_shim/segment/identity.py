@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from nccl_shim.segment.layout import DEFAULT_DIRECTORY, JOB_BYTES, ProcessRole
+from nccl_shim.segment.layout import DEFAULT_DIRECTORY, DEFAULT_SOCKET, JOB_BYTES, ProcessRole
 
 RANK_NAMES = (
     "PACELINE_RANK",
@@ -22,6 +22,7 @@ RANK_NAMES = (
 )
 WORLD_NAMES = ("PACELINE_WORLD_SIZE", "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS")
 LOCAL_NAMES = ("PACELINE_LOCAL_RANK", "LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID")
+SOCKET_BYTES = 108  # of a unix socket's path, as the kernel takes it
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Identity:
     world_size: int = 0
     local_rank: int = -1
     role: ProcessRole = ProcessRole.WORKER
+    socket: Path | None = None  # of hostd; None: counters go into a file in the directory
 
     @property
     def job_bytes(self) -> bytes:
@@ -51,14 +53,22 @@ def identity_from_env(env: Mapping[str, str] | None = None) -> Identity:
         job = elastic
     else:
         job = f"pid-{os.getpid()}"
+    directory = Path(env.get("PACELINE_SHM_DIR") or DEFAULT_DIRECTORY)
     return Identity(
         job=job,
-        directory=Path(env.get("PACELINE_SHM_DIR") or DEFAULT_DIRECTORY),
+        directory=directory,
         global_rank=_integer_of(env, RANK_NAMES, -1),
         world_size=_integer_of(env, WORLD_NAMES, 0),
         local_rank=_integer_of(env, LOCAL_NAMES, -1),
         role=ProcessRole.SERVER if env.get("PACELINE_ROLE") == "server" else ProcessRole.WORKER,
+        socket=_socket_of(env, directory),
     )
+
+
+def _socket_of(env: Mapping[str, str], directory: Path) -> Path | None:
+    """A directory of its own is a hostd of its own, whose socket is not known."""
+    path = env.get("PACELINE_SOCKET") or (str(DEFAULT_SOCKET) if directory == DEFAULT_DIRECTORY else "0")
+    return None if path == "0" or len(os.fsencode(path)) >= SOCKET_BYTES else Path(path)
 
 
 def _integer_of(env: Mapping[str, str], names: tuple[str, ...], otherwise: int) -> int:

@@ -15,6 +15,7 @@ FILE_BYTES = HEADER_BYTES + RECORD_COUNT * RECORD_BYTES
 JOB_BYTES = 64
 FILE_SUFFIX = ".pls"
 DEFAULT_DIRECTORY = Path("/dev/shm/paceline")
+DEFAULT_SOCKET = Path("/run/paceline/hostd/jobs/hostd.sock")  # where hostd takes counters
 
 FINISHED = 1
 FREE, PUBLISHED, CLOSED = 0, 1, 2

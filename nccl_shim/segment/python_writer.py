@@ -1,5 +1,7 @@
 """A writer without the C library. Law: every shared word is stored whole, and never goes down.
 
+It counts into memory that hostd is handed (registration.py), or into a file where no hostd listens.
+
 Stores go through a memoryview of native u64 items, which CPython copies as one machine word; struct.pack_into
 copies byte by byte and readers see halves. Adding is read-then-write, so one lock inside the process orders
 its threads. There are no memory barriers here: the check word guards the iteration counter, and a record is
@@ -12,6 +14,7 @@ import fcntl
 import mmap
 import os
 import resource
+import socket
 import stat
 import threading
 import time
@@ -22,22 +25,54 @@ from nccl_shim.segment import layout
 from nccl_shim.segment.identity import Identity
 from nccl_shim.segment.layout import Header, Kind, Record, Source
 from nccl_shim.segment.liveness import own_pid_namespace, start_ticks
+from nccl_shim.segment.registration import Registration, connect, new_memory
 
 _WORD = {name: getattr(Record, name).offset // 8 for name, *_ in Record._fields_}
 
 
 class PythonWriter:
-    """A Writer whose records are byte offsets in the file."""
+    """A Writer whose records are byte offsets in the segment."""
 
-    def __init__(self, identity: Identity) -> None:
-        """Creates the file; raises OSError with nothing left behind."""
+    def __init__(self, identity: Identity, registered: bool = False) -> None:
+        """Creates a file; `registered`: memory for hostd's socket. Raises OSError with nothing left behind."""
         self._lock, self._barrier = threading.Lock(), threading.Lock()
-        self._file = _create_file(identity.directory)
-        self._map = mmap.mmap(self._file, layout.FILE_BYTES)
+        self._registration: Registration | None = None
+        if registered:
+            self._file, self._map = new_memory()
+        else:
+            self._file = _create_file(identity.directory)
+            self._map = mmap.mmap(self._file, layout.FILE_BYTES)
         self._u64 = memoryview(self._map).cast("Q")
         self._u32 = memoryview(self._map).cast("I")
         self._records: dict[tuple[int, ...], int] = {}
         self._fill_header(identity)
+
+    @classmethod
+    def at_hostd(cls, identity: Identity, must: bool = False) -> PythonWriter:
+        """Counts into memory that hostd is handed; raises OSError if no hostd listens, unless it `must` wait for it."""
+        if identity.socket is None:
+            raise FileNotFoundError("no socket of hostd")
+        connection: socket.socket | None = None
+        try:
+            connection = connect(identity.socket)
+        except BlockingIOError:
+            pass  # hostd is there, and will be
+        except OSError:
+            if not must:
+                raise
+        try:
+            writer = cls(identity, registered=True)
+            writer._registration = Registration(identity.socket, writer._file, connection)
+        except OSError:
+            if connection is not None:
+                connection.close()
+            raise
+        return writer
+
+    def forget(self) -> None:
+        """In a forked child: the segment is the parent's."""
+        if self._registration is not None:
+            self._registration.abandon()
 
     def find(self, kind: Kind, source: Source, comm_id: int, rank: int, nranks: int, peer: int) -> int | None:
         key = (kind, source, comm_id, rank, peer)
@@ -101,6 +136,8 @@ class PythonWriter:
             words[at + 7] = layout.check_word(new)
             words[at] = seq + 2
             words[Header.heartbeat_ns.offset // 8] = now_ns
+        if self._registration is not None and now_ns >= self._registration.due_ns:
+            self._registration.tend(now_ns)
         return iteration + ended
 
     def finish(self) -> None:
@@ -115,6 +152,8 @@ class PythonWriter:
                 self._u64[first + _WORD[name]] += amount
             self._u64[first + _WORD[stamp]] = now_ns
             self._u64[Header.heartbeat_ns.offset // 8] = now_ns
+        if self._registration is not None and now_ns >= self._registration.due_ns:
+            self._registration.tend(now_ns)
 
     def _store_identity(
         self, at: int, kind: Kind, source: Source, comm_id: int, rank: int, nranks: int, peer: int

@@ -49,8 +49,9 @@ class ProcessView(NamedTuple):
 class _TrackedFile:
     """A file and what was learned from it."""
 
-    def __init__(self, path: Path, open_file: Callable[[Path], int], estimate_waiting: bool) -> None:
-        self.file = SegmentFile(path, open_file)
+    def __init__(self, file: SegmentFile, estimate_waiting: bool) -> None:
+        """Takes the file, and closes it if it raises NotASegment."""
+        self.file = file
         if not (self.file.job.strip() and self.file.job.isprintable()):  # the switch takes no other name
             self.file.close()
             raise NotASegment(f"names the job {self.file.job!a}, expected a printable name")
@@ -149,6 +150,7 @@ class Reader:
         self._open_file, self._estimate_waiting = open_file, estimate_waiting
         self.refused: dict[str, str] = {}  # file name → why it is not believed
         self._tracked: dict[str, _TrackedFile] = {}
+        self._in_directory: set[str] = set()  # of these; the rest were handed over
         self._changed_ns = 0  # the directory, when it was last read
 
     def poll_changed(self, jobs: Container[str]) -> list[ProcessView]:
@@ -189,13 +191,27 @@ class Reader:
             if tracked.file.is_alive():
                 continue
             try:
-                (self.directory / name).unlink(missing_ok=True)
+                if name in self._in_directory:
+                    (self.directory / name).unlink(missing_ok=True)
             except OSError as error:
                 self.refused[name] = f"cannot remove: {error}"
             else:
                 reaped.append(name)
             self._drop(name)
         return reaped
+
+    def forget(self, name: str) -> None:
+        """A segment that was handed over is there no longer."""
+        if name in self._tracked:
+            self._drop(name)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._tracked
+
+    @property
+    def files(self) -> list[str]:
+        """The jobs whose counters are files in the directory, instead of memory that was handed over."""
+        return [self._tracked[name].file.job for name in self._in_directory]
 
     def close(self) -> None:
         if self._pass is not None:
@@ -215,14 +231,15 @@ class Reader:
         try:
             if self._pass is None:
                 self._changed_ns = self.directory.stat().st_mtime_ns
-                self._pass = _Pass(self.directory, Counter(one.file.uid for one in self._tracked.values()))
+                files_of = Counter(self._tracked[name].file.uid for name in self._in_directory)
+                self._pass = _Pass(self.directory, files_of)
             for number, entry in enumerate(self._pass.entries):
                 if entry.name.endswith(FILE_SUFFIX):
                     self._consider(self._pass, entry.name)
                 if number >= LEAST_FILES and time.monotonic() >= until_s:
                     return  # the rest the next time
         except FileNotFoundError:
-            for name in list(self._tracked):
+            for name in list(self._in_directory):
                 self._drop(name)
             self.refused = {}
             return
@@ -230,7 +247,7 @@ class Reader:
             return  # no descriptor left, say: what is known is better than nothing
         over, self._pass = self._pass, None
         over.entries.close()
-        for gone in self._tracked.keys() - over.found:
+        for gone in self._in_directory - over.found:
             self._drop(gone)
         self.refused = over.refused()
 
@@ -248,8 +265,8 @@ class Reader:
             if current.has_enough(info.st_uid):
                 raise NotASegment("not looked at")
             check(info)  # what cannot be a segment is not opened: that may need a search for its writer
-            tracked = _TrackedFile(self.directory / name, self._open_file, self._estimate_waiting)
-            self._admit(name, tracked)
+            self.admit(name, SegmentFile(self.directory / name, self._open_file))
+            self._in_directory.add(name)
             current.files_of[info.st_uid] += 1
             current.found.add(name)
         except (NotASegment, OSError) as error:
@@ -257,7 +274,9 @@ class Reader:
             if len(self.refused) < MOST_REFUSED:
                 self.refused[name] = str(error)
 
-    def _admit(self, name: str, tracked: _TrackedFile) -> None:
+    def admit(self, name: str, segment: SegmentFile) -> None:
+        """Takes a segment, and closes it if it raises NotASegment."""
+        tracked = _TrackedFile(segment, self._estimate_waiting)
         pid = tracked.file.host_pid
         if pid is not None and sum(one.file.host_pid == pid for one in self._tracked.values()) >= MOST_OF_PROCESS:
             tracked.file.close()
@@ -270,4 +289,5 @@ class Reader:
         self.refused[name] = str(why)
 
     def _drop(self, name: str) -> None:
+        self._in_directory.discard(name)
         self._tracked.pop(name).file.close()

@@ -42,7 +42,7 @@ class SegmentFile:
         self._file = open_file(path)
         try:
             self.uid = self._check_file()
-            header = parse_header(os.pread(self._file, layout.HEADER_BYTES, 0))
+            header = parse_header(self._bytes(layout.HEADER_BYTES))
             self.job = header.job.decode(errors="replace")
             self._claimed = 0
             self._writer: tuple[int, int, int] = (header.pid, header.pid_start_ticks, header.pid_namespace)
@@ -55,14 +55,14 @@ class SegmentFile:
             raise
 
     def heartbeat(self) -> bytes:
-        """The time of the last event as it stands in the file: one system call, to see whether to `read`."""
-        return os.pread(self._file, _HEARTBEAT.size, _HEARTBEAT.offset)
+        """The time of the last event as it stands there: at most one system call, to see whether to `read`."""
+        return self._bytes(_HEARTBEAT.size, _HEARTBEAT.offset)
 
     def read(self) -> ProcessSnapshot:
         """The counters now; raises NotASegment when the file was cut."""
         claimed = self._claimed  # as many as the last time, or once more
         while True:
-            raw = os.pread(self._file, layout.HEADER_BYTES + claimed * layout.RECORD_BYTES, 0)
+            raw = self._bytes(layout.HEADER_BYTES + claimed * layout.RECORD_BYTES)
             header = parse_header(raw)
             if header.records_claimed <= claimed or claimed == layout.RECORD_COUNT:
                 break
@@ -70,7 +70,7 @@ class SegmentFile:
         counter, attempts = parse_iteration_counter(header), 0
         while counter is None and attempts < _TORN_ATTEMPTS:
             attempts += 1
-            counter = parse_iteration_counter(parse_header(os.pread(self._file, layout.HEADER_BYTES, 0)))
+            counter = parse_iteration_counter(parse_header(self._bytes(layout.HEADER_BYTES)))
         return snapshot_of(header, counter, parse_flows(raw, claimed))
 
     def is_alive(self) -> bool:
@@ -82,6 +82,9 @@ class SegmentFile:
 
     def close(self) -> None:
         os.close(self._file)
+
+    def _bytes(self, size: int, offset: int = 0) -> bytes:
+        return os.pread(self._file, size, offset)
 
     def _check_file(self) -> int:
         info = os.fstat(self._file)

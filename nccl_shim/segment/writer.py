@@ -122,7 +122,7 @@ def _open(identity: Identity) -> Writer:
 
 def _open_python(identity: Identity, why: str) -> Writer:
     try:
-        writer = PythonWriter(identity)
+        writer = _python_writer(identity)
     except OSError as error:
         warn_once(f"cannot write counters in {identity.directory}: {error}; training goes on unobserved")
         return SilentWriter()
@@ -131,9 +131,23 @@ def _open_python(identity: Identity, why: str) -> Writer:
     return writer
 
 
+def _python_writer(identity: Identity) -> PythonWriter:
+    """For hostd if it listens, else a file for it to find, else memory that waits for it; raises OSError."""
+    with suppress(OSError):
+        return PythonWriter.at_hostd(identity)
+    try:
+        return PythonWriter(identity)
+    except OSError as error:
+        with suppress(OSError):
+            return PythonWriter.at_hostd(identity, must=True)
+        raise error
+
+
 def _forget_in_child() -> None:
-    # The file belongs to the parent; a child that communicates gets its own.
+    # The segment belongs to the parent; a child that communicates gets its own.
     global _writer, _opening
+    if isinstance(_writer, PythonWriter):
+        _writer.forget()
     _writer, _opening = None, threading.Lock()
 
 

@@ -117,6 +117,9 @@ class HostInstruments:
         self.enforcement_errors = Counter(
             name("enforcement_errors"), "Limits that could not be enforced", ["reason"], registry=registry
         )
+        self.registrations_refused = Counter(
+            name("registrations_refused"), "Jobs' processes that could not register", ["reason"], registry=registry
+        )
         self.switch_answer_latency = Histogram(
             name("switch_answer_latency_seconds"),
             "From a report to the switch's answer",
