@@ -9,10 +9,14 @@ import shutil
 import socket
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from nccl_shim.jobs_view import as_json, as_table
 from nccl_shim.launcher import observed_environment
+from nccl_shim.segment.identity import identity_from_env
+from nccl_shim.segment.memory_search import admit_memories
 from nccl_shim.segment.reader import ProcessView, Reader
 
 RUN_EXAMPLE = """example:
@@ -41,7 +45,10 @@ def add_run_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParse
     parser.add_argument("--job", metavar="NAME", help="the job's name (default: Slurm's, Kubernetes', torchrun's)")
     parser.add_argument("--pattern", choices=("allreduce", "ps"), help="how the job communicates (default: seen)")
     parser.add_argument("--role", choices=("worker", "server"), help="this host's part in a PS job")
-    parser.add_argument("--shm-dir", type=Path, metavar="DIR", help="where counters go (default: /dev/shm/paceline)")
+    parser.add_argument(
+        "--shm-dir", type=Path, metavar="DIR", help="where counters go if no hostd listens (default: /dev/shm/paceline)"
+    )
+    parser.add_argument("--socket", type=Path, metavar="PATH", help="hostd's socket, where counters are registered")
     parser.add_argument("--json", action="store_true", help="print the environment as one object; start nothing")
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="what to start")
     parser.set_defaults(run=run)
@@ -55,7 +62,12 @@ def add_jobs_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentPars
         epilog=JOBS_EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--shm-dir", type=Path, metavar="DIR", help="where counters are (default: /dev/shm/paceline)")
+    parser.add_argument(
+        "--shm-dir",
+        type=Path,
+        metavar="DIR",
+        help="only those in this directory (default: registered ones and /dev/shm/paceline)",
+    )
     parser.add_argument("--watch", action="store_true", help="keep the table up to date until interrupted")
     parser.add_argument("--interval", type=float, default=0.5, metavar="S", help="seconds between updates")
     parser.add_argument("--reap", action="store_true", help="remove the counters of ended processes")
@@ -71,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
     if args.job is not None and not args.job.strip():
         return _wrong("run: --job is empty")
     added = observed_environment(
-        os.environ, command, socket.gethostname(), args.job, args.pattern, args.role, args.shm_dir
+        os.environ, command, socket.gethostname(), args.job, args.pattern, args.role, args.shm_dir, args.socket
     )
     if args.json:
         print(json.dumps({"command": command, "environment": added}))
@@ -98,18 +110,23 @@ def jobs(args: argparse.Namespace) -> int:
     if args.shm_dir is not None and args.shm_dir.exists() and not args.shm_dir.is_dir():
         return _wrong(f"jobs: --shm-dir is {args.shm_dir}, expected a directory")
     with Reader(args.shm_dir, estimate_waiting=True) as reader:
+        # A directory of its own is a hostd of its own: what is registered at another one is not asked for.
+        look: Callable[[], None] = partial(admit_memories, reader)
+        if args.shm_dir is not None or identity_from_env().socket is None:
+            look = _nowhere_else
         if args.reap:
             reader.reap()
         if args.watch:
-            return _watch(reader, args.interval)
+            return _watch(reader, look, args.interval)
+        look()
         views = reader.poll()
         if any(view.alive for view in views) and not args.json:
-            views = _poll_for(reader, seconds=0.3)  # a moment's look lets the rhythm be learned
+            views = _poll_for(reader, look, seconds=0.3)  # a moment's look lets the rhythm be learned
         if args.json:
             print(json.dumps(as_json(views, reader.refused)))
             return 0
         if not views:
-            print(f"no observed jobs in {reader.directory}; start one with: paceline run -- COMMAND")
+            print(f"no observed jobs registered or in {reader.directory}; start one with: paceline run -- COMMAND")
         else:
             from rich.console import Console  # here: `run` must start jobs where only torch is installed
 
@@ -124,8 +141,13 @@ def _printable(text: str) -> str:
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
-def _poll_for(reader: Reader, seconds: float) -> list[ProcessView]:
+def _nowhere_else() -> None:
+    """For segments: the directory has them all."""
+
+
+def _poll_for(reader: Reader, look: Callable[[], None], seconds: float) -> list[ProcessView]:
     until = time.monotonic() + seconds
+    look()
     views = reader.poll()
     while time.monotonic() < until:
         time.sleep(0.02)
@@ -133,14 +155,14 @@ def _poll_for(reader: Reader, seconds: float) -> list[ProcessView]:
     return views
 
 
-def _watch(reader: Reader, interval_s: float) -> int:
+def _watch(reader: Reader, look: Callable[[], None], interval_s: float) -> int:
     from rich.live import Live
 
     try:
         with Live(as_table(reader.poll()), auto_refresh=False, screen=False) as live:
             while True:
                 # Poll faster than people look, so that no iteration is missed in learning.
-                live.update(as_table(_poll_for(reader, interval_s)), refresh=True)
+                live.update(as_table(_poll_for(reader, look, interval_s)), refresh=True)
     except KeyboardInterrupt:
         return 0
 

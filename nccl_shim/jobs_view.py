@@ -27,6 +27,7 @@ def process_row(view: ProcessView) -> dict[str, Any]:
         "role": snapshot.role.name.lower(),
         "pid": snapshot.pid,
         "host_pid": view.host_pid,
+        "registered": view.registered,
         "alive": view.alive,
         "finished": snapshot.finished,
         "sources": list(snapshot.sources),

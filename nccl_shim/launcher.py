@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from nccl_shim.segment.clibrary import LibraryUnusable, library_path, load_library
+from nccl_shim.segment.identity import identity_from_env
 from nccl_shim.segment.layout import DEFAULT_DIRECTORY
 
 INJECT = Path(__file__).parent / "inject"
@@ -42,6 +43,7 @@ def observed_environment(
     pattern: str | None = None,
     role: str | None = None,
     shm_dir: Path | None = None,
+    socket: Path | None = None,
 ) -> dict[str, str]:
     """What to add to `env` so that `command` is observed."""
     added = {
@@ -49,6 +51,9 @@ def observed_environment(
         "PACELINE_SHM_DIR": str(shm_dir or env.get("PACELINE_SHM_DIR") or DEFAULT_DIRECTORY),
         "PYTHONPATH": _first_on_path(str(INJECT), env.get("PYTHONPATH", "")),
     }
+    told = env if socket is None else {**env, "PACELINE_SOCKET": str(socket)}
+    if (registered_at := identity_from_env({**told, **added}).socket) is not None:
+        added["PACELINE_SOCKET"] = str(registered_at)
     if pattern:
         added["PACELINE_PATTERN"] = pattern
     role = role or env.get("PACELINE_ROLE") or ("server" if _SERVER_POD.search(hostname) else None)

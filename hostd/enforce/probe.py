@@ -28,6 +28,7 @@ from hostd.kernel.qdisc_tree import RTM_NEWQDISC, TC_H_ROOT, Node, read_tree
 # Above it a NIC needs more than one queue to be filled, and HTB serialises them.
 ONE_LOCK_BPS = 25e9
 
+SO_PEERPIDFD = 77  # Linux 6.5
 _LOOPBACK_IFINDEX = 1
 _CAP_DAC_READ_SEARCH, _CAP_SYS_PTRACE = 1 << 2, 1 << 19
 
@@ -48,7 +49,7 @@ def probe() -> list[Finding]:
         _backend("htb", [htb, priority, reach]),
         _backend("pacing", [pace, reach]),
         Finding("observe", True, "needs nothing"),
-        *(htb, priority, pace, reach, _bundles(), _congestion_controls()),
+        *(htb, priority, pace, reach, _registration(), _bundles(), _congestion_controls()),
         *_devices(),
     ]
 
@@ -137,6 +138,18 @@ def _reach(capabilities: int, fdinfo_mode: int) -> Finding:
         advice = "needs Linux 5.14 or newer for other users' jobs, or grant CAP_DAC_READ_SEARCH"
         return Finding(name, True, "can be found in processes of our own user only", advice)
     return Finding(name, True, "can be found and duplicated, of every user")
+
+
+def _registration() -> Finding:
+    """How jobs' counters come to hostd, and how well it knows of which process."""
+    name = "jobs' counters"
+    one, other = socket.socketpair()
+    with one, other:
+        try:
+            os.close(one.getsockopt(socket.SOL_SOCKET, SO_PEERPIDFD))
+        except OSError:
+            return Finding(name, True, "registered over hostd's socket; their process is known by pid and user")
+    return Finding(name, True, "registered over hostd's socket; their process is known by a pidfd")
 
 
 def _bundles() -> Finding:

@@ -20,6 +20,7 @@ from nccl_shim.segment.identity import identity_from_env
 from nccl_shim.segment.layout import FILE_SUFFIX, Kind
 from nccl_shim.segment.learning import IterationLearner, Learned
 from nccl_shim.segment.segment_file import SegmentFile, check, open_own
+from nccl_shim.segment.segment_memory import SegmentMemory
 from nccl_shim.segment.snapshot import IterationCounter, NotASegment, ProcessSnapshot
 from nccl_shim.segment.waiting import WaitingEstimate
 
@@ -44,6 +45,7 @@ class ProcessView(NamedTuple):
     iteration_enqueued_bytes: int  # in the current iteration
     iteration_sent_bytes: int  # in the current iteration
     learned: Learned | None
+    registered: bool = False  # memory that hostd is handed, instead of a file
 
 
 class _TrackedFile:
@@ -91,6 +93,7 @@ class _TrackedFile:
             iteration_enqueued_bytes=enqueued_bytes - (counter.enqueued_at_start if counter else 0),
             iteration_sent_bytes=tx_bytes - (counter.tx_at_start if counter else 0),
             learned=learned,
+            registered=isinstance(self.file, SegmentMemory),
         )
 
 
