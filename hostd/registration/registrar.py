@@ -211,11 +211,11 @@ class Registrar:
         for batch in [one for one in self._batches.values() if now_s - one.began_s > RECEIVING_S]:
             self._finish(batch)
         self._stuck = [batch for batch in self._stuck if not batch.has_ended()]
-        for peer in [*self._peers.values()] if now_s - self._looked_s > TURN_S else ():
-            if not peer.waits and now_s - peer.since_s > SILENT_S:
-                self._refuse(peer, Refusal.SILENT)
         if now_s - self._looked_s > TURN_S:
             self._looked_s = now_s
+            for peer in set(self._peers.values()):
+                if not peer.waits and now_s - peer.since_s > SILENT_S:
+                    self._refuse(peer, Refusal.SILENT)
             self._over |= self._is_replaced()
 
     def _is_replaced(self) -> bool:
