@@ -56,9 +56,11 @@ class Cluster:
         hosts: tuple[str, str] = ("h0", "h1"),
         module: str | None = None,
         known_as: Mapping[str, str] | None = None,
+        registered: bool = False,
     ) -> ProcessGroup:
         """Starts them, each with a worker on both hosts; `module` runs instead of the synthetic job. `known_as`: by
-        host, the name that a job's processes have there."""
+        host, the name that a job's processes have there. `registered`: where a hostd listens, they hand it their
+        counters."""
         specs = [
             JobSpec(name, Pattern.ALLREDUCE, hosts, (), model_mb, compute_s, iterations, 0.0, 0.0) for name in names
         ]
@@ -70,6 +72,9 @@ class Cluster:
             new = [replace(spec, module=module) for spec in new]
         if known_as is not None:
             new = [replace(spec, env={**spec.env, "PACELINE_JOB": known_as[spec.host]}) for spec in new]
+        if registered:
+            place = {spec.host: self.directory / f"hostd-{spec.host}" / "jobs" / "hostd.sock" for spec in new}
+            new = [replace(spec, env={**spec.env, "PACELINE_SOCKET": str(place[spec.host])}) for spec in new]
         group = self._stack.enter_context(ProcessGroup(self._fork_server, self.testbed, new, self.directory))
         group.await_ready()
         group.go()
