@@ -86,7 +86,7 @@ class Monitor:
         self._said_files = False
         self._on_sockets = on_sockets
         self._owners: dict[str, int] = {}  # the uid that a job's name belongs to
-        self._housekeeping_ns = self._all_read_ns = 0
+        self._housekeeping_ns = self._asked_ns = 0
         self._found: dict[str, dict[int, ProcessIdentity | None]] = {}  # processes of jobs without the shim ...
         self._searched_ns: int | None = None  # ... as they were then
 
@@ -96,8 +96,8 @@ class Monitor:
         return min([self._housekeeping_ns, *(job.due_ns for job in self.jobs.values())])
 
     def poll(self, now_ns: int) -> list[HostEvent]:
-        if now_ns >= self._housekeeping_ns or (now_ns - self._all_read_ns >= IDLE_NS and self._has_news()):
-            self._all_read_ns, self._housekeeping_ns = now_ns, now_ns + (HOUSEKEEPING_NS if self.jobs else IDLE_NS)
+        if now_ns >= self._housekeeping_ns or (now_ns - self._asked_ns >= IDLE_NS and self._has_news(now_ns)):
+            self._asked_ns, self._housekeeping_ns = now_ns, now_ns + (HOUSEKEEPING_NS if self.jobs else IDLE_NS)
             return self._read_all(now_ns)
         due = {name: job for name, job in self.jobs.items() if now_ns >= job.due_ns}
         to_read = {
@@ -185,8 +185,12 @@ class Monitor:
 
     # ---- Once a second ----
 
-    def _has_news(self) -> bool:
-        return self._reader.stale() or (self._registrations is not None and self._registrations.pending())
+    def _has_news(self, now_ns: int) -> bool:
+        """Whether processes came or went. Files that are none of a job, however many, are no news."""
+        self._asked_ns = now_ns
+        if self._registrations is not None and self._registrations.pending():
+            return True
+        return self._reader.stale() and self._reader.follow()
 
     def _follow(self, registrations: Registrations) -> None:
         """What processes have registered, and which have ended."""

@@ -174,6 +174,12 @@ class Reader:
         except OSError:
             return False
 
+    def follow(self) -> bool:
+        """Looks for files for as long as a poll may; whether one came or went that counts."""
+        before = set(self._in_directory)
+        self._follow_directory()
+        return before != self._in_directory
+
     def poll(self, now_ns: int | None = None) -> list[ProcessView]:
         """Every process with a believable file, dead ones included until reaped; by job, rank and pid."""
         now_ns = time.monotonic_ns() if now_ns is None else now_ns
