@@ -16,9 +16,10 @@ from tests.hostd.registration.conftest import Desk, does
 pytestmark = pytest.mark.slow
 
 WRITERS = {"native": {}, "python": {"PACELINE_SHIM_LIBRARY": "/nonexistent.so"}}
-CLONE = """\
-import ctypes, signal; number = 220 if os.uname().machine == 'aarch64' else 56; \
-ctypes.CDLL(None).syscall(number, signal.SIGCHLD, 0, 0, 0, 0) or (signal.alarm(5), signal.pause())""".replace("\\\n", "")
+CLONE = (
+    "import ctypes, signal; number = 220 if os.uname().machine == 'aarch64' else 56;"
+    " ctypes.CDLL(None).syscall(number, signal.SIGCHLD, 0, 0, 0, 0) or (signal.alarm(5), signal.pause())"
+)
 EVENT = "writer.enqueue(record, 1000, 1000)"
 
 
@@ -152,7 +153,7 @@ def test_in_a_container(desk: Desk) -> None:
         try:
             wait_until(lambda: desk.pids())
             [pid] = desk.pids()
-            assert Path(f"/proc/{pid}/status").read_text().split("NSpid:\t")[1].splitlines()[0].split() == [str(pid), "1"]
+            assert f"NSpid:\t{pid}\t1\n" in Path(f"/proc/{pid}/status").read_text()
             os.kill(pid, signal.SIGKILL)
             wait_until(lambda: desk.pids() == set())
         finally:

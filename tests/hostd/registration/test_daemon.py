@@ -17,7 +17,6 @@ __all__ = ["cluster", "fork_server"]  # fixtures
 pytestmark = [pytest.mark.root, pytest.mark.slow]
 
 ROOT = Path(__file__).parents[3]
-METRICS = 'metrics = "127.0.0.1:9465"'
 
 
 def descriptors(pid: int) -> int:
@@ -78,7 +77,7 @@ def test_a_crowd_at_the_socket_and_in_the_directory(cluster: Cluster) -> None:
     cluster.sink(address, PORT)
     socket = str(daemon.place / "jobs" / "hostd.sock")
     arguments = [socket, address, str(PORT), str(NAMES), str(SOCKETS)]
-    command = [sys.executable, "-m", "tests.hostd.daemon.registering_crowd", *arguments]
+    command = [sys.executable, "-m", "tests.hostd.registration.registering_crowd", *arguments]
     crowd = cluster.testbed.nodes["h0"].popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:
         assert next_line(crowd, 60.0) == "crowded"
@@ -86,7 +85,7 @@ def test_a_crowd_at_the_socket_and_in_the_directory(cluster: Cluster) -> None:
         cluster.run(newcomer, lambda: "b" in joined(daemon), 2 * SETTLED_S)
         late = missed_part()
         status = daemon.status()
-        print("missed alone", alone, "beside the crowd", late, "refused", status["registrations_refused"])
+        print(f"missed {alone:.3f} of slots, {late:.3f} beside the crowd")
         assert late <= alone + MOST_LATE_PART
         assert status["fail_opens"] == 0
         assert status["registrations_refused"] >= NAMES - MOST_OF_PROCESS
