@@ -20,15 +20,15 @@ from time import perf_counter_ns
 
 import numpy as np
 
-from paceline.flowcore.allocation.arbiters import groups
-from paceline.flowcore.allocation.borrowing import Floats, Ints, ceilings
+from paceline.flowcore.allocation.borrowing import Floats, Ints
 from paceline.flowcore.host.policy import Policy
 from paceline.flowcore.messages.events import FLOOR_BPS
 from paceline.flowcore.policy.arbitrated import Arbitrated, enforced, through_within, too_short
 from paceline.flowcore.switch.agent import REALLOCATIONS_PER_SLOT
 from paceline.sim.array.bid_propagation import BidPropagation
-from paceline.sim.array.claims import Claims, ContenderState, Counters, HostPart
+from paceline.sim.array.claims import Claims, ContenderState, Counters, Held, HostPart
 from paceline.sim.array.control import NEVER_NS, Action, ControlContext, NetworkJob
+from paceline.sim.array.settlement import Settlement
 from paceline.sim.kernel.steps import CROWD
 
 # Where many jobs meet, a reallocation takes a switch this long per job; until it is done, the next one waits.
@@ -55,26 +55,32 @@ class ArbitratedControl:
         self.decisions_ns: array[int] = array("q")
         self._claims = Claims(context.network, context.policy, context.latency_ns)
         links = context.network.link_index.items()
-        self._capacity_bps = {name: float(context.network.capacity_bps[index]) for name, index in links}
+        capacity_bps = {name: float(context.network.capacity_bps[index]) for name, index in links}
+        assert context.policy.arbiter is not None
+        self._settlement = Settlement(self._claims, context.policy.arbiter, capacity_bps)
         self._reallocate_ns = self._tick_ns = NEVER_NS
         self._busy_until_ns = 0
         self._half_slot_ns = context.clock.length_ns // REALLOCATIONS_PER_SLOT
         self._slots: deque[Counters] = deque(maxlen=SLOTS_ON_THE_WAY)  # newest first
-        self._bids = BidPropagation(context.network.topology, context.latency_ns, context.at)
+        topology, epoch_ns = context.network.topology, context.clock.epoch_ns
+        self._bids = BidPropagation(topology, context.latency_ns, self._half_slot_ns, epoch_ns)
 
     # ---- What happens ----
 
     def joined(self, job: NetworkJob, now_ns: int) -> None:
         self._claims.join(job, now_ns)
+        self._settlement.forget()
 
     def left(self, job: NetworkJob, now_ns: int) -> None:
         self._claims.leave(job)
+        self._settlement.forget()
         self._reallocate_soon(now_ns)
 
     def ready(self, job: NetworkJob, numbers: list[int], iteration: int, now_ns: int) -> None:
         claims, network = self._claims, self._network
         claims.stamp[numbers] += 1
-        claims.share[numbers] = claims.released_ns[numbers] = 0
+        claims.grant(numbers, 0.0)
+        claims.release(numbers, 0)
         network.limit(np.array(numbers), FLOOR_BPS, network.capacity_bps[network.path[numbers, 0]])
         for part in dict.fromkeys(claims.part_of(number) for number in numbers):
             part.ready_ns = now_ns
@@ -82,7 +88,7 @@ class ArbitratedControl:
             self._claim(part, [number for number in numbers if number in part.numbers], now_ns)
 
     def done(self, job: NetworkJob, number: int, now_ns: int) -> None:
-        self._claims.share[number] = 0.0
+        self._claims.grant(number, 0.0)
         if self._claims.claimed[number]:
             self._withdraw([number], now_ns)
 
@@ -95,13 +101,17 @@ class ArbitratedControl:
     def _sum(self, column: Floats, part: HostPart) -> float:
         return float(sum(column[number] for number in part.numbers))
 
+    def _left(self, part: HostPart) -> float:
+        network = self._network
+        return float(sum(max(network.goal[number] - network.sent[number], 0.0) for number in part.numbers))
+
     # ---- Claims ----
 
     def _claim(self, part: HostPart, numbers: list[int], now_ns: int) -> None:
         network, claims, delay_ns = self._network, self._claims, part.contender.delay_ns
         # A host learns of its flows one after the other: it bids for each with what is ready by then. Only before the
         # first iteration none of them is through.
-        sent, left = self._sum(network.sent, part), self._sum(network.remaining, part)
+        sent, left = self._sum(network.sent, part), self._left(part)
         for number in reversed(numbers):
             part.bid([number], sent, left, self._policy, now_ns)
             left -= float(network.size[number]) if network.sent[number] else 0.0
@@ -145,8 +155,9 @@ class ArbitratedControl:
             self._arm(when_ns)
 
     def _arm(self, now_ns: int) -> None:
-        """The next half slot."""
-        self._tick_ns = now_ns + self._half_slot_ns - (now_ns - self._clock.epoch_ns) % self._half_slot_ns
+        """The next half slot; where no jobs meet, renewed bids decide nothing, and the next slot will do."""
+        every_ns = self._half_slot_ns if self._settlement.several else self._clock.length_ns
+        self._tick_ns = now_ns + every_ns - (now_ns - self._clock.epoch_ns) % every_ns
 
     # ---- Time ----
 
@@ -155,18 +166,15 @@ class ArbitratedControl:
 
     def _next_release_ns(self) -> int:
         """Looked for only where steps may be long."""
-        claims, network = self._claims, self._network
-        if network.sending > CROWD:
+        held = self._claims.may_be_handed_over()
+        if not 0 < len(held.flows) <= CROWD:
             return NEVER_NS
-        held = self._held()
-        left = network.goal[held] - network.sent[held]
-        wait_ns = left * 8e9 / claims.share[held] - claims.rtt_ns[held]
-        return network.now_ns + max(1, int(wait_ns.min())) if len(held) else NEVER_NS
+        wait_ns = self._left_of(held) * 8e9 / held.share_bps - held.rtt_ns
+        return self._network.now_ns + max(1, int(wait_ns.min()))
 
-    def _held(self) -> Ints:
-        claims = self._claims
-        handed_over = claims.rtt_ns > 0  # on a host by itself nothing has to be handed over ahead of time
-        return np.flatnonzero(claims.claimed & (claims.share > 0.0) & (claims.released_ns == 0) & handed_over)
+    def _left_of(self, held: Held) -> Floats:
+        left: Floats = self._network.goal[held.flows] - self._network.sent[held.flows]
+        return left
 
     def run(self, now_ns: int) -> None:
         self._release(now_ns)
@@ -177,13 +185,13 @@ class ArbitratedControl:
 
     def _release(self, now_ns: int) -> None:
         """Hand over: a flow that will be through within a round trip withdraws."""
-        claims, network = self._claims, self._network
-        held = self._held()
-        if len(held):
-            left = network.goal[held] - network.sent[held]
-            for number in held[through_within(claims.rtt_ns[held], left, claims.share[held])].tolist():
-                claims.released_ns[number] = now_ns
-                self._withdraw([number], now_ns)
+        held = self._claims.may_be_handed_over()
+        if len(held.flows):
+            ending = through_within(held.rtt_ns, self._left_of(held), held.share_bps)
+            if ending.any():
+                for number in held.flows[ending].tolist():
+                    self._claims.release(number, now_ns)
+                    self._withdraw([number], now_ns)
 
     def _tick(self, now_ns: int) -> None:
         """At the start of a slot bids are renewed, and a flow that is not through as predicted claims again. Every half
@@ -193,11 +201,11 @@ class ArbitratedControl:
         if into_slot_ns < self._half_slot_ns:
             late = network.live & (claims.released_ns > 0) & (now_ns - claims.released_ns >= claims.rtt_ns)
             for number in np.flatnonzero(late).tolist():
-                claims.released_ns[number] = claims.share[number] = 0
+                claims.grant(number, 0.0)
+                claims.release(number, 0)
                 self._claim(claims.part_of(number), [number], now_ns)
             self._renew(now_ns)
-        self._bids.half_slot(now_ns)
-        if claims.contending:
+        if self._settlement.several:
             self._reallocate_soon(now_ns)
         if claims.contending or network.live.any():
             self._arm(now_ns)
@@ -211,8 +219,9 @@ class ArbitratedControl:
         sent = np.bincount(owner, network.sent[flows]).tolist()
         self._slots.appendleft(Counters(now_ns, sent, np.bincount(owner, network.remaining[flows]).tolist()))
 
-    def _read_bids(self, contender: ContenderState, now_ns: int) -> None:
-        """As the arbiter knows them by now."""
+    def _read_bids(self, contender: ContenderState, now_ns: int) -> bool:
+        """As the arbiter knows them by now; whether one of them is news."""
+        news = False
         for part in contender.parts:
             if part.claimed:
                 until_ns = self._bids.heard_ns(part.tor, contender.delay_ns, now_ns)
@@ -220,7 +229,8 @@ class ArbitratedControl:
                 if counters is not None and part.bid_ns < counters.taken_ns:
                     index = part.index
                     sent, left = counters.sent[index], counters.remaining[index]
-                    part.bid(part.bids, sent, left, self._policy, counters.taken_ns)
+                    news |= part.bid(part.bids, sent, left, self._policy, counters.taken_ns)
+        return news
 
     # ---- Reallocation ----
 
@@ -229,44 +239,29 @@ class ArbitratedControl:
         self._reallocate_ns = NEVER_NS
         states = list(claims.contending.values())
         self._busy_until_ns = now_ns + REALLOCATION_NS_PER_JOB * max(0, len(states) - JOBS_AT_NO_COST)
-        if not states:
-            return
         started_ns = perf_counter_ns()
-        for state in states:
-            self._read_bids(state, now_ns)
-        contenders = [claims.contender(state) for state in states]
-        rate_of = np.zeros(max(claims.parts) + 1)
-        arbiter, capacity_bps = self._policy.arbiter, self._capacity_bps
-        assert arbiter is not None
-        for group in groups(contenders):
-            members = [contenders[index] for index in group]
-            # Nothing but a full link holds a job back, whatever the arbiter.
-            alone = len(group) == 1
-            rates = [members[0].alone_bps(capacity_bps)] if alone else arbiter(members, capacity_bps)
-            delay_ns = max(states[index].level for index in group) * self._latency_ns
-            for index, rate in zip(group, rates, strict=True):
-                state = states[index]
-                if state.delay_ns != delay_ns:
-                    state.delay_ns = delay_ns
-                    claims.rtt_ns[state.numbers] = 2 * delay_ns
-                for part in state.parts:
-                    rate_of[part.index] = rate
-        flows = np.flatnonzero(claims.claimed)
-        share = rate_of[claims.part[flows]]
-        owners = claims.host[flows], self._network.job[flows]
-        ceiling, _ = ceilings(share, claims.seen[flows], *owners, self._network.capacity_bps)
+        met = self._settlement.several
+        renewed = {state.name for state in states if self._read_bids(state, now_ns)}
+        decided = self._settlement.settle(states, renewed)
         self.decisions_ns.append(perf_counter_ns() - started_ns)
-        for rtt_ns in np.unique(claims.rtt_ns[flows]).tolist():
-            same = np.flatnonzero(claims.rtt_ns[flows] == rtt_ns)
-            decision = flows[same], share[same], ceiling[same], claims.stamp[flows[same]]
-            self._after(rtt_ns // 2, now_ns, partial(self._enforce, *decision))
+        if self._settlement.several and not met:
+            self._arm(now_ns)
+        for level, flows, share, ceiling in decided:
+            delay_ns = level * self._latency_ns
+            for part in dict.fromkeys(map(claims.part_of, flows.tolist())):
+                if part.contender.delay_ns != delay_ns:
+                    part.contender.delay_ns = delay_ns
+                    claims.rtt_ns[part.contender.numbers] = 2 * delay_ns
+                    claims.held = None
+            self._after(delay_ns, now_ns, partial(self._enforce, flows, share, ceiling, claims.stamp[flows]))
 
     def _enforce(self, flows: Ints, share: Floats, ceiling: Floats, stamp: Ints) -> None:
         claims, network = self._claims, self._network
         valid = (claims.stamp[flows] == stamp) & network.live[flows]
-        flows, share, ceiling = flows[valid], share[valid], ceiling[valid]
+        if not valid.all():
+            flows, share, ceiling = flows[valid], share[valid], ceiling[valid]
         nic_bps = network.capacity_bps[network.path[flows, 0]]
         short = too_short(claims.alone_ns[flows], claims.rtt_ns[flows])
-        claims.share[flows] = share
+        claims.grant(flows, share)
         claims.tell(flows)
         network.limit(flows, *enforced(share, ceiling, nic_bps, short))

@@ -4,6 +4,7 @@ A host part is a job's part on one host: what a HostAgent keeps the state of and
 arbiter divides links among: all host parts of a job together, or under a host-only policy each host part for itself.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -30,6 +31,7 @@ class ContenderState:
     delay_ns: int  # from a claim to the arbiter of its group, as of the last reallocation
     parts: "list[HostPart]" = field(default_factory=list)
     flows_on: dict[str, int] | None = None  # by link, of the flows claimed at present; None: to be counted
+    claimed: tuple[int, ...] = ()  # those flows, as of when they were counted
 
 
 @dataclass(slots=True, eq=False)
@@ -47,12 +49,16 @@ class HostPart:
     bids: dict[int, Bid] = field(default_factory=dict)  # by flow
     bid_ns: int = 0  # when the last of them was made
 
-    def bid(self, numbers: Iterable[int], sent_bytes: float, left_bytes: float, policy: Policy, now_ns: int) -> None:
-        """What the host said of these flows then."""
+    def bid(self, numbers: Iterable[int], sent_bytes: float, left_bytes: float, policy: Policy, now_ns: int) -> bool:
+        """What the host said of these flows then; whether that is news."""
         self.credit(sent_bytes, now_ns)
         bid = policy.bid(JobState(self.progress, left_bytes / self.size_bytes, self.ready_ns))
-        self.bids.update(dict.fromkeys(numbers, bid))
         self.bid_ns = now_ns
+        news = False
+        for number in numbers:
+            news |= self.bids.get(number) != bid
+            self.bids[number] = bid
+        return news
 
     def credit(self, sent_bytes: float, now_ns: int) -> None:
         if sent_bytes >= self.counted_bytes:  # else these are older counters than those already counted
@@ -68,6 +74,14 @@ class Counters(NamedTuple):
     remaining: list[float]
 
 
+class Held(NamedTuple):
+    """The flows with a claim and a share, which are handed over when they are almost through."""
+
+    flows: Ints
+    share_bps: Floats
+    rtt_ns: Ints
+
+
 class Claims:
     def __init__(self, network: ArrayNetwork, policy: Policy, latency_ns: int) -> None:
         self.network, self._policy, self._latency_ns = network, policy, latency_ns
@@ -81,6 +95,8 @@ class Claims:
         # Columns beside the network's, one row per flow.
         self.claimed: Bools = np.zeros(0, np.bool_)
         self.share: Floats = np.zeros(0)  # bit/s
+        self.decided_bps: Floats = np.zeros(0)  # its share as last decided, be it still on its way; NaN: not yet ...
+        self.decided_ceiling_bps: Floats = np.zeros(0)  # ... and its ceiling
         self.released_ns: Ints = np.zeros(0, np.int64)  # handed over then; 0: not
         self.rtt_ns: Ints = np.zeros(0, np.int64)  # to the arbiter of its group and back
         self.stamp: Ints = np.zeros(0, np.int64)  # counts iterations: a grant for the last one is void
@@ -89,6 +105,7 @@ class Claims:
         self.alone_ns: Floats = np.zeros(0)  # of the job's whole exchange ...
         self.told: Bools = np.zeros(0, np.bool_)  # ... and whether its host has heard that from a switch
         self.seen: Ints = np.zeros((0, 0), np.int64)  # what the policy sees of its path
+        self.held: Held | None = None  # None: to be found
         self._grow()
 
     def _grow(self) -> None:
@@ -96,6 +113,8 @@ class Claims:
         rows, hops = self.network.path.shape
         self.claimed = grown(self.claimed, rows, False)
         self.share = grown(self.share, rows, 0.0)
+        self.decided_bps = grown(self.decided_bps, rows, math.nan)
+        self.decided_ceiling_bps = grown(self.decided_ceiling_bps, rows, math.nan)
         self.released_ns = grown(self.released_ns, rows, 0)
         self.rtt_ns = grown(self.rtt_ns, rows, 0)
         self.stamp = grown(self.stamp, rows, 0)
@@ -122,7 +141,8 @@ class Claims:
                 self._passes[number] = self._other_switches(seen, flow.source)
         numbers = np.array([n for n, flow in flows if not flow.local], np.int64)
         self.claimed[numbers] = False
-        self.share[numbers] = self.released_ns[numbers] = 0
+        self.grant(numbers, 0.0)
+        self.release(numbers, 0)
         level = int((network.path[numbers] < network.beyond).sum(axis=1).max(initial=0)) // 2
         whole = ContenderState(job.name, numbers, level, level * self._latency_ns)
         self.parts_of_job[job.index] = []
@@ -175,7 +195,8 @@ class Claims:
             self.withdraw([n for n in part.numbers if self.claimed[n]])
             self.part[part.numbers] = -1
             self.stamp[part.numbers] += 1
-            self.share[part.numbers] = self.released_ns[part.numbers] = 0  # the rows may be a local flow's next
+            self.grant(part.numbers, 0.0)  # the rows may be a local flow's next
+            self.release(part.numbers, 0)
             del self.parts[part.index]
             self._free.append(part.index)
 
@@ -189,6 +210,8 @@ class Claims:
             part.contender.flows_on = None
             self.contending[part.contender.name] = part.contender
         self.claimed[numbers] = True
+        self.decided_bps[numbers] = math.nan
+        self.held = None
 
     def withdraw(self, numbers: list[int]) -> None:
         for number in numbers:
@@ -198,16 +221,40 @@ class Claims:
             if not any(other.claimed for other in part.contender.parts):
                 self.contending.pop(part.contender.name, None)
         self.claimed[numbers] = False
+        self.held = None
+
+    def grant(self, numbers: Sequence[int] | Ints | int, share_bps: Floats | float) -> None:
+        self.share[numbers] = share_bps
+        self.held = None
+
+    def release(self, numbers: Sequence[int] | Ints | int, now_ns: int) -> None:
+        """Handed over now; 0: not."""
+        self.released_ns[numbers] = now_ns
+        self.held = None
+
+    def may_be_handed_over(self) -> "Held":
+        """On a host by itself nothing has to be handed over ahead of time."""
+        if self.held is None:
+            held = self.claimed & (self.share > 0.0) & (self.released_ns == 0) & (self.rtt_ns > 0)
+            flows = np.flatnonzero(held)
+            self.held = Held(flows, self.share[flows], self.rtt_ns[flows])
+        return self.held
+
+    def count(self, state: ContenderState) -> None:
+        """What it claims now."""
+        state.flows_on = {}
+        state.claimed = tuple(state.numbers[self.claimed[state.numbers]].tolist())
+        links = self.network.links
+        for path in self.seen[list(state.claimed)].tolist():
+            for hop in path:
+                if hop < len(links):
+                    state.flows_on[links[hop]] = state.flows_on.get(links[hop], 0) + 1
 
     def contender(self, state: ContenderState) -> Contender:
         """As an arbiter sees it."""
         if state.flows_on is None:
-            state.flows_on = {}
-            links = self.network.links
-            for path in self.seen[state.numbers[self.claimed[state.numbers]]].tolist():
-                for hop in path:
-                    if hop < len(links):
-                        state.flows_on[links[hop]] = state.flows_on.get(links[hop], 0) + 1
+            self.count(state)
+        assert state.flows_on is not None
         # Hosts of a job agree but for what each noticed last: the most urgent of them speaks for the job.
         bids = (bid for part in state.parts for number, bid in part.bids.items() if self.claimed[number])
         return Contender(state.name, max(bids), state.flows_on)

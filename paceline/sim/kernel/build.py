@@ -18,9 +18,13 @@ LIBRARY = FOLDER / "network.so"
 FLAGS = ("-std=c11", "-O3", "-ffp-contract=off", "-fPIC", "-shared", "-Wall", "-Wextra")
 
 
-def source_crc() -> int:
-    """By which a library is known to be of this source."""
-    return crc32(SOURCE.read_bytes())
+def source_mark() -> str:
+    return f"paceline network {crc32(SOURCE.read_bytes()):08x}"
+
+
+def up_to_date() -> bool:
+    """Whether the library is there, and of this source; looked up in the file, since a loaded library stays loaded."""
+    return LIBRARY.exists() and source_mark().encode() in LIBRARY.read_bytes()
 
 
 class NoCompiler(Exception):
@@ -34,7 +38,7 @@ def build(output: Path = LIBRARY) -> Path:
     if compiler is None:
         raise NoCompiler("no C compiler found")
     temporary = output.with_suffix(f".{os.getpid()}")
-    command = [compiler, *FLAGS, f"-DSOURCE_CRC={source_crc()}u", str(SOURCE), "-o", str(temporary), "-lm"]
+    command = [compiler, *FLAGS, f'-DSOURCE_MARK="{source_mark()}"', str(SOURCE), "-o", str(temporary), "-lm"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise NoCompiler(done.stderr.strip() or f"{compiler} failed")

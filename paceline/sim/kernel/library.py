@@ -7,7 +7,7 @@ import ctypes
 import logging
 from functools import cache
 
-from paceline.sim.kernel.build import LIBRARY, NoCompiler, build, source_crc
+from paceline.sim.kernel.build import LIBRARY, NoCompiler, build, up_to_date
 
 NUMBER, FRACTION, COLUMN = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
 
@@ -40,10 +40,10 @@ class Network(ctypes.Structure):
 def library() -> ctypes.CDLL | None:
     """None: there is no compiled library, and none can be built."""
     try:
-        if not LIBRARY.exists() or ctypes.CDLL(str(LIBRARY)).source_crc() != ctypes.c_int32(source_crc()).value:
+        if not up_to_date():
             build()
         return _declared(ctypes.CDLL(str(LIBRARY)))
-    except (NoCompiler, OSError, AttributeError) as error:
+    except (NoCompiler, OSError) as error:
         logging.getLogger(__name__).info("the array engine runs in numpy, several times slower: %s", error)
         return None
 

@@ -103,7 +103,8 @@ class NumpySteps:
             self._change_ns = max(soonest_ns, self.now_ns + UNCONVERGED_STEP_NS)
             return self._change_ns
         rate = table.rate[live]
-        left, allowed = table.goal[live] - table.sent[live], self._allowed_bytes(0)[live]
+        all_allowed = self._allowed_bytes(0)
+        left, allowed = table.goal[live] - table.sent[live], all_allowed[live]
         # A flow within a step of its upstream has caught up with it: _solve holds the flow to that pace.
         within = CAUGHT_UP_BYTES + rate * (2 * self.step_ns() / _BIT_NS_PER_BYTE_S)
         left = np.where(allowed > within, np.minimum(left, allowed), left)
@@ -113,8 +114,23 @@ class NumpySteps:
             left = np.where(to_boundary > CAUGHT_UP_BYTES, np.minimum(left, to_boundary), left)
         sending = rate > 0.0
         wait_ns = left[sending] * _BIT_NS_PER_BYTE_S / rate[sending]
-        self._change_ns = max(soonest_ns, self.now_ns + math.ceil(wait_ns.min(initial=LONGEST_STEP_NS)))
+        soonest_wait_ns = min(float(wait_ns.min(initial=LONGEST_STEP_NS)), self._caught_up_ns(all_allowed))
+        self._change_ns = max(soonest_ns, self.now_ns + math.ceil(soonest_wait_ns))
         return self._change_ns
+
+    def _caught_up_ns(self, allowed: Floats) -> float:
+        """Until a flow that is within a step of its upstream, but faster, has caught up: what it has beyond its
+        upstream's rate is then free for other flows."""
+        table, feeds = self.table, self.table.feeds
+        if table.start_after or not len(feeds.fed):
+            return math.inf
+        rate, gap = table.rate[feeds.fed], np.maximum(allowed[feeds.fed], 0.0)
+        waiting = table.live[feeds.fed] & (gap <= CAUGHT_UP_BYTES + rate * (2 * self.step_ns() / _BIT_NS_PER_BYTE_S))
+        slowest_bps = np.minimum.reduceat(table.rate[feeds.upstream], feeds.first_upstream)
+        gains_bps = rate - slowest_bps[feeds.by]
+        closing = waiting & (gains_bps > CONVERGED * rate)
+        wait_ns = gap[closing] * _BIT_NS_PER_BYTE_S / gains_bps[closing]
+        return float(wait_ns.min(initial=np.inf))
 
     def advance(self, to_ns: int) -> list[tuple[int, int]]:
         table = self.table

@@ -1,28 +1,19 @@
-"""Renewed bids on their way up a tree, on a clock of the test's own."""
-
-import heapq
-from collections.abc import Callable
-from itertools import count
+"""Renewed bids on their way up a tree."""
 
 from paceline.flowcore.model.topology import tree
 from paceline.sim.array.bid_propagation import BidPropagation
 
 D = 2  # the latency
 EDGE, AGG = 2 * D, 3 * D  # delays: where a group is arbitrated
+HALF_SLOT = 30
+LATER = 1000
 
 
 class Clock:
-    def __init__(self) -> None:
-        self._heap: list[tuple[int, int, Callable[[], None]]] = []
-        self._sequence = count()
-        self.bids = BidPropagation(tree(1, 2, 2, [1.0, 1.0, 1.0]), D, self.at)
-
-    def at(self, time: int, action: Callable[[], None]) -> None:
-        heapq.heappush(self._heap, (time, next(self._sequence), action))
+    def __init__(self, first_half_slot: int = LATER) -> None:
+        self.bids = BidPropagation(tree(1, 2, 2, [1.0, 1.0, 1.0]), D, HALF_SLOT, first_half_slot)
 
     def heard(self, tor: str, delay: int, now: int) -> int:
-        while self._heap and self._heap[0][0] <= now:
-            heapq.heappop(self._heap)[2]()
         return self.bids.heard_ns(tor, delay, now)
 
 
@@ -33,9 +24,7 @@ def test_a_host_by_itself_and_a_tor_know_at_once_what_has_arrived() -> None:
 
 
 def test_a_tier_takes_half_a_slot_when_nothing_happens() -> None:
-    clock = Clock()
-    for half_slot in (0, 30, 60):
-        clock.at(half_slot, lambda now=half_slot: clock.bids.half_slot(now))
+    clock = Clock(first_half_slot=0)
     assert clock.heard("tor0", EDGE, 30 + D - 1) == -D
     assert clock.heard("tor0", EDGE, 30 + D) == 30 - D
     assert clock.heard("tor0", AGG, 60 + D - 1) < 0
@@ -56,3 +45,10 @@ def test_a_flow_that_passes_makes_a_switch_reallocate() -> None:
     assert clock.heard("tor2", EDGE, 10 + 3 * D - 1) == 0
     assert clock.heard("tor2", EDGE, 10 + 3 * D) == 10 + D
     assert clock.heard("tor3", EDGE, 10 + 3 * D) == 0
+
+
+def test_a_look_after_a_long_time_finds_the_last_half_slots() -> None:
+    looked_always, looked_once = Clock(0), Clock(0)
+    for now in range(10, 5000, 10):
+        looked_always.heard("tor0", AGG, now)
+    assert looked_once.heard("tor0", AGG, 5000) == looked_always.heard("tor0", AGG, 5000) == 4950 - D

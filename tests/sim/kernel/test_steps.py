@@ -12,9 +12,11 @@ from paceline.sim.array import network as array_network
 from paceline.sim.array.engine import ArraySimulation, run_scenario
 from paceline.sim.jobs import TrainingJob
 from paceline.sim.kernel.build import SOURCE
+from paceline.sim.kernel.feeds import Feeds
 from paceline.sim.kernel.flow_table import NetworkTable
 from paceline.sim.kernel.library import Network, library
 from paceline.sim.kernel.sharing import htb, max_min
+from paceline.sim.kernel.steps import NumpySteps
 from paceline.sim.kernel.steps_in_c import CompiledSteps
 from paceline.sim.mixes import random_mix
 
@@ -62,28 +64,54 @@ def test_nics_are_shared_alike(leaves: list[tuple[int, float, float]], capacity:
 
 
 def ends_ns(number: int, policy: str, step_ms: float | None) -> list[list[int]]:
-    mix = random_mix(number, seed=3, duration_s=3.0)
+    mix = random_mix(number, seed=3, duration_s=1.5)
     if step_ms is None:
         return [job.iteration_ends_ns for job in run_scenario(mix, policy, 1)[1]]
     simulation = ArraySimulation(mix.topology, SlotsSpec().clock(), policy, step_ms=step_ms)
     jobs = [TrainingJob(spec, 1) for spec in mix.jobs]
     for job in jobs:
         simulation.start(job)
-    simulation.run(3 * 10**9)
+    simulation.run(15 * 10**8)
     return [job.iteration_ends_ns for job in jobs]
 
 
-@settings(max_examples=15, deadline=None)
+flows = st.tuples(paths, rates, rates, st.booleans(), st.floats(1.0, 1e9))  # path, firm, ceiling, paced, bytes
+
+
+def table_of(problem: list[tuple[list[int], float, float, bool, float]], step_ns: int | None) -> NetworkTable:
+    """Of flows that all send, every third after the one before it."""
+    table = NetworkTable(np.array([1e9] * LINKS + [np.inf]), step_ns)
+    table.grow(table.rows, HOPS)
+    for row, (path, firm, ceiling, paced, size_bytes) in enumerate(problem):
+        table.path[row, : len(path)] = path
+        table.firm[row], table.ceiling[row], table.paced[row] = firm * 1e8, ceiling * 1e8, paced
+        table.goal[row], table.window[row], table.live[row] = size_bytes, size_bytes / 7, True
+    fed = np.arange(2, len(problem), 3)
+    table.put_feeds("job", Feeds(fed - 1, np.ones(len(fed), np.int64), fed, np.arange(len(fed))))
+    return table
+
+
+@given(st.lists(flows, min_size=1, max_size=12), st.sampled_from([None, 1_000_000, 5_000_000]))
+def test_steps_are_the_same(problem: list[tuple[list[int], float, float, bool, float]], step_ns: int | None) -> None:
+    found = library()
+    assert found is not None
+    one, other = NumpySteps(table_of(problem, step_ns)), CompiledSteps(table_of(problem, step_ns), found)
+    for _ in range(6):
+        change_ns = one.next_change_ns()
+        assert other.next_change_ns() == change_ns
+        assert other.table.rate.tolist() == one.table.rate.tolist()
+        assert other.advance(change_ns) == one.advance(change_ns)
+        assert other.table.sent.tolist() == one.table.sent.tolist()
+
+
+@settings(max_examples=5, deadline=None)
 @given(
     st.integers(0, 1000),
-    st.sampled_from(["fair", "fair-penalty", "fifo", "mcs", "ccml", "mlcc", "paceline"]),
+    st.sampled_from(["fair", "fair-penalty", "mcs", "ccml", "paceline"]),
     st.sampled_from([None, 1.0, 5.0]),
 )
 def test_runs_are_the_same(number: int, policy: str, step_ms: float | None) -> None:
-    if step_ms is not None and policy == "mlcc":
-        step_ms = 0.05
     found = ends_ns(number, policy, step_ms)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(array_network, "library", lambda: None)
         assert found == ends_ns(number, policy, step_ms)
-    assert any(found)
