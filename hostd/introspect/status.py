@@ -46,7 +46,7 @@ def status(view: HostView) -> dict[str, object]:
             "clock_off_by_ms": switch.clock_off_by_ns / 1e6,
             "silent_switches": list(switch.silent),
         },
-        "jobs": [_job(view, job, kernel) for job in view.jobs.values()],
+        "jobs": [_job(view, job, kernel) for _, job in sorted(view.jobs.items())],
         "troubles": dict(enforcer.errors.by_reason.most_common(MOST_TROUBLES)),
         "trouble_times": _trouble_times(view),
         "invisible": view.invisible,
