@@ -41,7 +41,7 @@ from paceline.flowcore.host.agent import HostAgent
 from paceline.flowcore.messages.events import HostEvent, JobJoined, JobLeft, Tick
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.policy import POLICIES
-from paceline.service.certificates import require_valid
+from paceline.service.handshakes.certificates import require_valid
 from paceline.service.instruments import HostInstruments
 from paceline.service.metrics import MetricsServer, new_registry
 from paceline.service.shared_clock import SharedClock

@@ -15,7 +15,7 @@ from hostd.enforce.transport import TCP_CONGESTION
 from hostd.kernel.devices import read_devices
 from hostd.kernel.netlink import Netlink
 from paceline.flowcore.model.fields import InputError
-from paceline.service.certificates import require_valid
+from paceline.service.handshakes.certificates import require_valid
 
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 MOST_NAMED = 5

@@ -11,9 +11,9 @@ from hostd.introspect.host_view import SwitchView
 from paceline.flowcore.messages.events import SwitchLost, Welcomed
 from paceline.flowcore.messages.reports import Feedback
 from paceline.flowcore.model.slots import SlotClock
+from paceline.service.handshakes.tls_failure import why_handshake_fails
 from paceline.service.shared_clock import SharedClock
 from paceline.service.tls import TlsFiles, expecting
-from paceline.service.tls_failure import why_handshake_fails
 from paceline.wire.calls import open_channel
 from paceline.wire.host_stream import HostStream, Terms
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from paceline.flowcore.model.fields import InputError, printable
 from paceline.flowcore.policy import FOR_DAEMONS
-from paceline.service import grpc_lines, logs
+from paceline.service import logs
 from paceline.service.arguments import DaemonParser
+from paceline.service.handshakes import grpc_lines
 from paceline.service.lifecycle import BAD_INPUT, reason_of, run_daemon
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is None:  # a program of its own
         grpc_lines.capture()
     # Imported here, because they import grpc.
-    from paceline.service.certificates import require_valid
+    from paceline.service.handshakes.certificates import require_valid
     from switchd.config import DEFAULT_PORT
     from switchd.daemon import SwitchDaemon
 

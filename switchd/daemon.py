@@ -8,8 +8,8 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from paceline.service import grpc_lines
-from paceline.service.certificates import require_valid
+from paceline.service.handshakes import grpc_lines
+from paceline.service.handshakes.certificates import require_valid
 from paceline.service.lifecycle import NothingToReload
 from paceline.service.metrics import MetricsServer
 from paceline.service.tls import RenewableCredentials

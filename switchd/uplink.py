@@ -6,9 +6,9 @@ import logging
 import grpc
 from google.protobuf.message import DecodeError
 
+from paceline.service.handshakes.tls_failure import why_handshake_fails
 from paceline.service.log_rate_limit import LogRateLimit
 from paceline.service.tls import TlsFiles, expecting
-from paceline.service.tls_failure import why_handshake_fails
 from paceline.wire import control_pb2 as pb
 from paceline.wire.calls import PROTOCOL, open_channel, path, serialized
 from paceline.wire.codec import BadMessage

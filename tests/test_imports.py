@@ -31,6 +31,7 @@ MAY_IMPORT = {
     "paceline.cluster": CORE,
     "paceline.wire": CORE,
     "paceline.service": f"{CORE} paceline.",  # the version
+    "paceline.service.handshakes": f"{CORE} paceline.service",
     "paceline.failure": "",
     "paceline.memory": "",
     # Engines know the jobs and parameters that lie beside them; what chooses an engine lies above.

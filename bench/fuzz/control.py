@@ -12,7 +12,7 @@ from typing import ClassVar
 from bench.fuzz.mutate import mutant
 from hostd.enforce.enforcer import Enforcer
 from hostd.enforce.settings import EnforcementSettings
-from hostd.introspect.control import MAX_LINE_BYTES, ControlSocket
+from hostd.introspect.control import MAX_LINE_BYTES, ControlSocket, Peer
 from hostd.introspect.durations import Durations
 from hostd.introspect.explain import explain
 from hostd.introspect.host_view import HostView, SwitchView
@@ -26,6 +26,7 @@ from paceline.flowcore.model.topology import star_of
 from paceline.flowcore.policy import POLICIES
 
 SLOT_NS = 60_000_000
+PEER = Peer(1, 0, 0)
 FLOW = FlowId("a job", "h0", "h1", Role.RING)
 GOOD = (
     b'{"command": "status"}',
@@ -74,7 +75,7 @@ class ControlTarget:
 
     async def feed(self, draws: random.Random) -> Counter[str]:
         line = mutant(draws, GOOD) if draws.random() < 0.5 else _request(draws)
-        answer = await self._ask(line) if draws.random() < BY_SOCKET else self._socket._answer(line)
+        answer = await self._ask(line) if draws.random() < BY_SOCKET else self._socket._answer(line, PEER)
         json.dumps(answer)
         if self._failed:
             raise self._failed.pop()

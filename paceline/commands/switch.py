@@ -81,8 +81,8 @@ def _address(args: argparse.Namespace) -> str:
 
 
 def _why_handshake_fails(args: argparse.Namespace, address: str) -> str | None:
+    from paceline.service.handshakes.tls_failure import why_handshake_fails
     from paceline.service.tls import TlsFiles
-    from paceline.service.tls_failure import why_handshake_fails
 
     files = TlsFiles(args.ca, args.certificate, args.key) if args.ca else None
     return why_handshake_fails(files, None, args.switch, address)

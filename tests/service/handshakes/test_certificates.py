@@ -10,9 +10,9 @@ import pytest
 
 from paceline.commands import authority
 from paceline.flowcore.model.fields import InputError
-from paceline.service.certificates import inspect, require_valid
+from paceline.service.handshakes.certificates import inspect, require_valid
+from paceline.service.handshakes.tls_failure import why_handshake_fails
 from paceline.service.tls import TlsFiles
-from paceline.service.tls_failure import why_handshake_fails
 
 NOW = authority.utc_now()
 Make = Callable[..., TlsFiles]

@@ -9,7 +9,7 @@ import ssl
 
 from paceline.flowcore.model.fields import InputError
 from paceline.service.address import host_port
-from paceline.service.certificates import require_valid
+from paceline.service.handshakes.certificates import require_valid
 from paceline.service.tls import TlsFiles
 
 WAIT_S = 2.0

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from paceline.service.grpc_lines import refusal_in
+from paceline.service.handshakes.grpc_lines import refusal_in
 
 HEAD = "I1117 00:57:58.919357   15368 ssl_transport_security.cc:2563] Handshake failed with error SSL_ERROR_SSL: "
 BORING = "error:1000007d:SSL routines:OPENSSL_internal:"
@@ -27,7 +27,7 @@ def test_why_a_handshake_failed(line: str, why: str | None) -> None:
 def test_other_lines_pass_and_grpcs_own_do_not() -> None:
     program = """
 import os, sys, time
-from paceline.service import grpc_lines
+from paceline.service.handshakes import grpc_lines
 heard = []
 grpc_lines.capture()
 grpc_lines.on_refused_handshake = heard.append
