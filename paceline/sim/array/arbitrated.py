@@ -69,11 +69,10 @@ class ArbitratedControl:
 
     def joined(self, job: NetworkJob, now_ns: int) -> None:
         self._claims.join(job, now_ns)
-        self._settlement.forget()
 
     def left(self, job: NetworkJob, now_ns: int) -> None:
+        self._settlement.forget({part.contender.name for part in self._claims.parts_of_job[job.index]})
         self._claims.leave(job)
-        self._settlement.forget()
         self._reallocate_soon(now_ns)
 
     def ready(self, job: NetworkJob, numbers: list[int], iteration: int, now_ns: int) -> None:

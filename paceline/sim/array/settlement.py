@@ -50,9 +50,9 @@ class Settlement:
         self._contenders: dict[str, Contender] = {}
         self.several = False  # whether jobs meet anywhere
 
-    def forget(self) -> None:
-        """Jobs came or left, and rows of flows may be those of others: nothing that is kept holds any more."""
-        self._known.clear()
+    def forget(self, names: set[str]) -> None:
+        """These contenders leave, and the rows of their flows may be another's next."""
+        self._known = {key: group for key, group in self._known.items() if names.isdisjoint(name for name, _ in key)}
 
     def settle(self, states: Sequence[ContenderState], renewed: set[str]) -> list[Settled]:
         """`renewed`: contenders whose bid is another than before."""
