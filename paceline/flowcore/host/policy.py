@@ -64,6 +64,7 @@ class Policy:
     paced: ClassVar[bool] = True  # False: hosts neither ask nor limit
     arbiter: Arbiter | None = None
     yields_to_cross_traffic: ClassVar[bool] = False  # on links with cross traffic no job waits for a turn
+    keeps_ledger: ClassVar[bool] = False  # the switch holds jobs to an equal share in the long run (switch/ledger.py)
     simulated: ClassVar[bool] = False  # runs in the simulator only; the daemons refuse it
     host_only: ClassVar[bool] = False  # a host decides from its own NIC and asks no switch
     start_after: ClassVar[bool] = False  # the job forwards only what has arrived whole (patterns.grain_bytes)

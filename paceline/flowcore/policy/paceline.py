@@ -58,6 +58,7 @@ class Paceline(Arbitrated):
     name = "paceline"
     arbiter = staticmethod(arbitrate)
     yields_to_cross_traffic = True
+    keeps_ledger = True
     lends_unused = True
 
     def bid(self, state: JobState) -> Bid:

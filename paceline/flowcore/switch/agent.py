@@ -27,6 +27,7 @@ from paceline.flowcore.model.slots import SlotClock
 from paceline.flowcore.switch.arbitration import Arbitration
 from paceline.flowcore.switch.claims import Claims
 from paceline.flowcore.switch.federation import NOTHING, Federation
+from paceline.flowcore.switch.ledger import Ledger
 from paceline.flowcore.switch.load_table import LoadTable
 from paceline.flowcore.switch.pending_reports import PARENT_DECISION, PendingReport, PendingReports
 
@@ -42,6 +43,9 @@ class SwitchPolicy(Protocol):
 
     @property
     def yields_to_cross_traffic(self) -> bool: ...
+
+    @property
+    def keeps_ledger(self) -> bool: ...
 
 
 class SwitchAgent:
@@ -74,7 +78,8 @@ class SwitchAgent:
             return None
         detector = CrossTrafficDetector(domain.scope_bps, self._clock.length_ns)
         cross_traffic = detector if policy.yields_to_cross_traffic else None
-        return Arbitration(domain.scope_bps, policy.arbiter, domain.table_bps, cross_traffic)
+        ledger = Ledger(self._clock.length_ns) if policy.keeps_ledger else None
+        return Arbitration(domain.scope_bps, policy.arbiter, domain.table_bps, cross_traffic, ledger)
 
     @property
     def table(self) -> LoadTable:

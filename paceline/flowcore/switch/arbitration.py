@@ -30,6 +30,7 @@ from paceline.flowcore.messages.escalation import Share
 from paceline.flowcore.messages.reports import Bid, Claim
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.switch.division import contender, divide
+from paceline.flowcore.switch.ledger import Ledger
 from paceline.flowcore.switch.load_table import ENTRY_SLOTS
 
 
@@ -49,9 +50,10 @@ class Arbitration:
         arbiter: Arbiter,
         table_bps: Mapping[str, float] | None = None,
         cross_traffic: CrossTrafficDetector | None = None,
+        ledger: Ledger | None = None,
     ) -> None:
         """`table_bps`: the links whose table is kept here, which reach one tier beyond the scope. Without a detector
-        no link counts as shared with cross traffic."""
+        no link counts as shared with cross traffic, without a ledger no job as overdrawn."""
         self.shares: dict[FlowId, Share] = {}
         self.child_of: dict[FlowId, str] = {}  # the child that sent a flow's claim up
         self.shared_links: frozenset[str] = frozenset()  # with cross traffic
@@ -60,6 +62,7 @@ class Arbitration:
         self._known_bps = {**scope_bps, **(table_bps or {})}
         self._arbiter = arbiter
         self._cross_traffic = cross_traffic
+        self._ledger = ledger
         self._claims: dict[FlowId, Claim] = {}
         self._heard_slot: dict[FlowId, int] = {}
         self._passing: dict[FlowId, tuple[str, ...]] = {}  # paths of flows that contend elsewhere
@@ -85,6 +88,8 @@ class Arbitration:
             new |= claim.flow not in self._claims
             if self._cross_traffic is not None:
                 new |= self._cross_traffic.heard(claim, now_ns)
+            if self._ledger is not None:
+                self._ledger.heard(claim)
             self._claims[claim.flow] = claim
             self._heard_slot[claim.flow] = slot
             if child is not None:
@@ -101,6 +106,8 @@ class Arbitration:
             self.shares.pop(flow, None)
             if self._cross_traffic is not None:
                 self._cross_traffic.forget(flow)
+            if self._ledger is not None:
+                self._ledger.forget(flow)
             if flow in self._escalated:
                 self._left.add(flow)
         return gone
@@ -134,6 +141,7 @@ class Arbitration:
         for claim in self._claims.values():
             claims_of.setdefault(claim.flow.job, []).append(claim)
         contenders = {job: contender(job, claims) for job, claims in sorted(claims_of.items())}
+        overdrawn = self._ledger.overdrawn(contenders, now_ns) if self._ledger is not None else frozenset[str]()
         shares: dict[FlowId, Share] = {}
         escalate: list[Claim] = []
         for group in self._groups(contenders):
@@ -146,7 +154,10 @@ class Arbitration:
                     shares |= {claim.flow: self.shares[claim.flow] for claim in beyond if claim.flow in self.shares}
                     continue
                 capacity_bps = self._known_bps
-            division = divide(members, claims_of, capacity_bps, self._arbiter, self.shared_links)
+            division = divide(members, claims_of, capacity_bps, self._arbiter, self.shared_links, overdrawn)
+            if self._ledger is not None and group.within_scope:
+                shares_bps = {one.job: division.shares[claims_of[one.job][0].flow].share_bps for one in members}
+                self._ledger.enter(members, shares_bps, capacity_bps)
             self.peak_ratio = max(self.peak_ratio, division.peak_ratio)
             shares |= division.shares
         changed = frozenset(flow for flow in shares if shares[flow] != self.shares.get(flow))

@@ -23,6 +23,8 @@ from paceline.flowcore.messages.reports import Claim
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.units import UNLIMITED
 
+LEAST_BPS = 1.0
+
 
 class Division(NamedTuple):
     shares: dict[FlowId, Share]
@@ -44,8 +46,10 @@ def divide(
     capacity_bps: Mapping[str, float],
     arbiter: Arbiter,
     shared_links: frozenset[str],
+    overdrawn: frozenset[str] = frozenset(),
 ) -> Division:
-    """Links that are not in `capacity_bps` do not count; `shared_links` are those with cross traffic."""
+    """Links that are not in `capacity_bps` do not count; `shared_links` are those with cross traffic, `overdrawn` the
+    jobs that get what the others leave (ledger.py)."""
     members = list(members)
     cut = any(link not in capacity_bps for member in members for link in member.flows_on)
     known = [
@@ -57,8 +61,13 @@ def divide(
     if free:
         shares, capacity_bps, peak_ratio = _at_once(free, known, claims_of, capacity_bps)
         known = [member for member in known if member not in free]
+    last = [member for member in known if member.job in overdrawn]
+    known = [member for member in known if member.job not in overdrawn]
     # What is left of a group may have fallen apart.
-    rates_bps = by_group(arbiter, known, capacity_bps) if cut or free else arbiter(known, capacity_bps)
+    rates_bps = by_group(arbiter, known, capacity_bps) if cut or free or last else arbiter(known, capacity_bps)
+    if last:
+        rates_bps += by_group(arbiter, last, _left(known, rates_bps, capacity_bps))
+        known += last
     given = [(claim, rate) for member, rate in zip(known, rates_bps, strict=True) for claim in claims_of[member.job]]
     if given:
         ceiling_bps, ratio = _ceilings(given, capacity_bps)
@@ -85,6 +94,17 @@ def _at_once(
             narrowest_bps = min(capacity_bps.get(link, UNLIMITED) for link in claim.path)
             shares[claim.flow] = Share(claim.flow, fair_bps[member.job], narrowest_bps)
     return shares, left_bps, peak_ratio
+
+
+def _left(
+    members: Sequence[Contender], rates_bps: Sequence[float], capacity_bps: Mapping[str, float]
+) -> dict[str, float]:
+    """Of every link; never nothing, because a rate is a part of it."""
+    left_bps = dict(capacity_bps)
+    for member, rate in zip(members, rates_bps, strict=True):
+        for link, flows in member.flows_on.items():
+            left_bps[link] = max(LEAST_BPS, left_bps[link] - flows * rate)
+    return left_bps
 
 
 def _ceilings(given: Sequence[tuple[Claim, float]], capacity_bps: Mapping[str, float]) -> tuple[list[float], float]:
