@@ -136,7 +136,9 @@ def test_descriptors_that_a_program_closed_are_not_used(desk: Desk, writer: dict
     """By their numbers it may have others by now."""
     process = desk.job(**writer)
     wait_until(lambda: desk.pids() == {process.pid})
-    does(process, "os.closerange(3, 64); pipe = os.pipe(); [os.dup2(3, number) for number in range(5, 64)]; os.close(4)")
+    does(
+        process, "os.closerange(3, 64); pipe = os.pipe(); [os.dup2(3, number) for number in range(5, 64)]; os.close(4)"
+    )
     wait_until(lambda: desk.pids() == set())
     for _ in range(3):
         does(process, "import time; time.sleep(1.05)")
