@@ -89,3 +89,18 @@ def test_what_is_through_and_not_ahead_is_forgotten() -> None:
     for _ in range(1000):
         switch.divide({"b": 1.0})
     assert switch.ledger._accounts.keys() == {"b"}
+
+
+def test_a_clock_that_is_set_overdraws_no_job() -> None:
+    switch = Switch()
+    switch.divide({"a": 1.0, "b": 0.0})
+    switch.now_ns += 1000 * SLOT_NS
+    assert not switch.divide({"a": 1.0, "b": 0.0})
+
+
+def test_no_job_saves_up() -> None:
+    switch = Switch()
+    for _ in range(500):
+        switch.divide({"a": 0.0, "b": 1.0})
+    slots = slots_until_overdrawn(switch, "a", {"a": 1.0, "b": 0.0})
+    assert slots * SLOT_NS / 1e9 == pytest.approx(4 * MOST_AHEAD_S, rel=0.15)
