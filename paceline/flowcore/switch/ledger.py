@@ -24,7 +24,7 @@ from paceline.flowcore.messages.reports import Claim
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.units import transfer_bytes
 
-# With a quarter of MOST_AHEAD honest jobs are held back too, and random mixes have 1 % more mean slowdown; with half of it
+# With a quarter of MOST_AHEAD honest jobs are held back too: random mixes have 1 % more mean slowdown. With half of it
 # a job that hangs shifts the turns of the others (tests/sim/test_hung_jobs.py).
 MEMORY_S = 60.0
 MOST_AHEAD_S = 2.0
