@@ -28,7 +28,7 @@ pytestmark = pytest.mark.slow
 SCENARIOS = Path(__file__).parents[3] / "scenarios"
 AGREE = 0.02
 ITERATIONS, SEEDS = 6, (1, 2, 3, 4)
-CHAOTIC = {("clos", "mlcc"): 3, ("tree", "mlcc"): 1}  # for how many iterations to look
+CHAOTIC = {("clos", "mlcc"): 2, ("tree", "mlcc"): 1}  # for how many iterations to look
 MANY_SEEDS = tuple(range(1, 9))
 
 
