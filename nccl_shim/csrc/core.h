@@ -40,7 +40,7 @@ PLS_API void pls_warn_once(const char *message);
 PLS_API void pls_note_once(const char *message);
 int32_t pls_pid(void); /* cached getpid(), right after fork too */
 
-/* ---- registration.c: handing memory to hostd; uses core.c's clock ---- */
+/* ---- registration.c: handing memory to hostd ---- */
 
 /* Memory that nothing but this map can write and nothing can resize; NULL with a reason. */
 void *pls_memory(int *fd, const char **why);
@@ -48,7 +48,7 @@ void *pls_memory(int *fd, const char **why);
 int pls_connect(const char *path);
 /* This process's memory is to be registered at `path`, now through `connection` (-1: later), and again whenever
  * hostd has gone and come back. */
-void pls_register(const char *path, int memory, int connection);
+void pls_register(const char *path, int memory, int connection, uint64_t now_ns);
 /* Looks after the connection; called by whichever thread counts when it is due. Never waits. */
 void pls_tend(uint64_t now_ns);
 void pls_forget_registration(void); /* in a forked child: it is the parent's */

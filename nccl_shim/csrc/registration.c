@@ -133,8 +133,7 @@ static int hand_over(int to) {
 
 static void look_again(uint64_t at_ns) { atomic_store(&pls_tend_ns, at_ns); }
 
-void pls_register(const char *to, int own_memory, int through) {
-    uint64_t now_ns = pls_now_ns();
+void pls_register(const char *to, int own_memory, int through, uint64_t now_ns) {
     snprintf(path, sizeof path, "%s", to);
     memory = known(own_memory);
     wait_ns = FIRST_WAIT_NS;

@@ -186,7 +186,7 @@ static struct pls_header *create_registered(const struct pls_identity *identity,
         *why = strerror(errno);
     if (header) {
         fill(header, identity, own_start_ticks());
-        pls_register(identity->socket, memory, connection);
+        pls_register(identity->socket, memory, connection, pls_now_ns());
     } else if (connection >= 0) {
         close(connection);
     }
