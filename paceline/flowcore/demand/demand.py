@@ -4,6 +4,7 @@ How bursts are told from facts depends on how a job communicates (announced.py, 
 not. Pure: facts in, events out. Volumes are bytes on the wire.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from statistics import median
 
@@ -28,7 +29,7 @@ ALL = 0.999
 ANNOUNCING = 0.005
 
 
-class Demand:
+class Demand(ABC):
     """`least_bytes`: bursts of less are over before a turn could be taken."""
 
     def __init__(self, job: str, host: str, least_bytes: float = 0.0) -> None:
@@ -42,8 +43,9 @@ class Demand:
         self._stop: Stop | None = None  # where the burst in hand ends; None: with the iteration
         self._received_bytes: Mapping[Ends, float] = {}
 
+    @abstractmethod
     def observe(self, facts: JobFacts) -> list[HostEvent]:
-        raise NotImplementedError
+        """What the agent should hear, of what is known now."""
 
     @property
     def sizes(self) -> Sizes:
@@ -144,7 +146,7 @@ class Demand:
             return [self._joined(facts)]
         return [JobLeft(self.job)] if was_paced else []
 
-    def _begin_anew(self) -> None:
+    def _begin_anew(self) -> None:  # noqa: B027  # a demand that learns nothing of bursts has nothing to do
         """Other sizes: what was learned of bursts is of another iteration."""
 
     def _profile_iteration(self, facts: JobFacts) -> list[HostEvent]:

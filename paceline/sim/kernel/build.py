@@ -1,4 +1,4 @@
-"""Compiles network.c. Law: one command, no build system; the same source gives the same rounding as numpy.
+"""Compiles network.c and sharing.c. Law: one command, no build system, and numpy's rounding.
 
 `pip install` calls this through setup.py, and library.py in a checkout whose library is missing or of another source.
 It imports nothing of Paceline, so that setup.py can load it by its path.
@@ -12,14 +12,15 @@ from pathlib import Path
 from zlib import crc32
 
 FOLDER = Path(__file__).parent
-SOURCE = FOLDER / "network.c"
+HEADER = FOLDER / "network.h"
+SOURCES = (FOLDER / "network.c", FOLDER / "sharing.c")
 LIBRARY = FOLDER / "network.so"
 # No fused multiply and add: numpy rounds after each operation.
 FLAGS = ("-std=c11", "-O3", "-ffp-contract=off", "-fPIC", "-shared", "-Wall", "-Wextra")
 
 
 def source_mark() -> str:
-    return f"paceline network {crc32(SOURCE.read_bytes()):08x}"
+    return f"paceline network {crc32(b''.join(path.read_bytes() for path in (HEADER, *SOURCES))):08x}"
 
 
 def up_to_date() -> bool:
@@ -38,7 +39,7 @@ def build(output: Path = LIBRARY) -> Path:
     if compiler is None:
         raise NoCompiler("no C compiler found")
     temporary = output.with_suffix(f".{os.getpid()}")
-    command = [compiler, *FLAGS, f'-DSOURCE_MARK="{source_mark()}"', str(SOURCE), "-o", str(temporary), "-lm"]
+    command = [compiler, *FLAGS, f'-DSOURCE_MARK="{source_mark()}"', *map(str, SOURCES), "-o", str(temporary), "-lm"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise NoCompiler(done.stderr.strip() or f"{compiler} failed")

@@ -1,6 +1,6 @@
 """The compiled library, where there is one: built by pip, or here in a checkout whose source has changed.
 
-`Network` mirrors `struct network` of network.c field by field; a test compares the two.
+`Network` mirrors `struct network` of network.h field by field; a test compares the two.
 """
 
 import ctypes
