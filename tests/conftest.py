@@ -1,6 +1,7 @@
 """For all tests: hypothesis profiles, the option that rewrites golden files, no skips on CI, retries after a stall."""
 
 import os
+import signal
 from collections.abc import Generator
 
 import pytest
@@ -38,6 +39,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A shell starts what runs in the background with SIGINT ignored, and so would be all that tests start.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     config.pluginmanager.register(RetryAfterStall())
 
 

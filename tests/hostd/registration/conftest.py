@@ -13,10 +13,6 @@ import pytest
 
 from hostd.registration.registrations import Ended, Registered, Registrations
 from tests.hostd.conftest import next_line, wait_until
-from tests.hostd.registration.hanging_file import can_be_made
-
-# Where there is no FUSE, no job can hang a receiver with it; test_stuck.py has what follows from one that hangs.
-collect_ignore = [] if can_be_made() else ["test_hanging_file.py"]
 
 ROOT = Path(__file__).parents[3]
 JOB = """

@@ -14,15 +14,6 @@ _MNT_FORCE, _MNT_DETACH = 1, 2
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def can_be_made() -> bool:
-    """The kernel has FUSE, and this process may use it."""
-    try:
-        os.close(os.open(DEVICE, os.O_RDWR | os.O_CLOEXEC))
-    except OSError:
-        return False
-    return os.geteuid() == 0
-
-
 class HangingFile:
     def __init__(self, path: Path) -> None:
         """At this path, which must be a file; raises OSError."""
