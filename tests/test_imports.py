@@ -67,7 +67,7 @@ MAY_IMPORT = {
     "bench": "paceline.failure",
     "bench.testbed": f"{CORE} paceline.failure bench.",
     "bench.workload": f"{CORE} paceline.failure paceline.sim nccl_shim bench.",
-    "bench.gpu": "nccl_shim",
+    "bench.gpu": f"{CORE} paceline.failure nccl_shim bench.testbed bench.jobs",
     "bench.jobs": f"{CORE} paceline.failure paceline.sim nccl_shim hostd bench. bench.testbed bench.workload",
     "bench.micro": f"{CORE} paceline.failure paceline.memory paceline.service paceline.sim paceline.wire hostd bench."
     " bench.testbed bench.jobs",
@@ -76,8 +76,8 @@ MAY_IMPORT = {
     "bench.fuzz": f"{CORE} paceline.wire nccl_shim hostd switchd",
     "bench.experiments.experiment": f"{CORE} bench.jobs bench.report",
     "bench.experiments.paper_jobs": CORE,
-    "bench.experiments": f"{CORE} paceline.failure paceline.sim bench.testbed bench.jobs bench.micro bench.report"
-    " bench.experiments.experiment bench.experiments.paper_jobs",
+    "bench.experiments": f"{CORE} paceline.failure paceline.sim bench.testbed bench.workload bench.jobs bench.micro"
+    " bench.report bench.experiments.experiment bench.experiments.paper_jobs",
     "bench.report.page": "paceline.failure bench.report bench.experiments",
     "paceline.commands.view": f"{CORE} paceline.cluster paceline.sim paceline.wire",
     "paceline.commands": f"{CORE} paceline.cluster paceline.wire paceline.service paceline.sim paceline.failure"

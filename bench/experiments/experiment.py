@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from bench.jobs.cases import Case, CaseRuns, Progress, make_runs
+from bench.jobs.cases import Case, CaseRuns, Progress, Share, make_runs, make_share
 from bench.jobs.run_store import RunStore
 from bench.report.parts import Part
 
@@ -28,9 +28,12 @@ class Options:
     duration_s: float | None = None  # of a run, where the experiment leaves it open; None: its own
     store: RunStore = field(default_factory=RunStore)
     progress: Progress = lambda doing, part: None
+    share: Share | None = None  # of the runs, where several processes make them; None: all
 
     def make(self, cases: Sequence[Case]) -> dict[str, CaseRuns]:
         """The runs, by the case's name."""
+        if self.share is not None:
+            make_share(cases, self.repeats, self.store, self.progress, self.share)
         return make_runs(cases, self.repeats, self.store, self.progress)
 
 

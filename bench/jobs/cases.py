@@ -49,6 +49,7 @@ class Case:
     conditions: Conditions
     alone: bool = True  # every job also alone, for comparison
     observer: Callable[[Control], Observer] | None = None
+    side_by_side: bool = False  # its runs need so little of the machine that others may be made at the same time
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +95,39 @@ def iteration_s(job: TrainingJob, lasted_ns: int) -> float:
     return max(finished_s, steady_s / (len(job.iteration_ends_ns) - WARM_UP_ITERATIONS + 1))
 
 
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Of the runs that may be made side by side, every `of`-th beginning with `number`: one process's part of them."""
+
+    number: int
+    of: int
+
+
+class ShareMade(Exception):
+    """A process has made its share of the runs: the result is for the process that has them all."""
+
+
+def make_share(cases: Sequence[Case], repeats: int, store: RunStore, progress: Progress, share: Share) -> None:
+    """Stores the runs of the share; raises ShareMade."""
+    ordered = [entry for entry in _order(cases, repeats) if entry[1].side_by_side]
+    _make_all(cases, ordered[share.number :: share.of], store, progress)
+    raise ShareMade
+
+
 def make_runs(
     cases: Sequence[Case], repeats: int, store: RunStore, progress: Progress = lambda doing, part: None
 ) -> dict[str, CaseRuns]:
     """By the case's name. Runs that the store has are taken from there."""
+    made = _make_all(cases, _order(cases, repeats), store, progress)
+    for runs in made.values():  # in the order asked for, whatever control went first
+        runs.together = {control: runs.together[control] for control in runs.case.controls}
+    return made
+
+
+def _make_all(
+    cases: Sequence[Case], ordered: Sequence[tuple[int, Case, PlannedRun]], store: RunStore, progress: Progress
+) -> dict[str, CaseRuns]:
     made = {case.name: CaseRuns(case) for case in cases}
-    ordered = _order(cases, repeats)
     total_s = sum(planned.estimate_s for _, _, planned in ordered)
     done_s = 0.0
     with ExitStack() as stack:
@@ -121,8 +149,6 @@ def make_runs(
                 found = _make(case, planned, fork_server, store, key, what, tick)
             done_s += planned.estimate_s
             made[case.name].add(planned, *found)
-    for runs in made.values():  # in the order asked for, whatever control went first
-        runs.together = {control: runs.together[control] for control in runs.case.controls}
     return made
 
 

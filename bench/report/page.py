@@ -12,7 +12,7 @@ from types import NoneType
 from typing import Any
 
 from bench.experiments.experiment import Experiment
-from bench.experiments.registry import EXPERIMENTS
+from bench.experiments.registry import EXPERIMENTS, SHOWN
 from bench.report import svg
 from bench.report.parts import Bars, Layers, Lines, Part, Table
 from paceline.failure import Failure
@@ -55,7 +55,7 @@ code { background: var(--quiet); padding: 0 .3em; border-radius: 3px }
 
 def read_results(directory: Path) -> dict[str, Document]:
     """By experiment, in the order of the registry."""
-    paths = {name: directory / f"{name}.json" for name in EXPERIMENTS}
+    paths = {name: directory / f"{name}.json" for name in SHOWN}
     return {name: read_result(path) for name, path in paths.items() if path.exists()}
 
 
@@ -71,7 +71,7 @@ def read_result(path: Path) -> Document:
 def _can_be_shown(document: Document) -> bool:
     """Another version may have written something else."""
     try:
-        _section(EXPERIMENTS[document["experiment"]], document)
+        _section(SHOWN[document["experiment"]], document)
         _promises({document["experiment"]: document})
         _origin([document])
     except (LookupError, TypeError, ValueError, AttributeError, StopIteration):
@@ -96,7 +96,7 @@ def _no_result(path: Path, made_by: str) -> Failure:
 
 def page(documents: Mapping[str, Document]) -> str:
     missing = [experiment for name, experiment in EXPERIMENTS.items() if name not in documents]
-    sections = [_section(EXPERIMENTS[name], document) for name, document in documents.items()]
+    sections = [_section(SHOWN[name], document) for name, document in documents.items()]
     body = [
         "<h1>Paceline, measured</h1>",
         f'<p class="quiet">{_origin(documents.values())}</p>',

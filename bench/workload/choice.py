@@ -4,15 +4,16 @@
     fsdp                 the same kind for all jobs
     a=fsdp,b=overlap     a kind for each job that is named, auto for the others
 
-A job's overlap and bursts mean what they mean in the simulator; a kind that has a way of its own refuses them.
+A job's overlap and bursts mean what they mean in the simulator; a kind that has a way of its own refuses them. A real
+model has its own size, which takes the place of the scenario's.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
 from paceline.failure import Failure
-from paceline.flowcore.model.scenario import Backend, JobSpec, Pattern
+from paceline.flowcore.model.scenario import Backend, JobSpec, Pattern, Scenario
 
 AUTO, SYNTHETIC, DDP, NCCL, PS = "auto", "synthetic", "ddp", "nccl", "ps"
 OVERLAP, BURSTS = "overlap", "bursts"
@@ -31,6 +32,7 @@ class Program:
     uneven: bool = False  # iterations differ by themselves: only the mean of many says how long one takes
     workers: int | None = None  # that it needs, where it needs a certain number
     plays: tuple[str, ...] = ()  # keys of a job beyond computing, then sending once
+    model_mb: float | None = None  # where it is the program's own: an all-reduce of so much sends what it sends
 
 
 def _kind(module: str, *arguments: str, uneven: bool = False, workers: int | None = None) -> Program:
@@ -53,10 +55,25 @@ RINGS = {
     "restart": _kind("restart", "restart", uneven=True),
     "crash": _kind("restart", "crash", uneven=True),
 }  # for all-reduce jobs; an iteration sends as much as the all-reduce
+MODELS = {"resnet50": 25_557_032, "gpt2-small": 124_439_808}  # parameters, of four bytes
+_MODEL_KINDS = {NCCL: ("ddp", 1.0), "nccl-fsdp": ("fsdp", 1.5)}  # what they send, in all-reduces of the model
+
+
+def _model_kinds() -> dict[str, Program]:
+    return {
+        f"{kind}-{model}": Program(
+            "bench.workload.kinds.real_model", (model, sharing), model_mb=reduces * 4e-6 * parameters
+        )
+        for kind, (sharing, reduces) in _MODEL_KINDS.items()
+        for model, parameters in MODELS.items()
+    }
+
+
 ON_GPU = {
     NCCL: _kind("nccl", "host"),
     "nccl-stream": _kind("nccl", "stream"),
     "nccl-ahead": _kind("nccl", "ahead"),
+    **_model_kinds(),
 }  # for all-reduce jobs, where there is a GPU
 NAMES = (AUTO, SYNTHETIC, PS, *RINGS, *ON_GPU)
 _SYNTHETIC, _PS = (Program(f"bench.workload.{name}", plays=(OVERLAP, BURSTS)) for name in (SYNTHETIC, PS))
@@ -81,6 +98,25 @@ def program_for(job: JobSpec, workload: str) -> Program:
         if asked and key not in program.plays:
             raise WorkloadError(f"workload {kind!r} cannot play job {job.name!r} with {key} = {value}; synthetic can")
     return program
+
+
+def with_model(workload: str, model: str) -> str:
+    """The workload whose jobs over NCCL train this model."""
+    parts = []
+    for part in workload.split(","):
+        job, is_named, kind = part.rpartition("=")
+        kind = NCCL if kind.strip() == AUTO else kind.strip()
+        if kind not in _MODEL_KINDS:
+            raise WorkloadError(f"workload {kind!r} trains no model; {' and '.join(_MODEL_KINDS)} do")
+        parts.append(f"{job}{is_named}{kind}-{model}")
+    return ",".join(parts)
+
+
+def with_sizes(scenario: Scenario, workload: str) -> Scenario:
+    """The scenario whose jobs are as large as the models that play them."""
+    sizes = {job.name: program_for(job, workload).model_mb for job in scenario.jobs}
+    jobs = tuple(replace(job, model_mb=sizes[job.name] or job.model_mb) for job in scenario.jobs)
+    return replace(scenario, jobs=jobs)
 
 
 def check_workload(jobs: Iterable[JobSpec], workload: str) -> None:

@@ -12,42 +12,37 @@ from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from statistics import fmean, median
 
-from bench.experiments.acceptance.real_job_cases import (
-    ALONE,
-    MUST_NOT_LOSE,
-    QUICK,
-    Job,
-    Pair,
-    alone_scenario,
-    chosen_alone,
-    chosen_pairs,
-)
+from bench.experiments.acceptance.job_suite import ALONE, SIDE_BY_SIDE_GBPS, Job, Pair, Suite
+from bench.experiments.acceptance.real_job_cases import MUST_NOT_LOSE, SUITE
 from bench.experiments.experiment import Check, Experiment, Options, Result, as_json
 from bench.jobs.cases import Case, CaseRuns
 from bench.jobs.run import Conditions, JobsRun
 from bench.jobs.tcp_control import ALONE_CONTROL, TCP
 from bench.report.parts import Bars, Part, Table
+from bench.testbed.accelerator import has_gpu
 from paceline.sim.jobs import TrainingJob
 from paceline.sim.run import WARM_UP_ITERATIONS, iteration_times_s, mean_iteration_s, steady_times_s
 
-DURATION_S, QUICK_DURATION_S = 20.0, 4.0
 OURS = "paceline"
 ALONE_LIMIT_PERCENT = 1.0
 
 
-def run(options: Options) -> Result:
-    names = options.cases or (QUICK if options.quick else ())
-    duration_s = options.duration_s or (QUICK_DURATION_S if options.quick else DURATION_S)
-    pairs, compared_alone = chosen_pairs(names), chosen_alone(names)
-    jobs = {job.name: job for job in (*compared_alone, *(job for pair in pairs for job in pair.jobs))}
+def run(options: Options, suite: Suite = SUITE) -> Result:
+    names = options.cases or (suite.quick if options.quick else ())
+    duration_s = options.duration_s or (suite.quick_s if options.quick else suite.duration_s)
+    pairs, compared_alone = suite.chosen_pairs(names), suite.chosen_alone(names)
+    of_pairs = (job for pair in pairs for job in pair.jobs)
+    jobs = {job.name: job for job in (*compared_alone, *of_pairs) if job.same_as is None}
     cases = [
         *(_alone_case(job, duration_s, options, job in compared_alone) for job in jobs.values()),
         *(_pair_case(pair, duration_s, options) for pair in pairs),
     ]
     made = options.make(cases)
     alone = {name: made[f"{name} {ALONE}"].together for name in jobs}
-    rows = [_row(pair, made[pair.name], {job.name: alone[job.name][ALONE_CONTROL] for job in pair.jobs})
-            for pair in pairs]  # fmt: skip
+    rows = [
+        _row(pair, made[pair.name], {job.name: alone[job.measured_alone][ALONE_CONTROL] for job in pair.jobs})
+        for pair in pairs
+    ]
     alone_rows = [_alone_row(job, alone[job.name]) for job in compared_alone]
     return {
         "duration_s": duration_s,
@@ -61,18 +56,28 @@ def run(options: Options) -> Result:
 def _alone_case(job: Job, duration_s: float, options: Options, is_compared: bool) -> Case:
     controls = (ALONE_CONTROL, OURS) if is_compared else (ALONE_CONTROL,)
     conditions = Conditions(_workload(f"{job.name}={job.workload}", options), options.seed)
-    scenario = alone_scenario(job, duration_s)
-    return Case(scenario.name, scenario, controls, conditions, alone=False)
+    scenario = job.alone_scenario(duration_s)
+    return Case(scenario.name, scenario, controls, conditions, alone=False, side_by_side=_side_by_side(job))
 
 
 def _pair_case(pair: Pair, duration_s: float, options: Options) -> Case:
     conditions = Conditions(_workload(pair.workload, options), options.seed)
-    return Case(pair.name, pair.scenario(duration_s), options.controls, conditions, alone=False)
+    side_by_side = _side_by_side(*pair.jobs)
+    return Case(
+        pair.name, pair.scenario(duration_s), options.controls, conditions, alone=False, side_by_side=side_by_side
+    )
+
+
+def _side_by_side(*jobs: Job) -> bool:
+    return all(job.link_gbps <= SIDE_BY_SIDE_GBPS for job in jobs)
 
 
 def _workload(workload: str, options: Options) -> str:
-    """--quick is to see that it works, also where there is no torch."""
-    return "synthetic" if options.quick and find_spec("torch") is None else workload
+    """--quick is to see that it works, also where there is no torch, or no GPU."""
+    if not options.quick:
+        return workload
+    is_there = has_gpu() if "nccl" in workload else find_spec("torch") is not None
+    return workload if is_there else "synthetic"
 
 
 def slowdown(job: TrainingJob, lasted_ns: int, alone: TrainingJob) -> float:
@@ -94,12 +99,19 @@ def _row(pair: Pair, runs: CaseRuns, alone: Mapping[str, Sequence[JobsRun]]) -> 
         "best_tcp": best,
         "against_best_tcp_percent": percent,
         "limit_percent": pair.limit_percent,
-        "holds": percent <= pair.limit_percent,
+        "limit_slowdown": pair.limit_slowdown,
+        "holds": holds(pair, percent, controls[OURS]["slowdown"]),
         "jobs_against_best_tcp_percent": {
             job.name: _percent(controls[OURS]["jobs"][job.name], controls[best]["jobs"][job.name]) for job in pair.jobs
         },
         "host_cpu_percent": median(run.cpu.host_percent for run in runs.together[OURS]),
     }
+
+
+def holds(pair: Pair, percent: float, slowdown: float) -> bool:
+    if pair.limit_percent is not None:
+        return percent <= pair.limit_percent
+    return pair.limit_slowdown is None or slowdown <= pair.limit_slowdown
 
 
 def _of_control(pair: Pair, runs: Sequence[JobsRun], alone: Mapping[str, Sequence[JobsRun]]) -> Result:
@@ -156,6 +168,10 @@ def checks(rows: Sequence[Result], alone: Sequence[Result]) -> list[Check]:
     found = []
     for row in rows:
         limit, percent = row["limit_percent"], row["against_best_tcp_percent"]
+        if limit is None:
+            claim, value = f"mean slowdown at most {row['limit_slowdown']:g}", row["controls"][OURS]["slowdown"]
+            found.append(Check(f"{row['case']}: {claim}", f"{value:.3f}", row["holds"]))
+            continue
         claim = f"at least {-limit:g} % below" if limit < 0 else f"at most {limit:g} % above"
         found.append(Check(f"{row['case']}: {claim} the best TCP", f"{percent:+.1f} %", row["holds"]))
     others = [row["against_best_tcp_percent"] for row in rows if row["limit_percent"] == MUST_NOT_LOSE]
@@ -192,7 +208,8 @@ def present(result: Result) -> list[Part]:
 def _line(row: Result, controls: Sequence[str]) -> tuple[str, ...]:
     slowdowns = (f"{row['controls'][control]['slowdown']:.3f}" for control in controls)
     against = f"{row['against_best_tcp_percent']:+.1f} % ({row['best_tcp']})"
-    return (row["case"], *slowdowns, against, f"{row['limit_percent']:+g} %")
+    limit = row.get("limit_slowdown")  # older results have none
+    return (row["case"], *slowdowns, against, f"{row['limit_percent']:+g} %" if limit is None else f"{limit:g}")
 
 
 def _job_lines(row: Result, controls: Sequence[str]) -> list[tuple[str, ...]]:

@@ -1,70 +1,41 @@
 """A real data-parallel job: torch DDP over NCCL, with real parameters and gradients on a GPU.
 
 Computing takes time on the host or, as in real jobs, on the GPU's stream: then Python launches all of an iteration and
-waits for its end, or launches the next one first. All jobs may share one GPU: each rank says that it is a host of its
-own (NCCL_HOSTID, bench/jobs/launch.py), so that NCCL takes the network.
+waits for its end, or launches the next one first.
 """
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from bench.workload.assignment import Assignment, ComputeTimes
+from bench.workload.assignment import Assignment
 from bench.workload.ddp import Layers
-from bench.workload.runner_protocol import done, iteration_ended, wait_for_go
-from bench.workload.training import LEARNING_RATE, WIDTH, iterations, leave
+from bench.workload.gpu_training import stream_sleep, train_on_gpu
+from bench.workload.training import LEARNING_RATE, WIDTH, Iterate
 
 HOST, STREAM, AHEAD = "host", "stream", "ahead"
-_CALIBRATION_CYCLES = 50_000_000
 
 
-def main(assignment: str, computing: str) -> None:
-    own = Assignment.from_json(assignment)
-    torch.manual_seed(own.seed)
-    device = torch.device("cuda", 0)
-    torch.cuda.set_device(device)
-    dist.init_process_group("nccl", device_id=device)
+def prepare(own: Assignment, device: torch.device, computing: str) -> Iterate:
     compute = _function(time.sleep if computing == HOST else stream_sleep())
     model = DistributedDataParallel(Layers(own.job.model_mb * 1e6, compute).to(device), gradient_as_bucket_view=True)
     optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
-    batch, times = torch.randn(1, WIDTH, device=device), ComputeTimes(own)
-    dist.barrier()
-    torch.cuda.synchronize()
-    wait_for_go()
-    launched: list[torch.cuda.Event] = []
-    for _ in range(iterations(own)):
+    batch = torch.randn(1, WIDTH, device=device)
+
+    def iterate(compute_s: float) -> None:
         optimizer.zero_grad()
-        model(batch, times.next_s()).backward()
+        model(batch, compute_s).backward()
         optimizer.step()
-        launched.append(torch.cuda.Event())
-        launched[-1].record()
-        if computing != AHEAD or len(launched) > 1:
-            _await(launched.pop(0))
-    for event in launched:
-        _await(event)
-    leave()
-    done()
+
+    return iterate
 
 
-def _await(event: torch.cuda.Event) -> None:
-    event.synchronize()
-    iteration_ended()
-
-
-def stream_sleep() -> Callable[[float], None]:
-    """Keeps the current stream busy for so many seconds."""
-    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    torch.cuda._sleep(_CALIBRATION_CYCLES)  # the first launch loads the kernel
-    begin.record()
-    torch.cuda._sleep(_CALIBRATION_CYCLES)
-    end.record()
-    end.synchronize()
-    cycles_per_s = _CALIBRATION_CYCLES / (begin.elapsed_time(end) / 1e3)
-    return lambda duration_s: torch.cuda._sleep(round(duration_s * cycles_per_s))
+def main(assignment: str, computing: str) -> None:
+    train_on_gpu(assignment, partial(prepare, computing=computing), ahead=computing == AHEAD)
 
 
 def _function(compute: Callable[[float], None]) -> type[torch.autograd.Function]:

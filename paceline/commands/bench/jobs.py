@@ -27,12 +27,14 @@ def add_parser(commands: Any) -> None:
             "overlap (DDP whose buckets travel while layers compute), fsdp, accumulate, checkpoint, long-tail,\n"
             "varied (the three together), tensor, tensor-accumulate, all-to-all, local-sgd, pipeline (two workers),\n"
             "restart, crash; each sends as many bytes in an iteration as the all-reduce (docs/testbed.md).\n"
-            "With a GPU: nccl, nccl-stream (computing on the GPU's stream), nccl-ahead (launched ahead).\n\n"
+            "With a GPU: nccl, nccl-stream (computing on the GPU's stream), nccl-ahead (launched ahead); with\n"
+            "--model, nccl (DDP) and nccl-fsdp train that model, whose size takes the place of the scenario's.\n\n"
             "Controls: reno, cubic, bbr (TCP alone); paceline, mlcc, fair, fair-penalty, fifo, srpt (the daemons\n"
             "under that policy); observe, advise (the daemons, limiting nothing)."
         ),
         epilog="example: paceline bench jobs scenarios/two-jobs.toml --control reno,cubic,bbr --workload synthetic\n"
-        "         paceline bench jobs scenarios/testbed/mix-2.toml --workload a=fsdp",
+        "         paceline bench jobs scenarios/testbed/mix-2.toml --workload a=fsdp\n"
+        "         paceline bench jobs scenarios/testbed/identical.toml --workload nccl --model resnet50",
     )
     parser.add_argument("file", metavar="FILE", type=Path, help="scenario (TOML, version 1)")
     parser.add_argument(
@@ -43,6 +45,9 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument(
         "--workload", metavar="KIND", default="auto", help="for all jobs, or a=KIND,b=KIND (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--model", choices=("resnet50", "gpt2-small"), help="that jobs over NCCL train, on a GPU (default: layers)"
     )
     parser.add_argument("--seed", metavar="N", type=seed, help="instead of the scenario's")
     parser.add_argument(
@@ -68,21 +73,23 @@ def run_jobs(args: argparse.Namespace) -> int:
     from bench.testbed.impair import Impairment
     from bench.testbed.rootless import ensure_networks
     from bench.testbed.routes import detours, flows_in
-    from bench.workload.choice import check_workload
+    from bench.workload.choice import check_workload, with_model, with_sizes
     from paceline.commands.console import print_json, print_table, progress_bar
     from paceline.commands.provenance import provenance
     from paceline.sim.scenario_file import read_scenario
 
     scenario = read_scenario(args.file)
+    workload = with_model(args.workload, args.model) if args.model else args.workload
     asked = DEFAULT_CONTROLS if args.control is None else args.control
     controls = [control_named(name) for name in dict.fromkeys(part.strip() for part in asked.split(","))]
-    check_workload(scenario.jobs, args.workload)
+    check_workload(scenario.jobs, workload)
+    scenario = with_sizes(scenario, workload)
     ensure_networks()
     if args.control is None:  # a control that only root can load was not asked for by name
         controls = usable(controls)
     require_kernel([*controls, control_named(ALONE_CONTROL)])
     conditions = Conditions(
-        workload=args.workload,
+        workload=workload,
         seed=scenario.seed if args.seed is None else args.seed,
         impairment=Impairment(args.loss, args.marks),
         bundle_bytes=args.bundle_bytes,

@@ -5,8 +5,18 @@ from importlib.util import find_spec
 
 import pytest
 
-from bench.workload.choice import NAMES, ON_GPU, RINGS, WorkloadError, check_workload, program_for
-from paceline.flowcore.model.scenario import Backend, JobSpec, Pattern
+from bench.workload.choice import (
+    NAMES,
+    ON_GPU,
+    RINGS,
+    WorkloadError,
+    check_workload,
+    program_for,
+    with_model,
+    with_sizes,
+)
+from paceline.flowcore.model.scenario import Backend, JobSpec, Pattern, Scenario, SlotsSpec
+from paceline.flowcore.model.topology import star
 
 A = JobSpec("a", Pattern.ALLREDUCE, ("h0", "h1"), (), 4.0, 0.1, 3, 0.0, 0.0)
 B = JobSpec("b", Pattern.ALLREDUCE, ("h0", "h1", "h2"), (), 4.0, 0.1, 3, 0.0, 0.0)
@@ -89,3 +99,18 @@ def test_what_cannot_be_played_is_said_in_one_line(workload: str, said: str) -> 
 def test_a_ring_cannot_play_a_job_with_servers() -> None:
     with pytest.raises(WorkloadError, match="its pattern is ps"):
         program_for(SERVED, "fsdp")
+
+
+def test_a_model_is_trained_by_jobs_over_nccl() -> None:
+    assert with_model("auto", "resnet50") == with_model("nccl", "resnet50") == "nccl-resnet50"
+    assert with_model("a=nccl,b=nccl-fsdp", "gpt2-small") == "a=nccl-gpt2-small,b=nccl-fsdp-gpt2-small"
+    check_workload((A, B), with_model("nccl-fsdp", "resnet50"))
+    with pytest.raises(WorkloadError, match="workload 'fsdp' trains no model; nccl and nccl-fsdp do"):
+        with_model("fsdp", "resnet50")
+
+
+def test_a_model_is_as_large_as_it_is() -> None:
+    scenario = Scenario("two", 1, None, SlotsSpec(), star(3, 1.0), (A, B), ())
+    sized = with_sizes(scenario, "a=nccl-resnet50,b=nccl-fsdp-gpt2-small")
+    assert [job.model_mb for job in sized.jobs] == pytest.approx([102.228, 1.5 * 497.759], abs=1e-3)
+    assert with_sizes(scenario, "a=fsdp") == scenario

@@ -4,18 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from bench.experiments.acceptance.real_job_cases import (
-    HOSTS,
-    JOBS,
-    PAIRS,
-    QUICK,
-    Pair,
-    UnknownCase,
-    alone_scenario,
-    chosen_alone,
-    chosen_pairs,
-)
-from bench.experiments.acceptance.real_jobs import DURATION_S, checks, not_helped, run, slowdown
+from bench.experiments.acceptance.job_suite import HOSTS, Pair, UnknownCase
+from bench.experiments.acceptance.real_job_cases import JOBS, PAIRS, QUICK, SUITE
+from bench.experiments.acceptance.real_jobs import checks, not_helped, run, slowdown
 from bench.experiments.experiment import COMPARED, Options
 from bench.workload.choice import RINGS, check_workload
 from paceline.sim.jobs import TrainingJob
@@ -33,7 +24,7 @@ def test_every_kind_of_job_is_in_a_pair_and_alone() -> None:
 
 @pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
 def test_a_pair_can_be_run_and_meets_where_it_says(pair: Pair) -> None:
-    scenario = pair.scenario(DURATION_S)
+    scenario = pair.scenario(SUITE.duration_s)
     check_workload(scenario.jobs, pair.workload)
     first, second = ({*job.workers} for job in scenario.jobs)
     assert len(first & second) == {"same": 2, "cross": 1}[pair.placement]
@@ -43,25 +34,25 @@ def test_a_pair_can_be_run_and_meets_where_it_says(pair: Pair) -> None:
 def test_communicating_is_a_good_part_of_an_iteration_and_not_all() -> None:
     for job in JOBS.values():
         assert 0.24 <= job.link_s / (job.link_s + job.compute_s) <= 0.6, job.name
-        assert DURATION_S / (job.link_s + job.compute_s) > 12, "too few iterations"
+        assert SUITE.duration_s / (job.link_s + job.compute_s) > 12, "too few iterations"
 
 
 def test_cases_are_chosen_by_pair_placement_or_both() -> None:
     def names(*chosen: str) -> list[str]:
-        return [pair.name for pair in chosen_pairs(chosen)]
+        return [pair.name for pair in SUITE.chosen_pairs(chosen)]
 
     assert names("fsdp+plain") == ["fsdp+plain-same", "fsdp+plain-cross"]
     assert names("crash+plain-cross", "fsdp+plain-same") == ["crash+plain-cross", "fsdp+plain-same"]
     assert len(names("same")) == len(names()) / 2 == 18
-    assert names("alone") == [] and chosen_alone(("alone",)) == chosen_alone(()) == list(JOBS.values())
-    assert chosen_alone(("fsdp+plain",)) == []
+    assert names("alone") == [] and SUITE.chosen_alone(("alone",)) == SUITE.chosen_alone(()) == list(JOBS.values())
+    assert SUITE.chosen_alone(("fsdp+plain",)) == []
     with pytest.raises(UnknownCase, match=r"no case 'fsdq\+plain'; did you mean 'fsdp\+plain'\?"):
         names("fsdq+plain")
 
 
 def test_the_same_iterations_are_compared() -> None:
     """A pause after iteration ten is in the run alone, too, and a run that ended before it has not been spared it."""
-    spec = alone_scenario(JOBS["checkpoint"], 20.0).jobs[0]
+    spec = JOBS["checkpoint"].alone_scenario(20.0).jobs[0]
     alone, before, after = (TrainingJob(spec, 1) for _ in range(3))
     alone.iteration_ends_ns = [*(S * number for number in range(1, 11)), *(S * number for number in range(20, 30))]
     before.iteration_ends_ns = [2 * S * number for number in range(1, 10)]
@@ -73,7 +64,7 @@ def test_the_same_iterations_are_compared() -> None:
 
 
 def test_a_job_that_got_stuck_is_not_fast() -> None:
-    spec = alone_scenario(JOBS["plain"], 20.0).jobs[0]
+    spec = JOBS["plain"].alone_scenario(20.0).jobs[0]
     alone, stuck = TrainingJob(spec, 1), TrainingJob(spec, 1)
     alone.iteration_ends_ns = [S * number for number in range(1, 20)]
     stuck.iteration_ends_ns = alone.iteration_ends_ns[:6]

@@ -1,0 +1,60 @@
+"""The frame of a torch job over NCCL: join the others, wait for the word, then iterate until all is done.
+
+A kind of job is a function that gets its assignment and a device, and returns one iteration, which is launched and not
+waited for. As in real jobs Python runs ahead of the GPU: by all of an iteration or, `ahead`, by one more. All jobs may
+share one GPU: each rank says that it is a host of its own (NCCL_HOSTID, bench/jobs/launch.py), so that NCCL takes the
+network.
+"""
+
+from collections.abc import Callable
+
+import torch
+import torch.distributed as dist
+
+from bench.workload.assignment import Assignment, ComputeTimes
+from bench.workload.runner_protocol import done, iteration_ended, wait_for_go
+from bench.workload.training import Iterate, iterations, leave
+
+_CALIBRATION_CYCLES = 50_000_000
+
+Prepare = Callable[[Assignment, torch.device], Iterate]
+
+
+def train_on_gpu(assignment: str, prepare: Prepare, ahead: bool = False) -> None:
+    own = Assignment.from_json(assignment)
+    torch.manual_seed(own.seed)
+    device = torch.device("cuda", 0)
+    torch.cuda.set_device(device)
+    dist.init_process_group("nccl", device_id=device)
+    iterate, times = prepare(own, device), ComputeTimes(own)
+    dist.barrier()
+    torch.cuda.synchronize()
+    wait_for_go()
+    launched: list[torch.cuda.Event] = []
+    for _ in range(iterations(own)):
+        iterate(times.next_s())
+        launched.append(torch.cuda.Event())
+        launched[-1].record()
+        if not ahead or len(launched) > 1:
+            _await(launched.pop(0))
+    for event in launched:
+        _await(event)
+    leave()
+    done()
+
+
+def _await(event: torch.cuda.Event) -> None:
+    event.synchronize()
+    iteration_ended()
+
+
+def stream_sleep() -> Callable[[float], None]:
+    """Keeps the current stream busy for so many seconds."""
+    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    torch.cuda._sleep(_CALIBRATION_CYCLES)  # the first launch loads the kernel
+    begin.record()
+    torch.cuda._sleep(_CALIBRATION_CYCLES)
+    end.record()
+    end.synchronize()
+    cycles_per_s = _CALIBRATION_CYCLES / (begin.elapsed_time(end) / 1e3)
+    return lambda duration_s: torch.cuda._sleep(round(duration_s * cycles_per_s))
