@@ -291,6 +291,9 @@ class Switch:
         table = self.agent.table
         slot = self.slots.index(self.clock.now_ns())
         flows = table.flows_per_link()
+        loads = self.agent.job_loads(frozenset(links), slot)
+        link_at = {link: number for number, link in enumerate(links)}
+        job_at = {job: number for number, job in enumerate(sorted(loads.urgency))}
         return pb.TableSnapshot(
             name=self.name,
             slot=slot,
@@ -305,6 +308,13 @@ class Switch:
             refused=self.refused,
             messages=self.messages,
             plans_refused=self.plans_refused,
+            job=job_at,
+            urgency=[loads.urgency[job] for job in job_at],
+            part_link=[link_at[link] for link, _ in loads.planned_bps],
+            part_job=[job_at[job] for _, job in loads.planned_bps],
+            part_bps=loads.planned_bps.values(),
+            part_share_bps=loads.share_bps.values(),
+            policy=self.config.policy,
         )
 
 

@@ -213,7 +213,7 @@ class WatchRequest(_message.Message):
     def __init__(self, every_slots: _Optional[int] = ..., link: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class TableSnapshot(_message.Message):
-    __slots__ = ("name", "slot", "slot_length_ns", "link", "capacity_bps", "horizon", "load_bps", "flows", "host", "silent", "refused", "messages", "plans_refused")
+    __slots__ = ("name", "slot", "slot_length_ns", "link", "capacity_bps", "horizon", "load_bps", "flows", "host", "silent", "refused", "messages", "plans_refused", "job", "urgency", "part_link", "part_job", "part_bps", "part_share_bps", "policy")
     class RefusedEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -234,6 +234,13 @@ class TableSnapshot(_message.Message):
     REFUSED_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     PLANS_REFUSED_FIELD_NUMBER: _ClassVar[int]
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    URGENCY_FIELD_NUMBER: _ClassVar[int]
+    PART_LINK_FIELD_NUMBER: _ClassVar[int]
+    PART_JOB_FIELD_NUMBER: _ClassVar[int]
+    PART_BPS_FIELD_NUMBER: _ClassVar[int]
+    PART_SHARE_BPS_FIELD_NUMBER: _ClassVar[int]
+    POLICY_FIELD_NUMBER: _ClassVar[int]
     name: str
     slot: int
     slot_length_ns: int
@@ -247,4 +254,11 @@ class TableSnapshot(_message.Message):
     refused: _containers.ScalarMap[str, int]
     messages: int
     plans_refused: int
-    def __init__(self, name: _Optional[str] = ..., slot: _Optional[int] = ..., slot_length_ns: _Optional[int] = ..., link: _Optional[_Iterable[str]] = ..., capacity_bps: _Optional[_Iterable[float]] = ..., horizon: _Optional[int] = ..., load_bps: _Optional[_Iterable[float]] = ..., flows: _Optional[_Iterable[int]] = ..., host: _Optional[_Iterable[str]] = ..., silent: _Optional[_Iterable[str]] = ..., refused: _Optional[_Mapping[str, int]] = ..., messages: _Optional[int] = ..., plans_refused: _Optional[int] = ...) -> None: ...
+    job: _containers.RepeatedScalarFieldContainer[str]
+    urgency: _containers.RepeatedScalarFieldContainer[float]
+    part_link: _containers.RepeatedScalarFieldContainer[int]
+    part_job: _containers.RepeatedScalarFieldContainer[int]
+    part_bps: _containers.RepeatedScalarFieldContainer[float]
+    part_share_bps: _containers.RepeatedScalarFieldContainer[float]
+    policy: str
+    def __init__(self, name: _Optional[str] = ..., slot: _Optional[int] = ..., slot_length_ns: _Optional[int] = ..., link: _Optional[_Iterable[str]] = ..., capacity_bps: _Optional[_Iterable[float]] = ..., horizon: _Optional[int] = ..., load_bps: _Optional[_Iterable[float]] = ..., flows: _Optional[_Iterable[int]] = ..., host: _Optional[_Iterable[str]] = ..., silent: _Optional[_Iterable[str]] = ..., refused: _Optional[_Mapping[str, int]] = ..., messages: _Optional[int] = ..., plans_refused: _Optional[int] = ..., job: _Optional[_Iterable[str]] = ..., urgency: _Optional[_Iterable[float]] = ..., part_link: _Optional[_Iterable[int]] = ..., part_job: _Optional[_Iterable[int]] = ..., part_bps: _Optional[_Iterable[float]] = ..., part_share_bps: _Optional[_Iterable[float]] = ..., policy: _Optional[str] = ...) -> None: ...

@@ -1,7 +1,7 @@
 """The client of a Watch stream: snapshots of a switch's load table."""
 
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
 
 import grpc
 from google.protobuf.message import DecodeError
@@ -20,6 +20,16 @@ class LinkLoad:
 
 
 @dataclass(frozen=True, slots=True)
+class JobLoad:
+    """What one job has of one link in the snapshot's slot."""
+
+    link: str
+    job: str
+    planned_bps: float
+    share_bps: float  # by arbitration; 0 where the policy has none
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     switch: str
     slot: int
@@ -30,9 +40,12 @@ class Snapshot:
     refused: dict[str, int]  # messages since the start, by reason
     messages: int
     plans_refused: int
+    policy: str = ""  # an older switch says neither this nor what follows
+    urgency: dict[str, float] = field(default_factory=dict)  # of the bids of jobs that want a link now
+    job_loads: tuple[JobLoad, ...] = ()
 
 
-async def watch(channel: grpc.aio.Channel, every_slots: int = 1) -> AsyncIterator[Snapshot]:
+async def watch(channel: grpc.aio.Channel, every_slots: int = 1) -> AsyncGenerator[Snapshot, None]:
     """Until the switch ends the stream; raises AioRpcError or BadMessage."""
     call = channel.unary_stream(path("Watch"))(pb.WatchRequest(every_slots=every_slots).SerializeToString())
     try:
@@ -50,6 +63,11 @@ def snapshot_of(data: bytes) -> Snapshot:
     links, horizon = len(wire.link), wire.horizon
     if len(wire.capacity_bps) != links or len(wire.flows) != links or len(wire.load_bps) != links * horizon:
         raise BadMessage("shape", f"columns of other lengths than {links} links and {horizon} slots have")
+    parts = wire.part_link, wire.part_job, wire.part_bps, wire.part_share_bps
+    if len(set(map(len, parts))) != 1 or len(wire.job) != len(wire.urgency):
+        raise BadMessage("shape", "columns of different lengths about jobs")
+    if max(wire.part_link, default=-1) >= links or max(wire.part_job, default=-1) >= len(wire.job):
+        raise BadMessage("shape", "a load of a link or job that is not named")
     rows = (tuple(wire.load_bps[at : at + horizon]) for at in range(0, links * horizon, horizon or 1))
     return Snapshot(
         wire.name,
@@ -61,4 +79,10 @@ def snapshot_of(data: bytes) -> Snapshot:
         dict(wire.refused),
         wire.messages,
         wire.plans_refused,
+        wire.policy,
+        dict(zip(wire.job, wire.urgency, strict=True)),
+        tuple(
+            JobLoad(wire.link[link], wire.job[job], planned_bps, share_bps)
+            for link, job, planned_bps, share_bps in zip(*parts, strict=True)
+        ),
     )

@@ -27,6 +27,7 @@ from paceline.flowcore.model.slots import SlotClock
 from paceline.flowcore.switch.arbitration import Arbitration
 from paceline.flowcore.switch.claims import Claims
 from paceline.flowcore.switch.federation import NOTHING, Federation
+from paceline.flowcore.switch.job_loads import JobLoads, job_loads
 from paceline.flowcore.switch.ledger import Ledger
 from paceline.flowcore.switch.load_table import LoadTable
 from paceline.flowcore.switch.pending_reports import PARENT_DECISION, PendingReport, PendingReports
@@ -97,6 +98,11 @@ class SwitchAgent:
     def remembered_flows(self) -> tuple[FlowId, ...]:
         """Flows that reports named lately, of jobs that are still remembered."""
         return self._claims.remembered_flows()
+
+    def job_loads(self, links: Collection[str], slot: int) -> JobLoads:
+        """What each job has of these links in the slot."""
+        shares = {} if self.arbitration is None else self.arbitration.shares
+        return job_loads(self._claims, shares, links, slot)
 
     # ---- The two methods of a state machine ----
 

@@ -54,6 +54,10 @@ class Claims:
         """Those with a claim, and those of their jobs that had one."""
         return tuple(self._volume_bytes)
 
+    def urgency(self, flow: FlowId) -> float:
+        """Of its bid, while it has a claim."""
+        return self._flows[flow].claim.bid.urgency
+
     def reporter(self, flow: FlowId) -> str:
         return self._flows[flow].reporter
 

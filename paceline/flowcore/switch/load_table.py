@@ -12,7 +12,7 @@ Plans that come together are entered together, and one by one only if they do no
 interest: loads are asked for from a slot on, and a plan ends where it ends.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -108,6 +108,13 @@ class LoadTable:
             for link in links:
                 counts[link] = counts.get(link, 0) + 1
         return counts
+
+    def entries(self, slot: int) -> Iterator[tuple[FlowId, tuple[str, ...], float]]:
+        """Every flow with an entry, its links in this table, and the rate that it planned for the slot."""
+        offset = slot - self._first
+        known = 0 <= offset < self._own_bps.shape[1]
+        for flow, links in self._links.items():
+            yield flow, links, float(self._own_bps[self._row[flow], offset]) if known else 0.0
 
     def enter(self, plans: Mapping[FlowId, Rates], first_slot: int, now_slot: int) -> dict[FlowId, bool]:
         """Replace the flows' plans where the links can carry them; says which were.
