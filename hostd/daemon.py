@@ -26,7 +26,9 @@ from hostd.introspect.explain import explain
 from hostd.introspect.host_view import HostView, SwitchView
 from hostd.introspect.metrics import HostMetrics
 from hostd.introspect.status import status
+from hostd.introspect.timeline import Timeline
 from hostd.introspect.unpaced_log import UnpacedLog
+from hostd.introspect.watch import watch
 from hostd.kernel import calls
 from hostd.kernel.sockets import DataSocket, own_namespace
 from hostd.monitor.flow_view import moving
@@ -84,6 +86,7 @@ class HostDaemon:
         self._released: dict[str | None, str] = {}  # jobs whose limits were lifted until the next reload; None: all
         self._namespace = own_namespace()
         self._throughput = Throughput()
+        self._timeline = Timeline()
         self._link: SwitchLink | None = None
         self._open = AsyncExitStack()
         self._fault: asyncio.Future[None] = asyncio.Future()  # of the timer's callback, which no caller waits for
@@ -131,7 +134,7 @@ class HostDaemon:
         if config.metrics is not None:
             server = MetricsServer(self._registry, config.metrics, self.alive)
             self._open.callback(server.close)
-        questions = {"status": self._status, "explain": self._explain}
+        questions = {"status": self._status, "explain": self._explain, "watch": self._watch}
         self._control = ControlSocket(config.control_socket, questions, {"release": self._release})
         await self._control.open()
         self._open.push_async_callback(self._control.close)
@@ -225,6 +228,7 @@ class HostDaemon:
         if begun:
             self._driver.judge(slot)
             self._throughput.sample(moving(self._monitor.jobs))
+            self._timeline.note(slot, self._throughput.rates_bps)
 
     def _beat(self, slot: int) -> None:
         """Once per slot: the guardian hears from hostd."""
@@ -299,6 +303,9 @@ class HostDaemon:
 
     def _explain(self, arguments: dict[str, object]) -> dict[str, object]:
         return explain(self.view(), str(arguments.get("flow", "")))
+
+    def _watch(self, arguments: dict[str, object]) -> dict[str, object]:
+        return watch(self.view(), self._timeline, arguments.get("since"))
 
     def _release(self, arguments: dict[str, object], peer: Peer) -> dict[str, object]:
         """Every limit on this host, or those of one job."""

@@ -26,6 +26,7 @@ def status(view: HostView) -> dict[str, object]:
         "guardian_pid": enforcer.guardian_pid,
         "slot": view.slot,
         "slot_ms": agent.clock.length_ns / 1e6,
+        "nic": {"link": agent.nic.name, "capacity_bps": agent.nic_bps},
         "missed_slots": view.missed_slots,
         "decisions": view.decisions.count,
         "decision_ms": view.decisions.percentiles_ms(),

@@ -4,7 +4,7 @@ Measurements come when the job is looked at, not when a slot begins: a rate hold
 rests.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.units import BITS_PER_BYTE, NS_PER_S
@@ -27,6 +27,11 @@ class Throughput:
             else:
                 bps[flow] = self._bps.get(flow, 0.0)
         self._at, self._bps = at, bps
+
+    @property
+    def rates_bps(self) -> Mapping[FlowId, float]:
+        """Of the flows that are not at rest; the next sample makes another mapping."""
+        return self._bps
 
     def bps(self, flow: FlowId) -> float:
         return self._bps.get(flow, 0.0)

@@ -1,0 +1,29 @@
+"""What `paceline web` asks a few times a second: the status, what was sent in the slots since, and why flows wait."""
+
+from typing import Any
+
+from hostd.introspect.explain import explain
+from hostd.introspect.host_view import HostView
+from hostd.introspect.status import finite, status
+from hostd.introspect.timeline import Timeline
+
+MOST_FLOWS = 32  # explaining one takes a tenth of a millisecond
+
+
+def watch(view: HostView, timeline: Timeline, since: object) -> dict[str, object]:
+    live = [str(flow.id) for flow in view.agent.live_flows()][:MOST_FLOWS]
+    return {
+        "status": status(view),
+        "slots": timeline.since(since if isinstance(since, int) else -1),
+        "why": {flow: _why(found) for flow in live if "error" not in (found := explain(view, flow))},
+    }
+
+
+def _why(found: dict[str, Any]) -> dict[str, object]:
+    return {
+        "because": found["because"],
+        "bottleneck": found["bottleneck"]["link"],
+        "waits_for_preds": found["dependency"]["waits_for_preds"],
+        "at_floor": found["at_floor"],
+        "urgency": finite(found["bid"]["urgency"]),
+    }
