@@ -24,6 +24,8 @@ from paceline.commands import switch as switch_commands
 from paceline.commands.arguments import CommandError, Parser
 from paceline.commands.bench import group as bench_commands
 from paceline.commands.sim import group as sim_commands
+from paceline.commands.watch import trace as trace_commands
+from paceline.commands.watch import web as web_command
 from paceline.failure import Failure
 from paceline.flowcore.model.fields import printable
 from paceline.flowcore.model.scenario import ScenarioError
@@ -109,6 +111,8 @@ def build_parser() -> Parser:
     shim_commands.add_parser(commands)
     host_commands.add_parser(commands)
     switch_commands.add_parser(commands)
+    web_command.add_parser(commands)
+    trace_commands.add_parser(commands)
     certs_commands.add_parser(commands)
     return parser
 

@@ -73,15 +73,18 @@ MAY_IMPORT = {
     " bench.testbed bench.jobs",
     "bench.report": "paceline.sim paceline.failure",
     "bench.chaos": f"{CORE} paceline.failure hostd bench. bench.testbed bench.jobs",
+    "bench.web": f"{CORE} paceline.failure bench. bench.testbed bench.jobs",
     "bench.fuzz": f"{CORE} paceline.wire nccl_shim hostd switchd",
     "bench.experiments.experiment": f"{CORE} bench.jobs bench.report",
     "bench.experiments.paper_jobs": CORE,
     "bench.experiments": f"{CORE} paceline.failure paceline.sim bench.testbed bench.workload bench.jobs bench.micro"
     " bench.report bench.experiments.experiment bench.experiments.paper_jobs",
     "bench.report.page": "paceline.failure bench.report bench.experiments",
+    "paceline.web": f"{CORE} paceline. paceline.service paceline.wire",
     "paceline.commands.view": f"{CORE} paceline.cluster paceline.sim paceline.wire",
     "paceline.commands": f"{CORE} paceline.cluster paceline.wire paceline.service paceline.sim paceline.failure"
     " paceline. paceline.commands.view hostd switchd",
+    "paceline.commands.watch": f"{CORE} paceline.service paceline.wire paceline.web paceline.commands hostd switchd",
     "paceline.commands.sim": f"{CORE} paceline.sim paceline.memory paceline.commands",
     "paceline.commands.bench": "paceline.sim paceline.failure paceline.commands bench",
     "paceline.commands.demo": f"{CORE} paceline.sim paceline.commands bench",

@@ -1,0 +1,1 @@
+"""Commands that watch daemons: `paceline web`, `paceline trace`, `paceline status --cluster`."""
