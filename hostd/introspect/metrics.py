@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from hostd.enforce.errors import ErrorKind
 from hostd.enforce.kernel_check import agrees
+from hostd.introspect.estimate import estimate_of
 from hostd.introspect.host_view import HostView
 from hostd.introspect.why_unpaced import Reason, Unpaced
 from hostd.monitor.flow_view import PHASES, flows_of, iteration_ns_of, phase_of
@@ -67,6 +68,8 @@ class HostMetrics:
                 instruments.slowdown.labels(name).set(joined.progress.slowdown)
             else:
                 instruments.forget_slowdown(name)
+            if (estimate := estimate_of(view, job)) is not None:
+                instruments.estimated_slowdown.labels(name).set(estimate.slowdown)
         for gone in self._jobs - jobs.keys():
             instruments.forget_job(gone)
         seen = {one.flow: one for job in jobs.values() for one in flows_of(job)}

@@ -5,6 +5,7 @@ import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
+from hostd.introspect.estimate import estimate_of
 from hostd.introspect.host_view import HostView
 from hostd.introspect.why_unpaced import why_unpaced
 from hostd.monitor.flow_view import FlowView, flows_of, iteration_ns_of, phase_of
@@ -77,6 +78,7 @@ def _job(view: HostView, seen: JobTracker, kernel: Mapping[FlowId, Limit]) -> di
     name = seen.demand.job
     joined = view.agent.jobs.get(name)
     iteration_ns = iteration_ns_of(seen)
+    estimate = estimate_of(view, seen)
     return {
         "name": name,
         "iteration": seen.facts.iteration if seen.facts else 0,
@@ -86,6 +88,8 @@ def _job(view: HostView, seen: JobTracker, kernel: Mapping[FlowId, Limit]) -> di
         "left_to_tcp": seen.demand.left_to_tcp or None,
         "not_paced": [one._asdict() for one in why_unpaced(view, seen)],
         "slowdown": round(joined.progress.slowdown, 3) if joined else None,
+        "estimated_slowdown": round(estimate.slowdown, 3) if estimate else None,
+        "estimated_alone_ms": round(estimate.alone_ns / 1e6, 3) if estimate else None,
         "processes": len(seen.processes),
         "flows": [_flow(view, one, kernel) for one in flows_of(seen)],
     }

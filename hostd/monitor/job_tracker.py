@@ -17,6 +17,7 @@ from paceline.flowcore.demand.announced import AnnouncedDemand
 from paceline.flowcore.demand.demand import ANNOUNCING, Demand
 from paceline.flowcore.demand.facts import LEAST_PART, Ends, JobFacts
 from paceline.flowcore.demand.launched import LaunchedDemand
+from paceline.flowcore.demand.timing import JobTiming
 from paceline.flowcore.detect.bursts import BurstRhythm
 from paceline.flowcore.messages.events import SHORTEST_BURST_NS, HostEvent
 from paceline.flowcore.model.patterns import FlowId, Role
@@ -41,6 +42,8 @@ class JobTracker:
         self.processes: dict[int, TrackedProcess] = {}  # by pid
         self.sockets = JobSockets()
         self.facts: JobFacts | None = None
+        self.timing = JobTiming()
+        self.is_looked_at_closely = True  # else a look may miss where a burst begins
         self.due_ns = 0  # when to look at it again
         self.polled_ns = 0  # when its counters were last asked for news,
         self.measured_ns = 0  # ... and its sockets read
@@ -97,6 +100,7 @@ class JobTracker:
         else:
             self.facts = self._by_rhythm(self.rhythm, measured, now_ns)
             events += self.demand.observe(self.facts) if self.rhythm.regular else self.demand.left()
+        self.timing.observe(self.facts, now_ns, self.is_looked_at_closely)
         self.polled_ns = now_ns
         self._schedule.note(events, now_ns)
         return events
@@ -157,6 +161,7 @@ class JobTracker:
             for view in views
             if view.snapshot.iteration_counter is not None and view.snapshot.iteration_counter.iteration == iteration
         ]
+        records = [flow for _, _, view in current for flow in view.snapshot.flows]
         return JobFacts(
             iteration,
             announced=any(announced > ANNOUNCING * before for announced, before, _ in current),
@@ -168,13 +173,16 @@ class JobTracker:
             completed_bytes=float(sum(view.iteration_sent_bytes for _, _, view in current)),
             outstanding=any(view.snapshot.expected_tx_bytes > view.snapshot.tx_bytes for view in views),
             expected_bytes=float(sum(before for _, before, _ in current)),
+            began_ns=max((counter.start_ns for counter in counters if counter.iteration == iteration), default=0),
+            announced_ns=max((flow.enqueued_ns for flow in records if flow.kind.outbound), default=0),
+            completed_ns=max((flow.transmit_ns for flow in records), default=0),
         )
 
     def _by_rhythm(self, rhythm: BurstRhythm, facts: JobFacts, now_ns: int) -> JobFacts:
         """Without the shim it is not known which flow feeds which, nor how many members there are."""
         sent_bytes, received_bytes = sum(facts.sent_bytes.values()), sum(facts.received_bytes.values())
         rhythm.observe(now_ns, sent_bytes, received_bytes, self.sockets.waiting_bytes)
-        facts = facts._replace(iteration=rhythm.bursts, announced=rhythm.sending)
+        facts = facts._replace(iteration=rhythm.bursts, announced=rhythm.sending, began_ns=0)
         return facts if facts.members else facts._replace(received_bytes={})
 
     def _measured(self, facts: JobFacts, now_ns: int) -> JobFacts:
@@ -189,6 +197,7 @@ class JobTracker:
             resting=now_ns - self._moved_ns >= REST_NS,
             connections=self.sockets.connections,
             idle=carried.idle,
+            moved_ns=self._moved_ns,
         )
 
 

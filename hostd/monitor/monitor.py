@@ -12,7 +12,8 @@ at which it is looked at next, on a grid that makes their times coincide:
     between      (bursts of one iteration) twice LOOK_NS from now; so, too, while it sends, where its rests are news
     left to TCP  LEFT_ALONE_NS from now
     receiving    (it has sent everything, and its iteration has not ended) after RECEIVING_NS, later less often
-    slow poll    SLOW_POLL_NS from now in any state while no decision depends on it (observe mode)
+    slow poll    SLOW_POLL_NS from now in any state while no decision depends on it (observe mode), but for the first
+                 seconds, and some every few minutes: what a job does in between is learned there
 
 A look reads one value per process: has it had an event since? If so, its counters are read and what its sockets have
 sent. Those are read for decisions, too, but not again within FRESH_NS: an answer mostly comes sooner than that after
@@ -36,6 +37,7 @@ from hostd.kernel.calls import Held, NotAnswered, read_ahead
 from hostd.kernel.sockets import DataSocket
 from hostd.monitor.job_tracker import JobTracker
 from hostd.monitor.jobs_without_shim import JobWithoutShim, processes_of
+from hostd.monitor.poll_schedule import is_sampled
 from hostd.monitor.process_identity import ProcessIdentity, identity_of
 from hostd.monitor.segment_access import SegmentAccess
 from hostd.registration.registrations import Ended, Registrations
@@ -169,7 +171,8 @@ class Monitor:
         return not job.demand.sizes and lately and now_ns - job.looked_ns >= LEARNING_LOOK_NS
 
     def _schedule(self, job: JobTracker, now_ns: int, let_go: bool = False) -> None:
-        if self.slow_poll:
+        job.is_looked_at_closely = not self.slow_poll or is_sampled(now_ns - job.seen_ns, job.timing.is_known)
+        if not job.is_looked_at_closely:
             job.due_ns = now_ns + SLOW_POLL_NS
         else:
             job.schedule(now_ns, self._nic_bps, let_go)

@@ -22,6 +22,14 @@ RECEIVING_NS, LONGEST_RECEIVING_NS = 4 * LOOK_NS, 20 * LOOK_NS
 SLOWER_BY = 0.25
 COUNTERS_NS = 100_000_000  # all sending jobs are read: an iteration may turn out much smaller than the last ones
 SOONEST, PHASES = 0.75, 8
+FIRST_SAMPLE_NS = 20_000_000_000  # after a job was first seen it is looked at closely for so long,
+SAMPLE_NS, SAMPLED_EVERY_NS = 5_000_000_000, 300_000_000_000  # ... and then so long, so often
+
+
+def is_sampled(age_ns: int, is_known: bool) -> bool:
+    """Whether a job first seen so long ago is looked at closely even if no decision depends on it."""
+    first_ns = FIRST_SAMPLE_NS if is_known else SAMPLED_EVERY_NS
+    return age_ns < first_ns or age_ns % SAMPLED_EVERY_NS < SAMPLE_NS
 
 
 class PollSchedule:

@@ -96,6 +96,12 @@ class HostInstruments:
             ["job"],
             registry=registry,
         )
+        self.estimated_slowdown = Gauge(
+            name("estimated_slowdown_ratio"),
+            "How many times as slow as alone, by the mean of its last iterations; of every job, in every mode",
+            ["job"],
+            registry=registry,
+        )
         self.unpaced_jobs = Gauge(
             name("unpaced_jobs"),
             "Jobs that are not paced, or not all of them, by reason; one with two reasons counts twice",
@@ -151,8 +157,9 @@ class HostInstruments:
 
     def forget_job(self, job: str) -> None:
         self.forget_slowdown(job)
-        with suppress(KeyError):
-            self.iteration.remove(job)
+        for gauge in (self.iteration, self.estimated_slowdown):
+            with suppress(KeyError):
+                gauge.remove(job)
 
     def forget_slowdown(self, job: str) -> None:
         """The job is not paced, and how fast it would be alone is not known."""

@@ -37,6 +37,7 @@ def test_promised_names() -> None:
         "paceline_switch_certificate_expiry_timestamp_seconds",
         "paceline_switch_build_info",
         "paceline_host_slowdown_ratio",
+        "paceline_host_estimated_slowdown_ratio",
         "paceline_host_unpaced_jobs",
         "paceline_host_mode",
         "paceline_host_backend",

@@ -98,6 +98,8 @@ def _of_host(found: Mapping[str, Any]) -> Iterator[str]:
 def _of_job(job: Mapping[str, Any]) -> str:
     took = f" of {job['iteration_ms']:.0f} ms" if job["iteration_ms"] is not None else ""
     unpaced = f"left to TCP: {job['left_to_tcp']}" if job.get("left_to_tcp") else "watched, not paced"
+    if not job["controlled"] and job.get("estimated_slowdown") is not None:
+        unpaced += f", about {job['estimated_slowdown']:.2f} times as slow as alone"
     paced = f"{job['slowdown']:.2f} times as slow as alone" if job["controlled"] else unpaced
     return f"iteration {job['iteration']}{took}, {job['phase']}, {paced}"
 

@@ -27,3 +27,8 @@ class JobFacts(NamedTuple):
     outstanding: bool = False  # some have not
     expected_bytes: float = 0.0  # in all, as in the last one
     idle: frozenset[Ends] = frozenset()  # of these, the sockets hold nothing that the network has not taken
+    # Dates of the shim's own clock; 0: it has none.
+    began_ns: int = 0  # the iteration in hand
+    announced_ns: int = 0  # bytes were last handed over for sending ...
+    completed_ns: int = 0  # ... and came to their end
+    moved_ns: int = 0  # by hostd's clock: bytes were last seen to move

@@ -14,6 +14,7 @@ from hostd.enforce.settings import EnforcementSettings
 from hostd.introspect.durations import Durations
 from hostd.introspect.host_view import HostView, SwitchView
 from hostd.introspect.metrics import HostMetrics
+from hostd.introspect.status import status
 from hostd.introspect.why_unpaced import Reason, Unpaced
 from hostd.monitor.job_tracker import JobTracker
 from hostd.monitor.throughput import Throughput
@@ -97,6 +98,24 @@ def test_a_job_that_is_only_watched_has_its_size_and_its_rate(published: Publish
     assert published.of_flow("achieved_rate_bps", "theirs") == pytest.approx(8e6)
     assert [published.of_flow("flow_size_bytes", job) for job in ("mine", "theirs")] == [8e6, 8e6]
     assert [published.at("jobs", phase=phase) for phase in ("learning", "computing", "sending")] == [0, 0, 2]
+
+
+def test_a_watched_job_is_compared_with_alone(published: Published) -> None:
+    job = published.jobs["theirs"]
+    for iteration in range(12):  # 36 ms of computing, 100 of sending; 8 MB take 64 alone
+        began_ns = (iteration + 1) * 136_000_000
+        for announced_ns, outstanding in ((began_ns - 100_000_000, False), (began_ns + 36_000_000, True)):
+            facts = JobFacts(iteration, True, False, 2, {}, {}, outstanding=outstanding, began_ns=began_ns)
+            job.timing.observe(facts._replace(announced_ns=announced_ns, completed_ns=began_ns), began_ns)
+    published.update(mode="observe")
+    assert published.at("slowdown_ratio", job="theirs") is None
+    assert published.at("estimated_slowdown_ratio", job="theirs") == pytest.approx(136 / 100)
+    assert published.at("estimated_slowdown_ratio", job="mine") is None, "it was not seen to end iterations"
+    [_, theirs] = status(published.view())["jobs"]  # type: ignore[misc]
+    assert (theirs["estimated_slowdown"], theirs["estimated_alone_ms"]) == (1.36, 100.0)
+    del published.jobs["theirs"]
+    published.update(mode="observe")
+    assert published.at("estimated_slowdown_ratio", job="theirs") is None
 
 
 def test_what_has_left_leaves_no_series(published: Published) -> None:

@@ -1,7 +1,17 @@
 """When a job is looked at: often where something may happen, hardly ever in between."""
 
 from hostd.monitor.monitor import HOUSEKEEPING_NS, IDLE_NS, SLOW_POLL_NS
-from hostd.monitor.poll_schedule import COUNTERS_NS, LOOK_NS, RECEIVING_NS, SHORTEST_READ_NS, PollSchedule
+from hostd.monitor.poll_schedule import (
+    COUNTERS_NS,
+    FIRST_SAMPLE_NS,
+    LOOK_NS,
+    RECEIVING_NS,
+    SAMPLE_NS,
+    SAMPLED_EVERY_NS,
+    SHORTEST_READ_NS,
+    PollSchedule,
+    is_sampled,
+)
 from paceline.flowcore.messages.events import FlowDone, FlowReady, IterationEnded
 from tests.hostd.monitor.conftest import BURST_BYTES, FLOW, LINE_BPS, MS, OwnJob, Watched, joined
 
@@ -90,6 +100,9 @@ def test_a_job_that_waits_for_its_peers_is_looked_at_less_often_but_before_its_n
 def test_a_host_that_only_watches_polls_slowly(job: OwnJob, watched: Watched) -> None:
     watched.monitor.slow_poll = True
     joined(job, watched)
+    assert watched.monitor.jobs["a"].is_looked_at_closely, "to begin with: it is learned"
+    watched.now_ns += SAMPLED_EVERY_NS + SAMPLE_NS
+    watched.step()
     job.announce()
     watched.until(FlowReady)
     looks, began_ns = 0, watched.now_ns
@@ -97,6 +110,14 @@ def test_a_host_that_only_watches_polls_slowly(job: OwnJob, watched: Watched) ->
         watched.step()
         looks += 1
     assert looks <= 500 * MS // (SLOW_POLL_NS - LOOK_NS) + 2
+
+
+def test_a_watched_job_is_looked_at_closely_at_first_and_now_and_then() -> None:
+    assert is_sampled(FIRST_SAMPLE_NS - 1, is_known=True) and not is_sampled(FIRST_SAMPLE_NS, is_known=True)
+    assert is_sampled(FIRST_SAMPLE_NS, is_known=False), "its iterations are long"
+    later_ns = 7 * SAMPLED_EVERY_NS
+    for is_known in (False, True):
+        assert is_sampled(later_ns, is_known) and not is_sampled(later_ns + SAMPLE_NS, is_known)
 
 
 def test_a_burst_is_read_half_way_to_its_end_at_the_speed_it_has() -> None:
