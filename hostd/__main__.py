@@ -20,7 +20,7 @@ from paceline.service.lockfile import AlreadyRunning
 _log = logging.getLogger("hostd")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def build_parser() -> DaemonParser:
     parser = DaemonParser(
         prog="hostd",
         description="Paces the bursts of the training jobs on this host, together with its switch.",
@@ -37,7 +37,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--journal", type=Path, metavar="FILE", help="write every event and decision to FILE")
     parser.add_argument("--log-level", choices=("DEBUG", "INFO", "WARNING", "ERROR"), default="INFO")
     parser.add_argument("--log-json", action=argparse.BooleanOptionalAction, default=None, help="JSON lines")
-    args = parser.parse_args(argv)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    args = build_parser().parse_args(argv)
     logs.setup(args.log_level, args.log_json)
     overrides = {name: value for name in ("backend", "takeover") if (value := getattr(args, name))}
     try:

@@ -3,11 +3,12 @@
 import argparse
 import sys
 
-from nccl_shim import commands
+from nccl_shim import __version__, commands
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m nccl_shim", description=__doc__)
+    parser.add_argument("--version", action="version", version=f"nccl_shim {__version__}")
     commands.add_parser(parser.add_subparsers(dest="name", required=True, metavar="COMMAND"))
     args = parser.parse_args()
     status: int = args.run(args)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from nccl_shim.jobs_view import as_json, as_table
 from nccl_shim.launcher import observed_environment
+from nccl_shim.segment.clibrary import LibraryUnusable, load_library
 from nccl_shim.segment.identity import identity_from_env
 from nccl_shim.segment.memory_search import admit_memories
 from nccl_shim.segment.reader import ProcessView, Reader
@@ -85,6 +86,8 @@ def run(args: argparse.Namespace) -> int:
     added = observed_environment(
         os.environ, command, socket.gethostname(), args.job, args.pattern, args.role, args.shm_dir, args.socket
     )
+    if (why := why_no_plugin()) is not None:
+        print(f"paceline run: NCCL's traffic is not counted: {_printable(why)}", file=sys.stderr)
     if args.json:
         print(json.dumps({"command": command, "environment": added}))
         return 0
@@ -99,6 +102,15 @@ def run(args: argparse.Namespace) -> int:
         os.execve(program, command, {**os.environ, **added})
     except OSError as error:
         return _wrong(f"run: {command[0]}: {error.strerror}")
+
+
+def why_no_plugin() -> str | None:
+    """Why jobs run without the NCCL plugin; None if they have it."""
+    try:
+        load_library()
+    except LibraryUnusable as error:
+        return str(error)
+    return None
 
 
 def jobs(args: argparse.Namespace) -> int:

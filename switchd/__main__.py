@@ -17,13 +17,8 @@ if TYPE_CHECKING:
     from switchd.config import SwitchConfig
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    if argv is None:  # a program of its own
-        grpc_lines.capture()
-    # Imported here, because they import grpc.
-    from paceline.service.handshakes.certificates import require_valid
-    from switchd.config import DEFAULT_PORT
-    from switchd.daemon import SwitchDaemon
+def build_parser() -> DaemonParser:
+    from switchd.config import DEFAULT_PORT  # here, because it imports grpc
 
     parser = DaemonParser(
         prog="switchd",
@@ -42,6 +37,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--log-level", choices=("DEBUG", "INFO", "WARNING", "ERROR"), default="INFO")
     parser.add_argument("--log-json", action=argparse.BooleanOptionalAction, default=None, help="JSON lines")
     parser.add_argument("--check", action="store_true", help="check the configuration and its files, and stop")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    if argv is None:  # a program of its own
+        grpc_lines.capture()
+    # Imported here, because they import grpc.
+    from paceline.service.handshakes.certificates import require_valid
+    from switchd.daemon import SwitchDaemon
+
+    parser = build_parser()
     args = parser.parse_args(argv)
     if args.scenario and not args.switch:
         parser.error("--scenario needs --switch NAME")

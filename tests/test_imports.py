@@ -83,8 +83,10 @@ MAY_IMPORT = {
     "paceline.web": f"{CORE} paceline. paceline.service paceline.wire",
     "paceline.commands.view": f"{CORE} paceline.cluster paceline.sim paceline.wire",
     "paceline.commands": f"{CORE} paceline.cluster paceline.wire paceline.service paceline.sim paceline.failure"
-    " paceline. paceline.commands.view hostd switchd",
+    " paceline. paceline.commands.view hostd switchd nccl_shim.segment",
     "paceline.commands.watch": f"{CORE} paceline.service paceline.wire paceline.web paceline.commands hostd switchd",
+    "paceline.commands.install": f"{CORE} paceline.cluster paceline.sim paceline.commands paceline. hostd switchd"
+    " nccl_shim",
     "paceline.commands.sim": f"{CORE} paceline.sim paceline.memory paceline.commands",
     "paceline.commands.bench": "paceline.sim paceline.failure paceline.commands bench",
     "paceline.commands.demo": f"{CORE} paceline.sim paceline.commands bench",

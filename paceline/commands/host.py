@@ -4,9 +4,12 @@ import argparse
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from paceline.commands.arguments import CommandError, add_json
+
+if TYPE_CHECKING:
+    from hostd.enforce.probe import Finding
 
 RUNTIME_DIRECTORY = Path("/run/paceline/hostd")
 
@@ -55,7 +58,7 @@ def run_probe(args: argparse.Namespace) -> int:
     from hostd.kernel.netlink import Netlink
     from paceline.commands.console import print_json, print_table
 
-    findings = probe()
+    findings = [*probe(), _nccl_plugin()]
     with Netlink() as netlink:
         chosen = choose(findings, carrying(read_devices(netlink)))
     if args.json:
@@ -66,6 +69,18 @@ def run_probe(args: argparse.Namespace) -> int:
     rows = [(f.name, "yes" if f.usable else "no", f.reason, f.advice) for f in findings]
     print_table(f"This host; hostd would use {chosen}", ("", "works", "because", "what to change"), rows)
     return 0
+
+
+def _nccl_plugin() -> "Finding":
+    from hostd.enforce.probe import Finding
+    from nccl_shim.segment.clibrary import LibraryUnusable, library_path, load_library
+
+    try:
+        load_library()
+    except LibraryUnusable as error:
+        advice = "install a C compiler, then Paceline again, or run python -m nccl_shim.build"
+        return Finding("NCCL plugin", False, f"NCCL's traffic is not counted: {error}", advice)
+    return Finding("NCCL plugin", True, str(library_path()))
 
 
 def run_status(args: argparse.Namespace) -> int:
