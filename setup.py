@@ -1,15 +1,18 @@
-"""Which packages are installed, and two C libraries: nccl_shim's, and the simulator's inner loops.
+"""Which packages are installed, two C libraries (nccl_shim's and the simulator's), and files for operators.
 
-Without a compiler Paceline installs all the same, and does without them.
+Without a compiler Paceline installs all the same, and does without the libraries.
 """
 
 import importlib.util
+import shutil
 import sys
 from pathlib import Path
 from types import ModuleType
 
 from setuptools import Extension, find_packages, setup
+from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 
 HERE = Path(__file__).parent
 # By extension: the module that builds it, and what is done without it.
@@ -48,6 +51,26 @@ class BuildSharedLibrary(build_ext):
                 self.copy_file(str(built), self.get_ext_filename(extension.name))
 
 
+class BuildPackages(build_py):
+    def run(self) -> None:
+        super().run()
+        if not self.editable_mode:  # a checkout has them at its top: paceline/commands/install/shipped.py
+            for name in ("deploy", "scenarios"):
+                self.copy_tree(str(HERE / name), str(Path(self.build_lib, "paceline", "share", name)))
+
+
+class BuildWheel(bdist_wheel):
+    """One for every Python: ctypes and NCCL load the libraries, which know nothing of Python."""
+
+    def run(self) -> None:
+        # What an older version left there would be in the wheel, whatever its name.
+        shutil.rmtree(self.get_finalized_command("build").build_lib, ignore_errors=True)
+        super().run()
+
+    def get_tag(self) -> tuple[str, str, str]:
+        return "py3", "none", super().get_tag()[2]
+
+
 # Nothing else of ours may stand at the top of site-packages: other packages have such names. bench is for the checkout,
 # and an editable install is one.
 AT_THE_TOP = ["paceline", "hostd", "switchd", "nccl_shim"]
@@ -57,5 +80,5 @@ if "editable_wheel" in sys.argv:
 setup(
     packages=find_packages(include=[pattern for name in AT_THE_TOP for pattern in (name, f"{name}.*")]),
     ext_modules=[Extension(name, [], optional=True) for name in BUILT_BY],
-    cmdclass={"build_ext": BuildSharedLibrary},
+    cmdclass={"bdist_wheel": BuildWheel, "build_ext": BuildSharedLibrary, "build_py": BuildPackages},
 )

@@ -23,6 +23,7 @@ from paceline.commands import host as host_commands
 from paceline.commands import switch as switch_commands
 from paceline.commands.arguments import CommandError, Parser
 from paceline.commands.bench import group as bench_commands
+from paceline.commands.install import group as install_commands
 from paceline.commands.sim import group as sim_commands
 from paceline.commands.watch import trace as trace_commands
 from paceline.commands.watch import web as web_command
@@ -114,6 +115,7 @@ def build_parser() -> Parser:
     web_command.add_parser(commands)
     trace_commands.add_parser(commands)
     certs_commands.add_parser(commands)
+    install_commands.add_parser(commands, parser)
     return parser
 
 
