@@ -14,7 +14,8 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parent
 SOURCES = tuple(
-    PACKAGE / "csrc" / name for name in ("core.c", "segment.c", "registration.c", "identity.c", "chain.c", "plugin.c")
+    PACKAGE / "csrc" / f"{name}.c"
+    for name in ("core", "segment", "registration", "identity", "job_name", "chain", "plugin")
 )
 LIBRARY_NAME = "libpaceline_shim.so"
 # nodelete: NCCL closes its plugin while proxy threads may still be inside it.

@@ -17,6 +17,7 @@ from nccl_shim.jobs_view import as_json, as_table
 from nccl_shim.launcher import observed_environment
 from nccl_shim.segment.clibrary import LibraryUnusable, load_library
 from nccl_shim.segment.identity import identity_from_env
+from nccl_shim.segment.job_name import why_no_name
 from nccl_shim.segment.memory_search import admit_memories
 from nccl_shim.segment.reader import ProcessView, Reader
 
@@ -43,7 +44,9 @@ def add_run_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParse
         epilog=RUN_EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--job", metavar="NAME", help="the job's name (default: Slurm's, Kubernetes', torchrun's)")
+    parser.add_argument(
+        "--job", metavar="NAME", help="its name, the same on all hosts (default: of MPI, Slurm, Kubernetes, torchrun …)"
+    )
     parser.add_argument("--pattern", choices=("allreduce", "ps"), help="how the job communicates (default: seen)")
     parser.add_argument("--role", choices=("worker", "server"), help="this host's part in a PS job")
     parser.add_argument(
@@ -81,8 +84,9 @@ def run(args: argparse.Namespace) -> int:
     command = args.command[1:] if args.command[:1] == ["--"] else args.command
     if not command:
         return _wrong("run: no command; write it after --, as in: paceline run -- torchrun train.py")
-    if args.job is not None and not args.job.strip():
-        return _wrong("run: --job is empty")
+    for option, name in (("--job", args.job), ("PACELINE_JOB", os.environ.get("PACELINE_JOB") or None)):
+        if name is not None and (why := why_no_name(name)) is not None:
+            return _wrong(f"run: {option} {why}")
     added = observed_environment(
         os.environ, command, socket.gethostname(), args.job, args.pattern, args.role, args.shm_dir, args.socket
     )

@@ -25,6 +25,8 @@ struct pls_identity {
 
 /* identity.c: job, ranks and directory out of the environment (launcher, torchrun, Slurm, MPI, Kubernetes). */
 PLS_API void pls_identity_from_env(struct pls_identity *identity);
+/* job_name.c: the same on all hosts of a job. */
+void pls_job_name_from_env(char text[PLS_JOB_BYTES]);
 
 /* ---- segment.c: the file or memory; uses identity.c, core.c and registration.c ---- */
 

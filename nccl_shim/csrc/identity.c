@@ -1,13 +1,12 @@
 /*
- * This process's job, ranks and role, from the environment. Law: the launcher's word first, then the
- * framework's, then the cluster's; nccl_shim/segment/identity.py reads the same names in the same order and a test
- * compares the two.
+ * This process's ranks and role, from the environment. Law: the launcher's word first, then the framework's, then the
+ * cluster's; nccl_shim/segment/identity.py reads the same names in the same order and a test compares the two. Its job:
+ * job_name.c.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core.h"
 
@@ -57,15 +56,5 @@ void pls_identity_from_env(struct pls_identity *identity) {
     if (path && strcmp(path, "0") != 0 && strlen(path) < sizeof identity->socket)
         snprintf(identity->socket, sizeof identity->socket, "%s", path);
 
-    const char *job = text_of("PACELINE_JOB");
-    const char *slurm = text_of("SLURM_JOB_ID");
-    const char *elastic = text_of("TORCHELASTIC_RUN_ID");
-    if (job)
-        snprintf(identity->job, sizeof identity->job, "%s", job);
-    else if (slurm)
-        snprintf(identity->job, sizeof identity->job, "slurm-%s", slurm);
-    else if (elastic && strcmp(elastic, "none") != 0)
-        snprintf(identity->job, sizeof identity->job, "%s", elastic);
-    else
-        snprintf(identity->job, sizeof identity->job, "pid-%d", (int)getpid());
+    pls_job_name_from_env(identity->job);
 }

@@ -1,6 +1,6 @@
-"""This process's job, ranks and role. Law: the launcher's word first, then the framework's, then the cluster's.
+"""This process's ranks and role. Law: the launcher's word first, then the framework's, then the cluster's.
 
-The same names in the same order as csrc/identity.c; a test compares the two.
+Its job: job_name.py. The same names in the same order as csrc/identity.c; a test compares the two.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from nccl_shim.segment.layout import DEFAULT_DIRECTORY, DEFAULT_SOCKET, JOB_BYTES, ProcessRole
+from nccl_shim.segment.job_name import fitted, job_name
+from nccl_shim.segment.layout import DEFAULT_DIRECTORY, DEFAULT_SOCKET, ProcessRole
 
 RANK_NAMES = (
     "PACELINE_RANK",
@@ -38,24 +39,15 @@ class Identity:
     @property
     def job_bytes(self) -> bytes:
         """The job's name as it fits the header."""
-        return os.fsencode(self.job)[: JOB_BYTES - 1]
+        return fitted(os.fsencode(self.job))
 
 
 def identity_from_env(env: Mapping[str, str] | None = None) -> Identity:
     """The identity that the environment (default: this process's) describes."""
     env = os.environ if env is None else env
-    elastic = env.get("TORCHELASTIC_RUN_ID", "")
-    if env.get("PACELINE_JOB"):
-        job = env["PACELINE_JOB"]
-    elif env.get("SLURM_JOB_ID"):
-        job = "slurm-" + env["SLURM_JOB_ID"]
-    elif elastic and elastic != "none":
-        job = elastic
-    else:
-        job = f"pid-{os.getpid()}"
     directory = Path(env.get("PACELINE_SHM_DIR") or DEFAULT_DIRECTORY)
     return Identity(
-        job=job,
+        job=job_name(env),
         directory=directory,
         global_rank=_integer_of(env, RANK_NAMES, -1),
         world_size=_integer_of(env, WORLD_NAMES, 0),

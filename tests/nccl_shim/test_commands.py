@@ -50,6 +50,9 @@ def test_run_reaps_what_ended_jobs_left(clean_env: dict, shm_dir: Path) -> None:
     [
         (["run"], "no command"),
         (["run", "--job", " ", "--", "true"], "--job is empty"),
+        (["run", "--job", "alice/bert", "--", "true"], "--job is alice/bert, expected a name without /"),
+        (["run", "--job", "b" * 64, "--", "true"], "--job has 64 bytes, expected at most 63"),
+        (["run", "--job", "\x1b[2J", "--", "true"], "--job is '\\x1b[2J', expected printable characters"),
         (["run", "--", "no-such-program"], "no-such-program: not found"),
         (["jobs", "--interval", "0"], "--interval is 0.0"),
         (["jobs", "--watch", "--json"], "exclude"),
@@ -60,6 +63,11 @@ def test_wrong_use_is_one_line_and_status_2(clean_env: dict, arguments: list, li
     done = call(clean_env, *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert line in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_a_wrong_name_in_the_environment_is_refused_too(clean_env: dict) -> None:
+    done = call(clean_env | {"PACELINE_JOB": "é" * 32}, "run", "--", "true")
+    assert (done.returncode, done.stdout) == (2, "") and "PACELINE_JOB has 64 bytes" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["run", "jobs"])

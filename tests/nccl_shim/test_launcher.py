@@ -5,27 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from nccl_shim.launcher import INJECT, job_name, observed_environment
+from nccl_shim.launcher import INJECT, launch_name, observed_environment
 
 
 @pytest.mark.parametrize(
-    ("env", "command", "hostname", "name"),
+    ("command", "name"),
     [
-        ({"SLURM_JOB_ID": "7"}, ["torchrun", "t.py"], "h", "slurm-7"),
-        ({"PACELINE_JOB": "mine", "SLURM_JOB_ID": "7"}, ["t"], "h", "mine"),
-        ({"KUBERNETES_SERVICE_HOST": "x"}, ["t"], "bert-large-worker-12", "bert-large"),
-        ({"KUBERNETES_SERVICE_HOST": "x"}, ["t"], "bert-master-0", "bert"),
-        ({"KUBERNETES_SERVICE_HOST": "x"}, ["t"], "resnet-3-x7k2p", "resnet"),
-        ({"KUBERNETES_SERVICE_HOST": "x"}, ["t"], "resnet-3", "resnet"),
-        ({"KUBERNETES_SERVICE_HOST": "x"}, ["t"], "lonely", "lonely"),
-        ({}, ["torchrun", "--rdzv-id=run5", "train.py"], "h", "run5"),
-        ({}, ["torchrun", "--rdzv_id", "run6", "train.py"], "h", "run6"),
-        ({}, ["torchrun", "--nproc-per-node", "2", "/a/train.py"], "h", f"train-{os.getpid()}"),
-        ({}, ["/usr/bin/mpirun"], "h", f"mpirun-{os.getpid()}"),
+        (["torchrun", "--nproc-per-node", "2", "/a/train.py"], f"train-{os.getpid()}"),
+        (["/usr/bin/mpirun"], f"mpirun-{os.getpid()}"),
     ],
 )
-def test_the_cluster_names_the_job(env: dict, command: list, hostname: str, name: str) -> None:
-    assert job_name(env, command, hostname) == name
+def test_a_launch_has_a_name_of_its_own(command: list, name: str) -> None:
+    assert launch_name(command) == name
+    added = observed_environment({"SLURM_JOB_ID": "7", "PACELINE_LAUNCH": "of-an-outer-run"}, command, "h")
+    assert added["PACELINE_LAUNCH"] == name and "PACELINE_JOB" not in added, "the job's processes know better"
 
 
 def test_environment(library_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

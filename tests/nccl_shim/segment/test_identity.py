@@ -41,7 +41,7 @@ CASES = {
         {"RANK": "-4", "WORLD_SIZE": "many", "LOCAL_RANK": "99999999999", "PACELINE_JOB": "n"},
         ("n", -1, 0, -1),
     ),
-    "a server": ({"PACELINE_ROLE": "server", "PACELINE_JOB": "p" * 100}, ("p" * 63, -1, 0, -1)),
+    "a server": ({"PACELINE_ROLE": "server", "PACELINE_JOB": "p" * 100}, ("p" * 54 + "-020251d5", -1, 0, -1)),
     "nothing": ({}, (None, -1, 0, -1)),
 }
 
