@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.gpu.nccl_check import exactness
 from bench.gpu.outside_pacing import UNLIMITED, data_sockets, pace
+from bench.gpu.plugin_check import exactness
 from nccl_shim.segment.snapshot import IterationCounter
 
 SO_MAX_PACING_RATE = 47
@@ -75,7 +75,7 @@ def test_an_iteration_that_polls_missed_is_judged_by_the_sum() -> None:
 
 def test_wrong_arguments_are_one_line() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "bench.gpu.nccl_check", "--iterations", "1"],
-        capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2],
+        [sys.executable, "-m", "bench.gpu.plugin_check", "--iterations", "1"],
+        capture_output=True, text=True, check=False, cwd=Path(__file__).parents[3],
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (2, "") and done.stderr.count("\n") == 1
