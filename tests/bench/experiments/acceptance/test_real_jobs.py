@@ -6,7 +6,7 @@ import pytest
 
 from bench.experiments.acceptance.job_suite import HOSTS, Pair, UnknownCase
 from bench.experiments.acceptance.real_job_cases import JOBS, PAIRS, QUICK, SUITE
-from bench.experiments.acceptance.real_jobs import checks, not_helped, run, slowdown
+from bench.experiments.acceptance.real_jobs import checks, late_slowdown, not_helped, run, slowdown
 from bench.experiments.experiment import COMPARED, Options
 from bench.workload.choice import RINGS, check_workload
 from paceline.sim.jobs import TrainingJob
@@ -61,6 +61,15 @@ def test_the_same_iterations_are_compared() -> None:
     assert slowdown(after, 58 * S, alone) == pytest.approx(2.0)
     before.iteration_ends_ns.append(20 * S)
     assert slowdown(before, 40 * S, alone) == pytest.approx(2.0)  # in the middle of the pause, which it has begun
+
+
+def test_late_is_when_turns_have_been_found() -> None:
+    spec = JOBS["plain"].alone_scenario(20.0).jobs[0]
+    alone, job = TrainingJob(spec, 1), TrainingJob(spec, 1)
+    alone.iteration_ends_ns = [S * number for number in range(1, 21)]
+    job.iteration_ends_ns = [*(2 * S * number for number in range(1, 9)), *(S * number for number in range(17, 25))]
+    assert late_slowdown(job, 24 * S, alone) == pytest.approx(1.0)
+    assert slowdown(job, 24 * S, alone) == pytest.approx((5 * 2 + 8) / 13)
 
 
 def test_a_job_that_got_stuck_is_not_fast() -> None:
