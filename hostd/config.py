@@ -53,6 +53,7 @@ class HostConfig:
     shim_directory: Path | None = None  # None: where the shim puts them by itself
     shim_socket: Path | None = None  # where jobs register; None: in the runtime directory
     runtime_directory: Path = RUNTIME_DIRECTORY
+    state_directory: Path | None = None  # of the history; None: systemd's, if it names one
     takeover: bool = False  # replace a qdisc that hostd did not set, and put it back at the end
     small_tso_bursts: bool = False  # pacing: set net.ipv4.tcp_tso_rtt_log = 0 while hostd runs
     congestion_control: str | None = None  # of the sockets under control
@@ -223,6 +224,7 @@ _TOP = {
     "shim_directory": Field(_directory, None),
     "shim_socket": Field(_directory, None),
     "runtime_directory": Field(_directory, RUNTIME_DIRECTORY),
+    "state_directory": Field(_directory, None),
     "takeover": Field(_flag, False),
     "small_tso_bursts": Field(_flag, False),
     "congestion_control": Field(printable_name, None),

@@ -11,6 +11,7 @@ every limit before it ends the daemon.
 
 import asyncio
 import logging
+import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import fields
@@ -21,10 +22,13 @@ from hostd.config import HostConfig, read_config
 from hostd.driver import AgentDriver
 from hostd.enforce.enforcer import Enforcer
 from hostd.enforce.errors import CannotEnforce, ErrorKind
+from hostd.history.history import History, state_directory
+from hostd.history.line import minutes_of
 from hostd.introspect.control import ControlSocket, Peer
 from hostd.introspect.explain import explain
 from hostd.introspect.host_view import HostView, SwitchView
 from hostd.introspect.metrics import HostMetrics
+from hostd.introspect.profiles import profiles
 from hostd.introspect.status import status
 from hostd.introspect.timeline import Timeline
 from hostd.introspect.unpaced_log import UnpacedLog
@@ -55,6 +59,7 @@ _log = logging.getLogger(__name__)
 ALIVE_SLOTS = 10
 
 HOUSEKEEPING_S = 1.0
+HISTORY_S = 60.0
 LOSSES_S = 0.1  # paceline/flowcore/detect/losses.py
 
 # What a reload may change. With the rest the agent was built, or other hosts hold on to it.
@@ -134,7 +139,12 @@ class HostDaemon:
         if config.metrics is not None:
             server = MetricsServer(self._registry, config.metrics, self.alive)
             self._open.callback(server.close)
-        questions = {"status": self._status, "explain": self._explain, "watch": self._watch}
+        questions = {
+            "status": self._status,
+            "explain": self._explain,
+            "watch": self._watch,
+            "profiles": self._profiles,
+        }
         self._control = ControlSocket(config.control_socket, questions, {"release": self._release})
         await self._control.open()
         self._open.push_async_callback(self._control.close)
@@ -149,6 +159,7 @@ class HostDaemon:
                 tasks.create_task(self._link.run())
             tasks.create_task(self._keep_house())
             tasks.create_task(self._watch_losses())
+            tasks.create_task(self._keep_history())
             self._expired()
             await self._fault
 
@@ -257,6 +268,15 @@ class HostDaemon:
             if self.config.metrics is not None:
                 self._metrics.update(view, unpaced)
 
+    async def _keep_history(self) -> None:
+        """In a thread: a disk that hangs holds up nothing else."""
+        history = History(state_directory(self.config.state_directory))
+        while history.is_kept:
+            since_ns = self._clock.own_ns()
+            await asyncio.sleep(HISTORY_S)
+            minutes = minutes_of(self.view(), int(time.time()), since_ns)
+            await asyncio.to_thread(history.write, minutes)
+
     # ---- What happens ----
 
     def _wanted(self, job: str) -> bool:
@@ -300,6 +320,12 @@ class HostDaemon:
 
     def _status(self, _arguments: dict[str, object]) -> dict[str, object]:
         return status(self.view())
+
+    def _profiles(self, arguments: dict[str, object]) -> dict[str, object]:
+        since_s = arguments.get("since_s")
+        if isinstance(since_s, int | float) and 0 < since_s < self._clock.own_ns() / 1e9:
+            return profiles(self.view(), since_s)
+        return profiles(self.view())
 
     def _explain(self, arguments: dict[str, object]) -> dict[str, object]:
         return explain(self.view(), str(arguments.get("flow", "")))

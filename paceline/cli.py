@@ -27,6 +27,7 @@ from paceline.commands.install import group as install_commands
 from paceline.commands.sim import group as sim_commands
 from paceline.commands.watch import trace as trace_commands
 from paceline.commands.watch import web as web_command
+from paceline.commands.whatif import report, whatif
 from paceline.failure import Failure
 from paceline.flowcore.model.fields import printable
 from paceline.flowcore.model.scenario import ScenarioError
@@ -111,6 +112,8 @@ def build_parser() -> Parser:
     bench_commands.add_parser(commands)
     shim_commands.add_parser(commands)
     host_commands.add_parser(commands)
+    whatif.add_parser(commands)
+    report.add_parser(commands)
     switch_commands.add_parser(commands)
     web_command.add_parser(commands)
     trace_commands.add_parser(commands)

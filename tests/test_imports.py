@@ -48,6 +48,7 @@ MAY_IMPORT = {
     "paceline.sim.trace": f"{CORE} paceline.cluster paceline.sim paceline.sim.array paceline.sim.trace.profiles"
     " paceline.sim.trace.formats",
     "paceline.sim.report": f"{CORE} paceline.sim paceline.sim.run paceline.sim.trace",
+    "paceline.whatif": f"{CORE} paceline.sim paceline.sim.run paceline.sim.array",
     "nccl_shim.build": "",
     "nccl_shim.segment": "nccl_shim.build paceline.flowcore.detect",
     "nccl_shim.ps": "nccl_shim.segment",
@@ -61,8 +62,9 @@ MAY_IMPORT = {
     "hostd.monitor": f"{CORE} paceline.service nccl_shim.segment hostd.kernel hostd.registration",
     "hostd.enforce": f"{CORE} paceline.service hostd.kernel hostd.safety",
     "hostd.introspect": f"{CORE} paceline.service nccl_shim.segment hostd.kernel hostd.monitor hostd.enforce",
+    "hostd.history": f"{CORE} hostd.introspect",
     "hostd": f"{CORE} paceline.service paceline.wire hostd.kernel hostd.workers hostd.safety hostd.monitor"
-    " hostd.registration hostd.enforce hostd.introspect",
+    " hostd.registration hostd.enforce hostd.introspect hostd.history",
     "switchd": f"{CORE} paceline.service paceline.wire",
     "bench": "paceline.failure",
     "bench.testbed": f"{CORE} paceline.failure bench.",
@@ -79,6 +81,7 @@ MAY_IMPORT = {
     "bench.experiments.paper_jobs": CORE,
     "bench.experiments": f"{CORE} paceline.failure paceline.sim bench.testbed bench.workload bench.jobs bench.micro"
     " bench.report bench.experiments.experiment bench.experiments.paper_jobs",
+    "bench.experiments.whatif": f"{CORE} paceline.whatif hostd bench.testbed bench.jobs",
     "bench.report.page": "paceline.failure bench.report bench.experiments",
     "paceline.web": f"{CORE} paceline. paceline.service paceline.wire",
     "paceline.commands.view": f"{CORE} paceline.cluster paceline.sim paceline.wire",
@@ -87,6 +90,8 @@ MAY_IMPORT = {
     "paceline.commands.watch": f"{CORE} paceline.service paceline.wire paceline.web paceline.commands hostd switchd",
     "paceline.commands.install": f"{CORE} paceline.cluster paceline.sim paceline.commands paceline. hostd switchd"
     " nccl_shim",
+    "paceline.commands.whatif": f"{CORE} paceline.whatif hostd paceline.commands",
+    "paceline.commands.whatif.bench": "paceline.sim paceline.commands bench",
     "paceline.commands.sim": f"{CORE} paceline.sim paceline.memory paceline.commands",
     "paceline.commands.bench": "paceline.sim paceline.failure paceline.commands bench",
     "paceline.commands.demo": f"{CORE} paceline.sim paceline.commands bench",

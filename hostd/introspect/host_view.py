@@ -51,6 +51,10 @@ class HostView:
     def slot(self) -> int:
         return self.agent.clock.index(self.now_ns)
 
+    def is_paced(self, job: str) -> bool:
+        """Limits of it are in force."""
+        return self.mode == "enforce" and job in self.agent.jobs and not {None, job} & self.released.keys()
+
     @property
     def answer_age_ns(self) -> int:
         """Of the switch's last answer; 0 while no flow has anything to send."""

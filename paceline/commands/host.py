@@ -86,7 +86,7 @@ def _nccl_plugin() -> "Finding":
 def run_status(args: argparse.Namespace) -> int:
     from paceline.commands.console import print_json
 
-    found = _ask(args.runtime_directory, "status")
+    found = ask_hostd(args.runtime_directory, "status")
     if args.json:
         print_json(found)
     else:
@@ -100,7 +100,7 @@ def run_top(args: argparse.Namespace) -> int:
     from paceline.commands.keyboard import is_leaving, keys
     from paceline.commands.view.host_view import host_view
 
-    found = _ask(args.runtime_directory, "status")
+    found = ask_hostd(args.runtime_directory, "status")
     if args.once or not sys.stdout.isatty():
         _print(found)
         return 0
@@ -109,13 +109,13 @@ def run_top(args: argparse.Namespace) -> int:
             live.update(host_view(found, live.console.width))
             if is_leaving(keyboard, 0.25):
                 return 0
-            found = _ask(args.runtime_directory, "status")
+            found = ask_hostd(args.runtime_directory, "status")
 
 
 def run_explain(args: argparse.Namespace) -> int:
     from paceline.commands.console import print_json, print_table
 
-    found = _ask(args.runtime_directory, "explain", flow=args.flow)
+    found = ask_hostd(args.runtime_directory, "explain", flow=args.flow)
     if args.json:
         print_json(found)
         return 0
@@ -182,7 +182,7 @@ def run_release(args: argparse.Namespace) -> int:
 def _release_job(args: argparse.Namespace) -> int:
     from paceline.commands.console import print_json
 
-    problems = _ask(args.runtime_directory, "release", job=args.job)["problems"]
+    problems = ask_hostd(args.runtime_directory, "release", job=args.job)["problems"]
     if args.json:
         print_json({"released_by": "hostd", "job": args.job, "problems": dict(problems)})
     elif problems:
@@ -197,7 +197,7 @@ def _print_problems(problems: Mapping[str, str]) -> None:
         print(f"could not restore {key}: {problem}")
 
 
-def _ask(directory: Path, command: str, **arguments: str) -> dict[str, Any]:
+def ask_hostd(directory: Path, command: str, **arguments: object) -> dict[str, Any]:
     from hostd.introspect.control import ask
 
     path = directory / "control.sock"

@@ -17,6 +17,7 @@ from paceline.commands.bench import (
     scale,
     trace,
 )
+from paceline.commands.whatif import bench as whatif
 
 
 def add_parser(subparsers: Any) -> None:
@@ -27,5 +28,6 @@ def add_parser(subparsers: Any) -> None:
         epilog="example: paceline bench allocate",
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (allocate, negotiate, scale, trace, rate, jobs, clean, hostd, paper, real_jobs, report, fuzz, chaos):
+    measurements = (allocate, negotiate, scale, trace, rate, jobs, clean, hostd, paper, real_jobs, report, fuzz, chaos)
+    for command in (*measurements, whatif):
         command.add_parser(commands)

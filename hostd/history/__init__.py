@@ -1,0 +1,1 @@
+"""What became of this host's jobs over days: a line per job and minute, for `paceline report`."""
