@@ -16,9 +16,8 @@ from prometheus_client import CollectorRegistry
 from bench.jobs.daemons import NICE
 from hostd.config import _TOP as HOST_KEYS
 from hostd.config import read_config as read_host_config
-from paceline.service.address import host_port
 from paceline.service.instruments import HostInstruments, SwitchInstruments
-from paceline.service.metrics import ANSWER_S, new_registry
+from paceline.service.metrics import new_registry
 from switchd.config import _TOP as SWITCH_KEYS
 from switchd.config import parse_config as parse_switch_config
 
@@ -124,29 +123,6 @@ def test_switchd_finds_its_key_where_the_unit_puts_it() -> None:
     switch = tomllib.loads((DEPLOY / "switchd.toml").read_text())
     (credential,) = directives("switchd@.service")["LoadCredential"]
     assert switch["tls"]["key"] == f"/run/credentials/switchd@{switch['name']}.service/{credential.split(':')[0]}"
-
-
-def test_daemonset_asks_for_no_more_than_the_unit() -> None:
-    manifest = yaml.safe_load((DEPLOY / "hostd-daemonset.yaml").read_text())
-    pod = manifest["spec"]["template"]["spec"]
-    assert manifest["spec"]["selector"]["matchLabels"] == manifest["spec"]["template"]["metadata"]["labels"]
-    for container in pod["initContainers"] + pod["containers"]:
-        context = container["securityContext"]
-        assert context["capabilities"] == {"drop": ["ALL"], "add": ["NET_ADMIN", "SYS_PTRACE"]}
-        assert context["allowPrivilegeEscalation"] is False
-        assert {mount["name"] for mount in container["volumeMounts"]} == {volume["name"] for volume in pod["volumes"]}
-        assert container["resources"]["limits"].keys() == {"cpu", "memory"}
-    (hostd,) = pod["containers"]
-    (prepare,) = pod["initContainers"]
-    script = prepare["command"][-1]
-    assert script.endswith("paceline release --all || true"), "a failure would keep hostd from starting"
-    assert script.startswith("chmod 1777 /dev/shm/paceline;"), "the kubelet makes it for root alone"
-    assert {"name": "OPENBLAS_NUM_THREADS", "value": "1"} in hostd["env"]
-    config = tomllib.loads((DEPLOY / "hostd.toml").read_text())
-    probe = hostd["livenessProbe"]
-    assert probe["httpGet"]["port"] == host_port(config["metrics"]).port
-    assert probe["httpGet"]["path"] == "/healthz", "metrics are served whether the daemon hangs or not"
-    assert probe["timeoutSeconds"] > ANSWER_S
 
 
 # ---- Metrics ----
