@@ -115,6 +115,7 @@ def test_configurations_are_read_by_the_daemons_and_fit_together() -> None:
     assert host.switch == f"{service['metadata']['name']}.{base['namespace']}.svc:{port['port']}"
     assert host_port(switch.listen).port == port["port"]
     assert host.registration_socket == DEFAULT_SOCKET
+    assert str(host.state_directory) in {mount["mountPath"] for mount in CONTAINER["volumeMounts"]}
 
 
 def test_ports_and_probes_are_the_configurations() -> None:
