@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from paceline.flowcore.messages.events import PeersFound, PeersLost, Send, SwitchEvent, Tick
-from paceline.flowcore.messages.reports import NO_ANSWER, Feedback
+from paceline.flowcore.messages.reports import NO_ANSWER, Feedback, Report
 from paceline.flowcore.model.domain import domains
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.topology import Topology
@@ -124,7 +124,8 @@ class Switch:
             self._log_limit.log(_log, logging.INFO, ("gone", host), "host disconnected", extra={"host": host})
 
     def take_report(self, host: str, wire: pb.Report) -> None:
-        """A report from a host's stream or call; raises BadMessage and has then changed nothing.
+        """A report from a host's stream or call; raises BadMessage and has then changed nothing. Bad claims are taken
+        out, and the rest is heard: a host speaks for many jobs.
 
         One that comes too late is answered with the time alone: a host that was suspended would stay late for ever.
         """
@@ -135,9 +136,14 @@ class Switch:
             if (session := self.hosts.get(host)) is not None:
                 session.outbox.put(FEEDBACK.to_wire(Feedback(self.name, NO_ANSWER, slot, ())))
             return
-        report = REPORT.from_wire(wire, self._paths)
-        self._validator.check_host_report(host, report, slot)
         session = self.hosts.get(host)
+        try:
+            report = REPORT.from_wire(wire, self._paths)
+            self._validator.check_host_report(host, report, slot)
+        except BadMessage:
+            report = self._sifted(host, wire, slot)
+            if not report.claims and session is not None:  # or the host would take the switch for silent
+                session.outbox.put(FEEDBACK.to_wire(Feedback(self.name, report.number, slot, ())))
         if session is not None and report.claims:
             if len(session.received_ns) >= HOST_OUTBOX:
                 session.received_ns.clear()
@@ -146,6 +152,20 @@ class Switch:
         proposed.difference_update(flow for flow, _ in report.withdrawn)
         proposed.update(claim.flow for claim in report.claims if claim.plan_bps)
         self.handle(report)
+
+    def _sifted(self, host: str, wire: pb.Report, slot: int) -> Report:
+        """Without the claims that are refused; raises BadMessage where more than those is wrong."""
+        report, bad = REPORT.sift(wire, self._paths)
+        report, over = self._validator.sift(host, report)
+        self._validator.check_host_report(host, report, slot)
+        refused = [*bad, *over]
+        if host not in self.hosts and not report.claims:
+            raise refused[0]  # of a call, which is answered with its status
+        for error in refused:
+            self.count_refusal(error.reason)
+            key, extra = ("claims", host, error.reason), {"host": host}
+            self._log_limit.log(_log, logging.WARNING, key, "refused claims of a host: %s", error, extra=extra)
+        return report
 
     def _count_answer(self, host: str, feedback: Feedback) -> None:
         # Every answer repeats that a flow's plan was refused, until its next plan; the refusal counts once.

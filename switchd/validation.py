@@ -4,12 +4,14 @@
     a switch    reports flows that begin below it, and only where a link of this switch is on their path;
                 answers for flows that begin below this switch and cross a link of the sender's
 
-A message that fails raises BadMessage before the agent has seen any of it. Memory per host is bounded: the agent
+A message that fails raises BadMessage before the agent has seen any of it. Where single claims of a host are at fault,
+`sift` takes them out of its report. Memory per host is bounded: the agent
 remembers a flow for as long as it remembers its job, so every flow that a host has named of a job that is still
 remembered counts against the host, and so do the flows that it named as upstream and downstream.
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from paceline.flowcore.messages.escalation import EscalatedClaims, ShareUpdate
 from paceline.flowcore.messages.events import Message
@@ -67,6 +69,21 @@ class MessageValidator:
                 raise BadMessage("identity", f"{host} speaks for {flow}, which {flow.source} sends")
         self._count_flows(host, report.claims, report.withdrawn)
 
+    def sift(self, host: str, report: Report) -> tuple[Report, list[BadMessage]]:
+        """The report without the claims that another job's flows are named in, and without those flows that are more
+        than the host may name: flows that were named before, and those that come first, stay."""
+        refused: list[BadMessage] = []
+        claims = [claim for claim in report.claims if not _names_another_job(claim)]
+        if len(claims) < len(report.claims):
+            refused.append(BadMessage("flow", f"{len(report.claims) - len(claims)} claims name flows of another job"))
+        old = {flow: n for flow, n in self._named_flows.get(host, {}).items() if self._remembered(flow.job)}
+        room = _Room(old, self._max_flows)
+        kept = [claim for claim in claims if room.take(claim.flow, len(claim.upstream) + len(claim.downstream))]
+        withdrawn = [gone for gone in report.withdrawn if room.take(gone.flow)]
+        if over := len(claims) - len(kept) + len(report.withdrawn) - len(withdrawn):
+            refused.append(BadMessage("flows", f"{over} flows beyond the {self._max_flows} that {host} may name"))
+        return replace(report, claims=tuple(kept), withdrawn=tuple(withdrawn)), refused
+
     def check_switch_message(self, sender: str, message: Message, slot: int) -> None:
         """A message from another switch; the stream or the switch that relayed it vouches for `sender`."""
         if message.sender != sender:
@@ -119,10 +136,8 @@ class MessageValidator:
         for claim in claims:
             if len(claim.plan_bps) > self._horizon:
                 raise BadMessage("horizon", f"a plan of {len(claim.plan_bps)} slots, expected {self._horizon}")
-            if claim.upstream or claim.downstream:
-                job = claim.flow.job
-                if any(other.job != job for other in (*claim.upstream, *claim.downstream)):
-                    raise BadMessage("flow", f"{claim.flow} depends on a flow of another job")
+            if _names_another_job(claim):
+                raise BadMessage("flow", f"{claim.flow} depends on a flow of another job")
 
     def _count_flows_of_hosts(self, claims: tuple[Claim, ...], withdrawn: tuple[Withdrawal, ...]) -> None:
         by_host: dict[str, tuple[list[Claim], list[Withdrawal]]] = {}
@@ -149,3 +164,24 @@ class MessageValidator:
 
     def _too_many(self, flows: dict[FlowId, int]) -> bool:
         return len(flows) > self._max_flows or sum(flows.values()) > MAX_DEPENDENCIES
+
+
+def _names_another_job(claim: Claim) -> bool:
+    return any(other.job != claim.flow.job for other in (*claim.upstream, *claim.downstream))
+
+
+class _Room:
+    """What a host may name besides the flows that it has named."""
+
+    def __init__(self, named: dict[FlowId, int], max_flows: int) -> None:
+        self._named, self._max_flows = named, max_flows
+        self._dependencies = sum(named.values())
+
+    def take(self, flow: FlowId, dependencies: int = 0) -> bool:
+        more = max(0, dependencies - self._named.get(flow, 0))
+        full = flow not in self._named and len(self._named) >= self._max_flows
+        if full or self._dependencies + more > MAX_DEPENDENCIES:
+            return False
+        self._named[flow] = self._named.get(flow, 0) + more
+        self._dependencies += more
+        return True

@@ -8,7 +8,7 @@ proto/ and in flowcore's dataclass. How each kind of column travels is in column
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Generic, Protocol, TypeVar, cast
 
@@ -31,7 +31,7 @@ from paceline.wire.columns import (
     Wire,
     flows_of,
 )
-from paceline.wire.flow_names import BadMessage, FlowPaths, flow_of, text_of
+from paceline.wire.flow_names import BadMessage, BadRows, FlowPaths, flow_of, text_of
 
 __all__ = [
     "FEEDBACK",
@@ -39,8 +39,10 @@ __all__ = [
     "MAX_ALONE_NS",
     "MAX_NUMBER",
     "MAX_SLOT",
+    "MOST_URGENT",
     "REPORT",
     "BadMessage",
+    "BadRows",
     "FlowPaths",
     "flow_of",
     "message_from_envelope",
@@ -118,6 +120,9 @@ class Columns:
     def read(self, name: str, wire: Wire, paths: FlowPaths | None) -> tuple[Any, ...]:
         return self.rows.read(getattr(wire, name) if self.nested else wire, paths)
 
+    def drop(self, name: str, wire: Wire, rows: Container[int]) -> None:
+        self.rows.drop(getattr(wire, name) if self.nested else wire, rows)
+
 
 M = TypeVar("M", bound=Message)
 W = TypeVar("W")
@@ -146,6 +151,22 @@ class MessageTable(Generic[M, W]):
     def from_wire(self, wire: W, paths: FlowPaths | None = None) -> M:
         """`paths` for messages with claims, which travel without theirs."""
         return self.message(*[kind.read(name, wire, paths) for name, kind in self._fields])
+
+    def sift(self, wire: W, paths: FlowPaths | None = None) -> tuple[M, list[BadRows]]:
+        """The message without its bad rows, which are taken out of `wire`, and what was bad about them; raises
+        BadMessage where not rows alone are bad."""
+        values, bad = [], []
+        for name, kind in self._fields:
+            while True:
+                try:
+                    values.append(kind.read(name, wire, paths))
+                    break
+                except BadRows as error:
+                    if not error.rows or not isinstance(kind, Columns):
+                        raise
+                    bad.append(error)
+                    kind.drop(name, wire, error.rows)
+        return self.message(*values), bad
 
 
 # ---- The tables ----

@@ -11,17 +11,17 @@ are read in one go. The kinds of columns:
     Group           columns whose values are a NamedTuple inside the row
 
 Law: what `read` returns satisfies the bounds in the table and every row is complete; anything else raises BadMessage
-before a row is built.
+before a row is built. Where some rows alone are at fault it is BadRows, and `drop` takes them out of the message.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate, chain
+from itertools import accumulate, chain, islice
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from paceline.flowcore.model.patterns import FlowId
-from paceline.wire.flow_names import BadMessage, FlowPaths, flow_of, text_of
+from paceline.wire.flow_names import BadMessage, BadRows, FlowPaths, flow_of, text_of
 
 # An exabyte, an exabit per second and 30 years in nanoseconds all fit below; what does not is absurd.
 LARGEST = 1e18
@@ -43,6 +43,9 @@ class Column(Protocol):
     def read(self, name: str, wire: Wire, flows: Flows, paths: Paths) -> Iterable[Any]:
         """One value per row."""
 
+    def drop(self, name: str, wire: Wire, rows: Container[int]) -> None:
+        """Takes these rows out; called only where every row is complete."""
+
 
 # ---- Kinds of columns ----
 
@@ -57,6 +60,9 @@ class FlowColumn:
     def read(self, name: str, wire: Wire, flows: Flows, paths: Paths) -> Iterable[FlowId]:
         return flows
 
+    def drop(self, name: str, wire: Wire, rows: Container[int]) -> None:
+        _drop(getattr(wire, self.column), rows)
+
 
 class PathColumn:
     def write(self, name: str, values: Sequence[Any], fields: dict[str, Any]) -> None:
@@ -64,7 +70,14 @@ class PathColumn:
 
     def read(self, name: str, wire: Wire, flows: Flows, paths: Paths) -> Iterable[tuple[str, ...]]:
         assert paths is not None
-        return map(paths.path, flows)
+        try:
+            return list(map(paths.path, flows))
+        except BadMessage as error:
+            rows = [row for row, flow in enumerate(flows) if not _has_path(flow, paths)]
+            raise BadRows(error.reason, error.detail, rows) from None
+
+    def drop(self, name: str, wire: Wire, rows: Container[int]) -> None:
+        pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +103,9 @@ class Numbers:
         check_bounds(name, numbers, self.least, self.most)
         return numbers
 
+    def drop(self, name: str, wire: Wire, rows: Container[int]) -> None:
+        _drop(getattr(wire, self.column or name), rows)
+
 
 class Flags:
     def write(self, name: str, values: Sequence[bool], fields: dict[str, Any]) -> None:
@@ -100,6 +116,9 @@ class Flags:
         if len(flags) != len(flows):
             raise wrong_length(name, flags, len(flows))
         return flags
+
+    def drop(self, name: str, wire: Wire, rows: Container[int]) -> None:
+        _drop(getattr(wire, name), rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +132,17 @@ class CountedNumbers:
         fields[name] = chain.from_iterable(values)
 
     def read(self, name: str, wire: Wire, flows: Flows, paths: Paths) -> Iterable[tuple[float, ...]]:
-        numbers = getattr(wire, name)[:]
-        check_bounds(name, numbers, self.least, self.most)
-        return _cut(name, numbers, _counts(wire, self.counts, flows))
+        numbers, counts = getattr(wire, name)[:], _counts(wire, self.counts, flows)
+        cut = _cut(name, numbers, counts)
+        try:
+            check_bounds(name, numbers, self.least, self.most)
+        except BadRows as error:
+            owners = [row for row, count in enumerate(counts) for _ in range(count)]
+            raise BadRows(error.reason, error.detail, {owners[at] for at in error.rows}) from None
+        return cut
+
+    def drop(self, name: str, wire: Wire, rows: Container[int]) -> None:
+        _drop_counted(getattr(wire, name), getattr(wire, self.counts), rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +155,9 @@ class CountedFlows:
 
     def read(self, name: str, wire: Wire, flows: Flows, paths: Paths) -> Iterable[tuple[FlowId, ...]]:
         return _cut(name, flows_of(getattr(wire, name)), _counts(wire, self.counts, flows))
+
+    def drop(self, name: str, wire: Wire, rows: Container[int]) -> None:
+        _drop_counted(getattr(wire, name), getattr(wire, self.counts), rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +177,9 @@ class PerSlot:
         check_bounds(name, numbers, self.least, self.most)
         return _cut(name, numbers, [horizon] * count)
 
+    def drop(self, name: str, wire: Wire, rows: Container[int]) -> None:
+        raise BadMessage("shape", f"rows with {name} are not taken apart")  # answers, which are believed whole
+
 
 class Group(Generic[Row]):
     """The columns of a NamedTuple, by its fields' names."""
@@ -157,6 +190,7 @@ class Group(Generic[Row]):
             raise TypeError(f"{row.__name__}: columns for {sorted(columns)}, expected one for each of {sorted(names)}")
         self._writers = [(name, columns[name].write) for name in names]
         self._readers = [(name, columns[name].read) for name in names]
+        self._columns = [(name, columns[name]) for name in names]
         # As row(*values), without a call of Python's for each of a message's many.
         self._made = cast(Callable[[tuple[Any, ...]], Row], partial(tuple.__new__, row))
 
@@ -167,6 +201,10 @@ class Group(Generic[Row]):
     def read(self, name: str, wire: Wire, flows: Flows, paths: Paths) -> Iterable[Row]:
         parts = [read(field, wire, flows, paths) for field, read in self._readers]
         return map(self._made, zip(*parts, strict=True))
+
+    def drop(self, name: str, wire: Wire, rows: Container[int]) -> None:
+        for field, column in self._columns:
+            column.drop(field, wire, rows)
 
 
 class Rows(Generic[Row]):
@@ -188,6 +226,10 @@ class Rows(Generic[Row]):
             raise BadMessage("flow", "a flow is named twice")
         return tuple(self._row.read("", wire, flows, paths))
 
+    def drop(self, wire: Wire, rows: Container[int]) -> None:
+        """Takes these rows out of a message of which `read` said that they are bad."""
+        self._row.drop("", wire, rows)
+
 
 # ---- Checks ----
 
@@ -204,9 +246,32 @@ def check_bounds(name: str, numbers: Sequence[float], least: float, most: float)
     """All from `least` to `most`, which NaN is not."""
     # Where none is negative, none is above the sum; min may overlook a NaN, a sum does not.
     if numbers and not (min(numbers) >= 0.0 and sum(numbers) <= most):
-        for number in numbers:
-            if not least <= number <= most:
-                raise BadMessage("numbers", f"found {number} in {name}, expected {least:g} to {most:g}")
+        bad = [at for at, number in enumerate(numbers) if not least <= number <= most]
+        if bad:
+            said = f"found {numbers[bad[0]]} in {name}, expected {least:g} to {most:g}"
+            raise BadRows("numbers", said, bad)
+
+
+def _has_path(flow: FlowId, paths: FlowPaths) -> bool:
+    try:
+        return bool(paths.path(flow))
+    except BadMessage:
+        return False
+
+
+def _drop(column: Any, rows: Container[int]) -> None:
+    kept = [value for row, value in enumerate(column) if row not in rows]
+    del column[:]
+    column.extend(kept)
+
+
+def _drop_counted(column: Any, counts: Any, rows: Container[int]) -> None:
+    values = iter(column[:])
+    cut = [list(islice(values, count)) for count in counts]
+    kept = [part for row, part in enumerate(cut) if row not in rows]
+    del column[:], counts[:]
+    column.extend(chain.from_iterable(kept))
+    counts.extend(map(len, kept))
 
 
 def _counts(wire: Wire, name: str, flows: Flows) -> Sequence[int]:

@@ -3,6 +3,7 @@
 Both directions remember their results: the same flows come again in every slot.
 """
 
+from collections.abc import Iterable
 from functools import lru_cache
 
 from paceline.flowcore.model.patterns import FlowId, Role
@@ -17,7 +18,15 @@ class BadMessage(ValueError):
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")
-        self.reason = reason
+        self.reason, self.detail = reason, detail
+
+
+class BadRows(BadMessage):
+    """Some rows of a message are no valid ones; `rows` are their places, and the rest may be."""
+
+    def __init__(self, reason: str, detail: str, rows: Iterable[int]) -> None:
+        super().__init__(reason, detail)
+        self.rows = frozenset(rows)
 
 
 @lru_cache(KNOWN_FLOWS)
