@@ -10,6 +10,7 @@ from typing import Any
 from hostd.enforce.settings import BACKENDS, EnforcementSettings
 from hostd.enforce.transport import KERNEL_MIN_RTO_MS, Transport
 from hostd.monitor.jobs_without_shim import JobWithoutShim
+from hostd.monitor.quotas import QuotaLimits
 from paceline.flowcore.model.fields import (
     Field,
     InputError,
@@ -33,6 +34,7 @@ RUNTIME_DIRECTORY = Path("/run/paceline/hostd")
 MIN_RTO_MS = 4.0  # dozens of round trips in a cluster; many kernels take no less than 8
 MAX_CONFIG_BYTES = 1_000_000
 MAX_PATTERN_CHARS = 1000
+DEFAULT_QUOTAS = QuotaLimits()
 
 # Old key → new key; the old ones go with the next release. docs/operations.md has the same list.
 RENAMED = {"small_bundles": "small_tso_bursts", "retransmit_ms": "min_rto_ms"}
@@ -48,7 +50,9 @@ class HostConfig:
     policy: str = "paceline"
     mode: str = "observe"
     backend: str = "auto"
-    jobs: tuple[str, ...] | None = None  # only these are paced; None: all
+    jobs: tuple[str, ...] | None = None  # only these are paced, each a name or user/name; None: all
+    tenants: dict[int, str] = field(default_factory=dict)  # uid → tenant, where it is not the uid
+    quotas: QuotaLimits = field(default_factory=QuotaLimits)  # of each tenant
     without_shim: tuple[JobWithoutShim, ...] = ()  # seen through their sockets
     shim_directory: Path | None = None  # None: where the shim puts them by itself
     shim_socket: Path | None = None  # where jobs register; None: in the runtime directory
@@ -176,6 +180,30 @@ def _addresses(value: Value) -> dict[str, tuple[str, ...]]:
     return {name: _ip_addresses(value.at(name)) for name in value.table()}
 
 
+def _tenants(value: Value) -> dict[int, str]:
+    """Uids of each tenant; the same map belongs on all hosts."""
+    found: dict[int, str] = {}
+    for name in value.table():
+        uids = value.at(name)
+        if "/" in name or not name.isprintable() or name.isdecimal():
+            raise InputError(value.source, uids.key, repr(name), "a tenant's name without /, and no number")
+        for uid in list_of(integer(0, 2**32 - 2), "uids", distinct=True)(uids):
+            if uid in found:
+                raise InputError(value.source, uids.key, f"{uid}, which is {found[uid]}'s already", "every uid once")
+            found[uid] = name
+    return found
+
+
+def _quotas(value: Value) -> QuotaLimits:
+    return QuotaLimits(**read_table(value, _QUOTAS))
+
+
+def _job_name(value: Value) -> str:
+    if "/" in (name := printable_name(value)):
+        raise value.wrong("a name without /")
+    return name
+
+
 def _directory(value: Value) -> Path:
     if isinstance(value.found, str) and value.found.startswith("/") and "\0" not in value.found:
         return Path(value.found)
@@ -203,10 +231,16 @@ def _flag(value: Value) -> bool:
 
 
 _JOB_WITHOUT_SHIM = {
-    "job": Field(printable_name),
+    "job": Field(_job_name),
     "command": Field(_pattern, None),
     "cgroup": Field(_pattern, None),
     "pid": Field(integer(1, 2**22), None),
+}
+
+_QUOTAS = {
+    "jobs": Field(integer(1, 100_000), DEFAULT_QUOTAS.jobs),
+    "flows": Field(integer(1, 100_000), DEFAULT_QUOTAS.flows),
+    "claims": Field(integer(1, 1_000_000), DEFAULT_QUOTAS.claims),
 }
 
 _TOP = {
@@ -220,6 +254,8 @@ _TOP = {
     "mode": Field(one_of(*MODES), "observe"),
     "backend": Field(one_of(*BACKENDS), "auto"),
     "jobs": Field(list_of(printable_name, "job names", distinct=True), None),
+    "tenants": Field(_tenants, {}),
+    "quotas": Field(_quotas, DEFAULT_QUOTAS),
     "without_shim": Field(list_of(_job_without_shim, "tables, each [[without_shim]]"), ()),
     "shim_directory": Field(_directory, None),
     "shim_socket": Field(_directory, None),

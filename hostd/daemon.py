@@ -18,6 +18,7 @@ from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 
+from hostd.admission import Admission
 from hostd.config import HostConfig, read_config
 from hostd.driver import AgentDriver
 from hostd.enforce.enforcer import Enforcer
@@ -25,7 +26,7 @@ from hostd.enforce.errors import CannotEnforce, ErrorKind
 from hostd.history.history import History, state_directory
 from hostd.history.line import minutes_of
 from hostd.introspect.control import ControlSocket, Peer
-from hostd.introspect.explain import explain
+from hostd.introspect.explain import explain, several
 from hostd.introspect.host_view import HostView, SwitchView
 from hostd.introspect.metrics import HostMetrics
 from hostd.introspect.profiles import profiles
@@ -39,12 +40,15 @@ from hostd.monitor.flow_view import moving
 from hostd.monitor.job_log import JobLog
 from hostd.monitor.monitor import Monitor
 from hostd.monitor.throughput import Throughput
+from hostd.monitor.users import Users
 from hostd.preflight import refuse_what_cannot_work
 from hostd.registration.registrations import Registrations
+from hostd.report_filter import ReportFilter
 from hostd.switch_link import SwitchLink
 from hostd.workers.pool import Workers
 from paceline.flowcore.host.agent import HostAgent
-from paceline.flowcore.messages.events import HostEvent, JobJoined, JobLeft, Tick
+from paceline.flowcore.messages.events import HostEvent, JobLeft, Tick
+from paceline.flowcore.model.job_names import log_fields
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.policy import POLICIES
 from paceline.service.handshakes.certificates import require_valid
@@ -63,7 +67,7 @@ HISTORY_S = 60.0
 LOSSES_S = 0.1  # paceline/flowcore/detect/losses.py
 
 # What a reload may change. With the rest the agent was built, or other hosts hold on to it.
-RELOADABLE = {"mode", "jobs", "without_shim"}
+RELOADABLE = {"mode", "jobs", "without_shim", "quotas"}
 RELOADABLE |= {"tls"}  # for streams to come
 RELOADABLE |= {"backend", "takeover", "small_tso_bursts", "congestion_control", "min_rto_ms"}
 
@@ -88,7 +92,8 @@ class HostDaemon:
         self._metrics = HostMetrics(self._instruments)
         self._job_log = JobLog()
         self._unpaced_log = UnpacedLog()
-        self._released: dict[str | None, str] = {}  # jobs whose limits were lifted until the next reload; None: all
+        self._users = Users(config.tenants)
+        self._admission = Admission(config, self._users, self._agent.jobs)
         self._namespace = own_namespace()
         self._throughput = Throughput()
         self._timeline = Timeline()
@@ -122,6 +127,7 @@ class HostDaemon:
             self._sockets_changed,
             config.without_shim,
             self._registrations,
+            self._users,
         )
         self._monitor.slow_poll = config.mode == "observe"
         self._open.callback(self._monitor.close)
@@ -129,7 +135,15 @@ class HostDaemon:
         if self._journal_path is not None:
             journal = self._open.enter_context(self._journal_path.open("w", encoding="utf-8"))
         self._driver = AgentDriver(
-            self._agent, self._clock, self._monitor, self._enforcer, self._instruments, journal, self._arm
+            self._agent,
+            self._clock,
+            self._monitor,
+            self._enforcer,
+            self._instruments,
+            journal,
+            self._arm,
+            ReportFilter(config.quotas.claims),
+            self._admission.expelled,
         )
         self._renew_certificates()
         if config.switch is not None:
@@ -183,15 +197,16 @@ class HostDaemon:
                 raise OSError(f"{self._path}: {error}") from None
         self.config = fresh
         self._renew_certificates()
-        self._released.clear()
+        self._admission.reload(fresh)
+        self._driver.filter.most_claims = fresh.quotas.claims
         self._monitor.slow_poll, self._monitor.without_shim = fresh.mode == "observe", fresh.without_shim
-        leaving = [JobLeft(job) for job in self._agent.jobs if not self._wanted(job)]
-        joining = [job for job in self._monitor.jobs if self._wanted(job) and job not in self._agent.jobs]
+        leaving = [JobLeft(job) for job in self._agent.jobs if not self._admission.wants(job)]
+        joining = [job for job in self._monitor.jobs if self._admission.wants(job) and job not in self._agent.jobs]
         introduced = [event for job in joining for event in self._monitor.introduce(job)]
-        self._job_log.note(introduced, self._wanted)
+        self._job_log.note(introduced, self._admission.wants)
         for event in leaving:
-            _log.info("job no longer paced", extra={"job": event.job})
-        self._driver.take(*leaving, *introduced)
+            _log.info("job no longer paced", extra=log_fields(event.job))
+        self._driver.take(*self._admission.passed([*leaving, *introduced], self._clock.own_ns()))
         _log.info("%s with %s from now on", fresh.mode, self._enforcer.backend.name)
 
     def _renew_certificates(self) -> None:
@@ -229,9 +244,9 @@ class HostDaemon:
         events: list[HostEvent] = []
         if (own_ns := self._clock.own_ns()) >= self._monitor.due_ns:
             events = self._monitor.poll(own_ns)
-            self._job_log.note(events, self._wanted)
+            self._job_log.note(events, self._admission.wants)
         if self.config.mode != "observe":
-            events = [event for event in events if self._allowed(event)]
+            events = self._admission.passed(events, own_ns)
             if (deadline_ns := self._driver.deadline_ns) is not None and now_ns >= deadline_ns:
                 events.append(Tick())
             if events:
@@ -263,6 +278,8 @@ class HostDaemon:
         while True:
             await asyncio.sleep(HOUSEKEEPING_S)
             self._enforcer.refresh()
+            for job in self._admission.waiting(self._monitor.jobs, self._clock.own_ns()):
+                self._tell(self._monitor.introduce(job))
             view = self.view()
             unpaced = self._unpaced_log.note(view)
             if self.config.metrics is not None:
@@ -279,13 +296,10 @@ class HostDaemon:
 
     # ---- What happens ----
 
-    def _wanted(self, job: str) -> bool:
-        listed = self.config.jobs is None or job in self.config.jobs
-        return self.config.mode != "observe" and listed and job not in self._released
-
-    def _allowed(self, event: HostEvent) -> bool:
-        """Jobs that are not on the list never join, and events of a job that has not joined mean nothing."""
-        return not isinstance(event, JobJoined) or self._wanted(event.job)
+    def _tell(self, events: list[HostEvent]) -> None:
+        """The agent, what it may hear."""
+        if passed := self._admission.passed(events, self._clock.own_ns()):
+            self._driver.take(*passed)
 
     def _sockets_changed(self, flow: FlowId, sockets: tuple[DataSocket, ...]) -> None:
         if flow in self._agent.flows:
@@ -314,8 +328,12 @@ class HostDaemon:
             host_of=config.host_of,
             listed=config.jobs,
             namespace=self._namespace,
-            released=self._released,
+            released=self._admission.released,
             registrations_refused=self._registrations.refused,
+            users=self._users,
+            over_quota=self._admission.quotas.refused,
+            bad_numbers=self._admission.expelled,
+            held_back=self._driver.filter.held_back,
         )
 
     def _status(self, _arguments: dict[str, object]) -> dict[str, object]:
@@ -335,18 +353,23 @@ class HostDaemon:
 
     def _release(self, arguments: dict[str, object], peer: Peer) -> dict[str, object]:
         """Every limit on this host, or those of one job."""
-        job = arguments.get("job")
+        text = arguments.get("job")
         by = f"by {peer}, {datetime.now(UTC).isoformat(timespec='seconds')}"
-        if job is None:
-            self._released[None] = by
+        if text is None:
+            self._admission.released[None] = by
             problems = self._enforcer.release()
             return {"released": not problems, "problems": problems}
-        if not isinstance(job, str) or job not in self._monitor.jobs:
-            there = ", ".join(sorted(self._monitor.jobs)) or "none"
-            return {"error": f"no job {str(job)[:60]!r} on this host; there are: {there}"}
-        self._released[job] = by
+        names = self.view().names
+        jobs = names.meant(str(text))
+        if len(jobs) > 1:
+            return {"error": several(names, str(text), jobs)}
+        if not jobs:
+            return {"error": f"no job {str(text)[:60]!r} on this host; there are: {names.every()}"}
+        [job] = jobs
+        self._admission.released[job] = by
         if job in self._agent.jobs:
-            self._driver.take(JobLeft(job))
-            _log.info("job no longer paced", extra={"job": job})
+            self._tell([JobLeft(job)])
+            _log.info("job no longer paced", extra=log_fields(job))
         left = self._enforcer.errors.lately(job, 1.0).get(ErrorKind.RESTORE)
-        return {"released": left is None, "problems": {job: left} if left else {}, "job": job}
+        shown = names.shown(job)
+        return {"released": left is None, "problems": {shown: left} if left else {}, "job": shown}

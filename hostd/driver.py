@@ -5,19 +5,21 @@
                                           └───────────┘
 
 Law: the effects of everything that happened at one time are performed together, so a flow gets its last rate only and
-the switch hears of all flows at once; and the enforcer holds the sockets of exactly the flows that the agent knows.
+the switch hears of all flows at once, less what it would refuse (report_filter.py); and the enforcer holds the sockets
+of exactly the flows that the agent knows.
 The journal is for people to look at later: a full disk ends it, and nothing else.
 """
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import TextIO
 
 from hostd.enforce.enforcer import Enforcer
 from hostd.introspect.durations import Durations
 from hostd.monitor.monitor import Monitor
+from hostd.report_filter import ReportFilter, unsendable
 from paceline.flowcore.host.agent import HostAgent
 from paceline.flowcore.messages.coalescing import coalesce
 from paceline.flowcore.messages.events import (
@@ -40,6 +42,10 @@ from paceline.service.shared_clock import SharedClock
 _log = logging.getLogger(__name__)
 
 
+def _reports(effects: Iterable[Effect]) -> list[Report]:
+    return [one.message for one in effects if isinstance(one, Send) and isinstance(one.message, Report)]
+
+
 class AgentDriver:
     """`send` takes a report for the switch; None: there is no switch. `on_decided` is called after every decision:
     `deadline_ns` may be another."""
@@ -53,8 +59,12 @@ class AgentDriver:
         instruments: HostInstruments,
         journal: TextIO | None,
         on_decided: Callable[[], None],
+        report_filter: ReportFilter,
+        expelled: dict[str, str],
     ) -> None:
         self.send: Callable[[Report], object] | None = None
+        self.filter = report_filter
+        self.expelled = expelled  # jobs with numbers that no switch takes, and why
         self.deadline_ns: int | None = None  # the agent's, since it last heard something
         self.missed_slots = 0
         self.durations = Durations()
@@ -75,17 +85,13 @@ class AgentDriver:
         for event in (*clock_set, *self._progress(events, now_ns), *events):
             if isinstance(event, Feedback):
                 self._note_wait(event, now_ns)
-            before = set(self._agent.flows) if isinstance(event, JobJoined | JobLeft) else None
-            done = self._agent.handle(event, now_ns)
-            if self._journal is not None:
-                self._write_down(self._journal, Entry(now_ns, self._agent.name, event, tuple(done)))
-            effects += done
-            if before is not None:
-                self._attach(before)
+            effects += self._handle(event, now_ns)
+        effects += self._expel(unsendable(_reports(effects)), now_ns)
         # All in one: a switch that has heard of half of a job's flows gives them everything, and the rest wait.
-        for report in coalesce(effect.message for effect in effects if isinstance(effect, Send)):
-            if isinstance(report, Report) and self.send is not None:
-                self.send(report)
+        for report in coalesce(_reports(effects)):
+            passed = self.filter.passed(report, slot, self.expelled) if isinstance(report, Report) else None
+            if passed is not None and self.send is not None:
+                self.send(passed)
         limits = {effect.flow: effect for effect in effects if isinstance(effect, Limit)}
         present = [limit for flow, limit in limits.items() if flow in self._agent.flows]
         if present:
@@ -96,6 +102,20 @@ class AgentDriver:
         self._instruments.decision.observe(took_s)
         self.deadline_ns = self._agent.next_deadline()
         self._on_decided()
+
+    def _handle(self, event: HostEvent, now_ns: int) -> list[Effect]:
+        before = set(self._agent.flows) if isinstance(event, JobJoined | JobLeft) else None
+        done = self._agent.handle(event, now_ns)
+        if self._journal is not None:
+            self._write_down(self._journal, Entry(now_ns, self._agent.name, event, tuple(done)))
+        if before is not None:
+            self._attach(before)
+        return done
+
+    def _expel(self, jobs: Mapping[str, str], now_ns: int) -> list[Effect]:
+        """Jobs leave whose numbers no switch takes."""
+        self.expelled.update(jobs)
+        return [effect for job in jobs for effect in self._handle(JobLeft(job), now_ns)]
 
     def judge(self, slot: int) -> None:
         """Counts the slots before this one that passed without a decision while flows had bytes to send."""
@@ -148,6 +168,5 @@ class AgentDriver:
     def _attach(self, before: set[FlowId]) -> None:
         for flow in before - self._agent.flows.keys():
             self._enforcer.detach(flow)
-            self._instruments.forget_flow(flow.job, str(flow))
         for flow in self._agent.flows.keys() - before:
             self._enforcer.attach(flow, self._monitor.sockets_of(flow))

@@ -6,13 +6,14 @@ a host sends, and hears nothing of the job, the job's *other end is unheard of*:
     job a    h0 -> h1            and h1 sends nothing for a
     job b    h1 -> h0            and h0 sends nothing for b            a and b are one job
 
-Two such jobs, the one sending to a host that sends for the other, and no host sending for both, are split. A host that
-only watches a job says nothing of it, so that an unheard end alone proves nothing.
+Two such jobs of one tenant, the one sending to a host that sends for the other, and no host sending for both, are
+split. A host that only watches a job says nothing of it, so that an unheard end alone proves nothing.
 """
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 
+from paceline.flowcore.model.job_names import tenant_of
 from paceline.flowcore.model.patterns import FlowId
 
 
@@ -32,6 +33,6 @@ def split_jobs(flows: Iterable[FlowId], heard_hosts: Collection[str]) -> list[tu
     pairs: set[tuple[str, str]] = set()
     for job, ends in unheard.items():
         for other in set().union(*(sending[host] for host in ends)):
-            if other != job and sources[job].isdisjoint(sources[other]):
+            if other != job and tenant_of(other) == tenant_of(job) and sources[job].isdisjoint(sources[other]):
                 pairs.add((min(job, other), max(job, other)))
     return sorted(pairs)

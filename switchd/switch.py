@@ -17,6 +17,7 @@ from functools import partial
 from paceline.flowcore.messages.events import PeersFound, PeersLost, Send, SwitchEvent, Tick
 from paceline.flowcore.messages.reports import NO_ANSWER, Feedback, Report
 from paceline.flowcore.model.domain import domains
+from paceline.flowcore.model.job_names import log_fields, name_of, readable
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.topology import Topology
 from paceline.flowcore.policy import POLICIES
@@ -305,7 +306,8 @@ class Switch:
     def warn_of_split_jobs(self) -> None:
         for one, other in self.split_jobs():
             message = "%s and %s look like one job under two names: give both one --job name"
-            self._log_limit.log(_log, logging.WARNING, ("split", one, other), message, one, other, extra={"job": one})
+            names, extra = (name_of(one), name_of(other)), log_fields(one)
+            self._log_limit.log(_log, logging.WARNING, ("split", one, other), message, *names, extra=extra)
 
     def snapshot(self, links: tuple[str, ...]) -> pb.TableSnapshot:
         table = self.agent.table
@@ -328,7 +330,7 @@ class Switch:
             refused=self.refused,
             messages=self.messages,
             plans_refused=self.plans_refused,
-            job=job_at,
+            job=readable(job_at).values(),
             urgency=[loads.urgency[job] for job in job_at],
             part_link=[link_at[link] for link, _ in loads.planned_bps],
             part_job=[job_at[job] for _, job in loads.planned_bps],

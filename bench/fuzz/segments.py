@@ -39,7 +39,8 @@ class SegmentTarget:
         if cut := chance > 0.98:
             os.ftruncate(self._file, draws.randrange(FILE_BYTES))
         seen = self._reader.poll()
-        self._reader.poll_changed({view.snapshot.job for view in seen})
+        jobs = {view.snapshot.job for view in seen}
+        self._reader.poll_changed(lambda uid, job: job in jobs)
         if cut:
             os.ftruncate(self._file, FILE_BYTES)
         return Counter({"taken" if seen else "refused": 1})

@@ -19,6 +19,7 @@ from hostd.kernel.sockets import DataSocket
 from hostd.safety.lease import Lease
 from hostd.safety.undo_log import BadUndoLog, Revoked, UndoLog, release
 from paceline.flowcore.messages.events import Limit
+from paceline.flowcore.model.job_names import flow_log_fields
 from paceline.flowcore.model.patterns import FlowId
 from paceline.service.log_rate_limit import LogRateLimit
 
@@ -206,5 +207,5 @@ class Enforcer:
             self.errors.add([EnforcementError.of(error)])
 
     def _note(self, flow: FlowId, what: str, **more: object) -> None:
-        fields = {"job": flow.job, "flow": str(flow), "backend": self.backend.name, **more}
+        fields = {**flow_log_fields(flow), "backend": self.backend.name, **more}
         self._log_limit.log(_log, logging.INFO, (flow, what), "flow %s", what, extra=fields)

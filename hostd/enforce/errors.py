@@ -16,6 +16,7 @@ from typing import NamedTuple
 from hostd.kernel.calls import Held, NotAnswered
 from hostd.kernel.pidfd import SocketGone
 from hostd.safety.undo_log import Revoked
+from paceline.flowcore.model.job_names import flow_log_fields
 from paceline.flowcore.model.patterns import FlowId
 from paceline.service.log_rate_limit import LogRateLimit
 
@@ -113,7 +114,7 @@ class ErrorCounts:
             if error.kind is ErrorKind.LATE:
                 continue
             self._note(error, error.reason[:REASON_CHARS], self._clock_s())
-            names = {"job": error.flow.job, "flow": str(error.flow)} if error.flow else {}
+            names = flow_log_fields(error.flow) if error.flow else {}
             self._log_limit.log(_log, logging.WARNING, error.reason, "not enforced: %s", error.reason, extra=names)
 
     def lately(self, job: str, within_s: float) -> dict[ErrorKind, str]:

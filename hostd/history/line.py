@@ -40,13 +40,13 @@ class Minute:
 
 def minutes_of(view: HostView, time_s: int, since_ns: int) -> list[Minute]:
     """Of the jobs that have ended iterations since then."""
-    found = []
+    found, names = [], view.names
     for name, job in sorted(view.jobs.items()):
         if (estimate := estimate_of(view, job, since_ns)) is not None:
             found.append(
                 Minute(
                     time_s,
-                    name,
+                    names.shown(name),
                     view.mode,
                     view.is_paced(name),
                     estimate.iterations,

@@ -1,6 +1,7 @@
 """Why a flow has the rate it has now: prices, bottleneck, dependency, floor; and why a job is not paced."""
 
 import math
+from collections.abc import Iterable
 
 from hostd.introspect.bottleneck import bottleneck
 from hostd.introspect.host_view import HostView
@@ -8,6 +9,7 @@ from hostd.introspect.status import finite
 from hostd.introspect.why_unpaced import why_unpaced
 from hostd.monitor.flow_view import flows_of, phase_of
 from hostd.monitor.job_tracker import JobTracker
+from hostd.monitor.users import JobNames
 from paceline.flowcore.host.flow_state import FlowState
 from paceline.flowcore.host.policy import JobState
 from paceline.flowcore.messages.events import FLOOR_BPS
@@ -15,10 +17,10 @@ from paceline.flowcore.messages.events import FLOOR_BPS
 
 def explain(view: HostView, text: str) -> dict[str, object]:
     """Why this flow has this rate now; of a job: which flows it has, and why it is not paced if it is not."""
-    agent = view.agent
-    if text in view.jobs:
-        return _of_job(view, view.jobs[text])
-    found = [flow for flow in agent.flows.values() if str(flow.id) == text]
+    agent, names = view.agent, view.names
+    if jobs := names.meant(text):
+        return _of_job(view, view.jobs[jobs[0]]) if len(jobs) == 1 else {"error": several(names, text, jobs)}
+    found = [flow for flow in agent.flows.values() if text in (names.shown_flow(flow.id), str(flow.id))]
     if not found or None in view.released:
         return {"error": _why_unknown(view, text)}
     flow = found[0]
@@ -27,7 +29,7 @@ def explain(view: HostView, text: str) -> dict[str, object]:
     bid = agent.policy.bid(JobState(progress, job.remaining_share, flow.ready_ns))
     grant = flow.grant
     return {
-        "flow": text,
+        "flow": names.shown_flow(flow.id),
         "not_paced": [one._asdict() for one in why_unpaced(view, view.jobs[flow.id.job])]
         if flow.id.job in view.jobs
         else [],
@@ -46,7 +48,7 @@ def explain(view: HostView, text: str) -> dict[str, object]:
         "bid": {"urgency": bid.urgency, "compute_ms": bid.compute_ns / 1e6, "remaining_ms": bid.remaining_ns / 1e6},
         "bandwidth_estimate_bps": finite(flow.bandwidth.value(view.slot)),
         "bottleneck": _bottleneck(view, flow),
-        "dependency": _dependency(flow),
+        "dependency": _dependency(flow, names),
         "slots": _slots(flow),
         "granted": None
         if grant is None
@@ -58,24 +60,28 @@ def explain(view: HostView, text: str) -> dict[str, object]:
     }
 
 
+def several(names: JobNames, text: str, jobs: Iterable[str]) -> str:
+    return f"several users have a job {text!r}: {', '.join(sorted(map(names.shown, jobs)))}"
+
+
 def _of_job(view: HostView, job: JobTracker) -> dict[str, object]:
-    name = job.demand.job
-    joined = view.agent.jobs.get(name)
+    names, joined = view.names, view.agent.jobs.get(job.demand.job)
     return {
-        "job": name,
+        "job": names.shown(job.demand.job),
+        "user": view.users.of(job.demand.job),
         "controlled": joined is not None and None not in view.released,
         "phase": phase_of(job),
         "slowdown": joined.progress.slowdown if joined is not None else None,
-        "flows": [str(one.flow) for one in flows_of(job)],
+        "flows": [names.shown_flow(one.flow) for one in flows_of(job)],
         "not_paced": [one._asdict() for one in why_unpaced(view, job)],
     }
 
 
 def _why_unknown(view: HostView, text: str) -> str:
-    watched = {str(one.flow): job for job in view.jobs.values() for one in flows_of(job)}
+    names = view.names
+    watched = {names.shown_flow(one.flow): job for job in view.jobs.values() for one in flows_of(job)}
     if text not in watched:
-        flows, jobs = ", ".join(watched) or "none", ", ".join(view.jobs) or "none"
-        return f"no flow or job {text!r}; flows: {flows}; jobs: {jobs}"
+        return f"no flow or job {text!r}; flows: {', '.join(watched) or 'none'}; jobs: {names.every()}"
     whys = [one.why for one in why_unpaced(view, watched[text])] or ["its job is about to join"]
     return f"{text} is only watched: {'; '.join(whys)}"
 
@@ -107,12 +113,12 @@ def _bottleneck(view: HostView, flow: FlowState) -> dict[str, object]:
     }
 
 
-def _dependency(flow: FlowState) -> dict[str, object]:
+def _dependency(flow: FlowState, names: JobNames) -> dict[str, object]:
     grant = flow.grant
     upstream_bytes = grant.upstream_bytes if grant else math.inf
     allowed = upstream_bytes + flow.spec.window_bytes
     return {
-        "upstream": [str(feeder) for feeder in flow.spec.upstream],
+        "upstream": [names.shown_flow(feeder) for feeder in flow.spec.upstream],
         "sent_bytes": finite(flow.volume_bytes),
         "may_have_sent_bytes": finite(allowed),
         "waits_for_preds": flow.volume_bytes >= allowed,

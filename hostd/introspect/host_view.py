@@ -7,6 +7,7 @@ from hostd.enforce.enforcer import Enforcer
 from hostd.introspect.durations import Durations
 from hostd.monitor.job_tracker import JobTracker
 from hostd.monitor.throughput import Throughput
+from hostd.monitor.users import JobNames, Users
 from paceline.flowcore.host.agent import HostAgent
 from paceline.flowcore.model.topology import Topology
 
@@ -46,6 +47,15 @@ class HostView:
     released: Mapping[str | None, str] = field(default_factory=dict)  # jobs whose limits were lifted, and by which
     # request; None: those of every job
     registrations_refused: Mapping[str, int] = field(default_factory=dict)  # by reason
+    users: Users = field(default_factory=Users)
+    over_quota: Mapping[str, str] = field(default_factory=dict)  # jobs that are left to TCP, and why
+    bad_numbers: Mapping[str, str] = field(default_factory=dict)  # the same
+    held_back: Mapping[str, int] = field(default_factory=dict)  # claims beyond a slot's quota, by tenant
+
+    @property
+    def names(self) -> JobNames:
+        """What people call the jobs."""
+        return JobNames(self.jobs, self.users)
 
     @property
     def slot(self) -> int:

@@ -10,14 +10,16 @@ from hostd.introspect.host_view import HostView
 from hostd.introspect.why_unpaced import why_unpaced
 from hostd.monitor.flow_view import FlowView, flows_of, iteration_ns_of, phase_of
 from hostd.monitor.job_tracker import JobTracker
+from hostd.monitor.users import JobNames
 from paceline.flowcore.messages.events import Limit
+from paceline.flowcore.model.job_names import name_of
 from paceline.flowcore.model.patterns import FlowId
 
 MOST_TROUBLES = 20
 
 
 def status(view: HostView) -> dict[str, object]:
-    agent, enforcer, switch = view.agent, view.enforcer, view.switch
+    agent, enforcer, switch, names = view.agent, view.enforcer, view.switch, view.names
     kernel = enforcer.read_back()
     return {
         "host": view.name,
@@ -33,11 +35,12 @@ def status(view: HostView) -> dict[str, object]:
         "decision_ms": view.decisions.percentiles_ms(),
         "fail_opens": enforcer.fail_opens,
         "released": enforcer.released,
-        "released_by": {name or "all": by for name, by in view.released.items()},
+        "released_by": {names.shown(job) if job else "all": by for job, by in view.released.items()},
         "enforcing": view.mode == "enforce" and enforcer.backend.name != "observe",
         "why_not_enforcing": None if view.mode != "enforce" else enforcer.why_none or None,
         "control_refused": view.control_refused,
         "registrations_refused": sum(view.registrations_refused.values()),
+        "claims_held_back": {view.users.of(f"{tenant}/"): count for tenant, count in sorted(view.held_back.items())},
         "switch": {
             "address": switch.address,
             "connected": switch.connected,
@@ -48,7 +51,7 @@ def status(view: HostView) -> dict[str, object]:
             "clock_off_by_ms": switch.clock_off_by_ns / 1e6,
             "silent_switches": list(switch.silent),
         },
-        "jobs": [_job(view, job, kernel) for _, job in sorted(view.jobs.items())],
+        "jobs": [_job(view, names, job, kernel) for job in sorted(view.jobs.values(), key=_by_name)],
         "troubles": dict(enforcer.errors.by_reason.most_common(MOST_TROUBLES)),
         "trouble_times": _trouble_times(view),
         "invisible": view.invisible,
@@ -73,14 +76,19 @@ def _utc(time_s: float) -> str:
     return datetime.fromtimestamp(time_s, UTC).isoformat(timespec="seconds")
 
 
-def _job(view: HostView, seen: JobTracker, kernel: Mapping[FlowId, Limit]) -> dict[str, object]:
+def _by_name(job: JobTracker) -> tuple[str, str]:
+    return name_of(job.demand.job), job.demand.job
+
+
+def _job(view: HostView, names: JobNames, seen: JobTracker, kernel: Mapping[FlowId, Limit]) -> dict[str, object]:
     """Whether it is paced or only watched."""
-    name = seen.demand.job
-    joined = view.agent.jobs.get(name)
+    job = seen.demand.job
+    joined = view.agent.jobs.get(job)
     iteration_ns = iteration_ns_of(seen)
     estimate = estimate_of(view, seen)
     return {
-        "name": name,
+        "name": names.shown(job),
+        "user": view.users.of(job),
         "iteration": seen.facts.iteration if seen.facts else 0,
         "iteration_ms": round(iteration_ns / 1e6, 3) if iteration_ns is not None else None,
         "phase": phase_of(seen),
@@ -91,15 +99,15 @@ def _job(view: HostView, seen: JobTracker, kernel: Mapping[FlowId, Limit]) -> di
         "estimated_slowdown": round(estimate.slowdown, 3) if estimate else None,
         "estimated_alone_ms": round(estimate.alone_ns / 1e6, 3) if estimate else None,
         "processes": len(seen.processes),
-        "flows": [_flow(view, one, kernel) for one in flows_of(seen)],
+        "flows": [_flow(view, names, one, kernel) for one in flows_of(seen)],
     }
 
 
-def _flow(view: HostView, one: FlowView, kernel: Mapping[FlowId, Limit]) -> dict[str, object]:
+def _flow(view: HostView, names: JobNames, one: FlowView, kernel: Mapping[FlowId, Limit]) -> dict[str, object]:
     # There is none of a flow that is only watched, or whose limits were lifted: nothing limits it.
     decided = view.agent.flows.get(one.flow) if None not in view.released else None
     return {
-        "flow": str(one.flow),
+        "flow": names.shown_flow(one.flow),
         "size_bytes": round(one.size_bytes) if one.size_bytes is not None else None,
         "sent_bytes": round(one.sent_bytes),
         "live": one.live,

@@ -8,6 +8,7 @@ import logging
 
 from hostd.introspect.host_view import HostView
 from hostd.introspect.why_unpaced import EXPECTED, Reason, Unpaced, why_unpaced
+from paceline.flowcore.model.job_names import log_fields
 from paceline.service.log_rate_limit import LogRateLimit
 
 _log = logging.getLogger(__name__)
@@ -39,7 +40,7 @@ class UnpacedLog:
             return
         self._said[name] = reasons
         level = logging.INFO if reasons <= EXPECTED else logging.WARNING
-        extra = {"job": name, "reasons": sorted(reasons)}
+        extra = {**log_fields(name), "reasons": sorted(reasons)}
         key = (name, reasons)
         if reasons:
             whys = "; ".join(one.why for one in unpaced)

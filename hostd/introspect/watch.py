@@ -11,10 +11,12 @@ MOST_FLOWS = 32  # explaining one takes a tenth of a millisecond
 
 
 def watch(view: HostView, timeline: Timeline, since: object) -> dict[str, object]:
-    live = [str(flow.id) for flow in view.agent.live_flows()][:MOST_FLOWS]
+    names = view.names
+    live = [names.shown_flow(flow.id) for flow in view.agent.live_flows()][:MOST_FLOWS]
+    slots = timeline.since(since if isinstance(since, int) else -1)
     return {
         "status": status(view),
-        "slots": timeline.since(since if isinstance(since, int) else -1),
+        "slots": [(slot, {names.shown(job): bps for job, bps in sent.items()}) for slot, sent in slots],
         "why": {flow: _why(found) for flow in live if "error" not in (found := explain(view, flow))},
     }
 

@@ -5,6 +5,7 @@
     where its data goes          unknown_peer, own_address, within_host, no_data
     what is known of its bursts  no_iteration, learning, no_rhythm, left_to_tcp
     what it is called            merged, split
+    what its user may have       over_quota, bad_numbers
 
 Law: a job that is not paced has at least one reason, in every mode: an operator who only watches learns what would keep
 a job from being paced. A job that is paced may have some, too: of one that sends to three hosts and has two known, one
@@ -51,6 +52,8 @@ class Reason(StrEnum):
     LEFT_TO_TCP = "left_to_tcp"
     MERGED = "merged"
     SPLIT = "split"
+    OVER_QUOTA = "over_quota"
+    BAD_NUMBERS = "bad_numbers"
 
 
 # What passes by itself, or was an operator's decision: nothing to be warned of.
@@ -93,13 +96,17 @@ def _as_told(view: HostView, job: str) -> Iterator[Unpaced]:
             yield Unpaced(Reason.OBSERVING, "nothing is decided in mode observe")
         case "advise":
             yield Unpaced(Reason.ADVISING, "rates are decided on, but none is set in mode advise")
-    if view.listed is not None and job not in view.listed:
+    if view.listed is not None and not any(view.users.means(text, job) for text in view.listed):
         listed = _some(view.listed) or "none"
         yield Unpaced(Reason.NOT_LISTED, f"it is not among the jobs to be paced (jobs, in the configuration): {listed}")
     if (all_of_it := view.released.get(None)) is not None:
         yield Unpaced(Reason.RELEASED, f"every limit of this host was lifted: {all_of_it}")
     if (this_one := view.released.get(job)) is not None:
         yield Unpaced(Reason.RELEASED, f"its limits were lifted: {this_one}")
+    if job in view.over_quota:
+        yield Unpaced(Reason.OVER_QUOTA, f"{view.over_quota[job]} (quotas, in the configuration)")
+    if job in view.bad_numbers:
+        yield Unpaced(Reason.BAD_NUMBERS, f"{view.bad_numbers[job]}: no switch would take that")
 
 
 def _by_the_host(view: HostView, job: JobTracker, sockets: Iterable[DataSocket]) -> Iterator[Unpaced]:
@@ -149,12 +156,13 @@ def _by_its_names(view: HostView, job: JobTracker) -> Iterator[Unpaced]:
     elif len(sizes) > 1:
         why = f"its processes say that it has {' and '.join(map(str, sizes))} members"
         yield Unpaced(Reason.MERGED, f"{why}: two jobs have this name (paceline run --job tells them apart)")
-    name = job.demand.job
-    if siblings := [other for other, tracker in view.jobs.items() if other != name and _are_one(job, tracker)]:
+    name, names = job.demand.job, view.names
+    others = ((other, tracker) for other, tracker in view.jobs.items() if other != name)
+    if siblings := [names.shown(other) for other, tracker in others if _are_one(job, tracker)]:
         yield Unpaced(Reason.SPLIT, f"{_some(siblings)} on this host looks like a part of it: give both one --job name")
     for flow in view.agent.flows.values():
         if flow.id.job == name and _other_end_is_unheard_of(view, flow):
-            feeders = _some(str(feeder) for feeder in flow.spec.upstream)
+            feeders = _some(map(names.shown_flow, flow.spec.upstream))
             why = f"the switch hears nothing of {feeders}: the job has another name there, or is not paced"
             yield Unpaced(Reason.SPLIT, why)
             break

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Iterable
 
 from paceline.flowcore.messages.events import HostEvent, JobJoined, JobLeft
+from paceline.flowcore.model.job_names import flow_log_fields, log_fields
 from paceline.service.log_rate_limit import LogRateLimit
 
 _log = logging.getLogger(__name__)
@@ -22,7 +23,8 @@ class JobLog:
                 case JobJoined(job, specs):
                     what = "joined" if paced(job) else "seen, and only watched"
                     size_mb = sum(spec.size_bytes for spec in specs) / 1e6
-                    fields = {"job": job, "flow": [str(spec.flow) for spec in specs], "size_mb": round(size_mb, 3)}
+                    flows = [flow_log_fields(spec.flow)["flow"] for spec in specs]
+                    fields = {**log_fields(job), "flow": flows, "size_mb": round(size_mb, 3)}
                     self._log_limit.log(_log, logging.INFO, (job, what), "job %s", what, extra=fields)
                 case JobLeft(job):
-                    self._log_limit.log(_log, logging.INFO, (job, "left"), "job left", extra={"job": job})
+                    self._log_limit.log(_log, logging.INFO, (job, "left"), "job left", extra=log_fields(job))

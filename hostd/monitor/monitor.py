@@ -27,7 +27,6 @@ events.
 """
 
 import logging
-import math
 import os
 from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import suppress
@@ -40,8 +39,9 @@ from hostd.monitor.jobs_without_shim import JobWithoutShim, processes_of
 from hostd.monitor.poll_schedule import is_sampled
 from hostd.monitor.process_identity import ProcessIdentity, identity_of
 from hostd.monitor.segment_access import SegmentAccess
+from hostd.monitor.users import Users
 from hostd.registration.registrations import Ended, Registrations
-from nccl_shim.segment.liveness import owner_of, start_ticks
+from nccl_shim.segment.liveness import owner_of
 from nccl_shim.segment.python_writer import make_directory
 from nccl_shim.segment.reader import ProcessView, Reader
 from nccl_shim.segment.segment_memory import SegmentMemory
@@ -75,8 +75,10 @@ class Monitor:
         on_sockets: Callable[[FlowId, tuple[DataSocket, ...]], None],
         without_shim: Sequence[JobWithoutShim] = (),
         registrations: Registrations | None = None,
+        users: Users | None = None,
     ) -> None:
         self.jobs: dict[str, JobTracker] = {}
+        self.users = users or Users()
         self.without_shim = without_shim
         self.slow_poll = False  # no decision depends on what is seen
         self.invisible: dict[str, str] = {}  # why a process is not seen, by file or pid
@@ -87,7 +89,6 @@ class Monitor:
         self._registrations = registrations
         self._said_files = False
         self._on_sockets = on_sockets
-        self._owners: dict[str, int] = {}  # the uid that a job's name belongs to
         self._housekeeping_ns = self._asked_ns = 0
         self._found: dict[str, dict[int, ProcessIdentity | None]] = {}  # processes of jobs without the shim ...
         self._searched_ns: int | None = None  # ... as they were then
@@ -107,12 +108,12 @@ class Monitor:
             for name, job in due.items()
             if job.rhythm is not None or not job.is_quiet(now_ns) or self._look_is_due(job, now_ns)
         }
-        for view in self._reader.poll_changed(due):
-            job = due[view.snapshot.job]
+        for view in self._reader.poll_changed(lambda uid, name: self.users.job(uid, name) in due):
+            job = due[self.users.job(view.uid, view.snapshot.job)]
             if view.host_pid in job.processes:
                 job.processes[view.host_pid].view = view
                 job.changed_ns = now_ns
-                to_read[view.snapshot.job] = job
+                to_read[job.demand.job] = job
         with read_ahead(one for job in to_read.values() for them in job.sockets.sending.values() for one in them):
             events: list[HostEvent] = []
             for job in to_read.values():
@@ -235,8 +236,8 @@ class Monitor:
         return events
 
     def _seen_through_shim(self) -> dict[str, dict[int, ProcessView | None]]:
-        """Every user may put a file there, with any job's name: the job belongs to the user that had it first, and to
-        no other as long as a process of that user lives."""
+        """Any user may give a job any name: it is that user's job, whatever jobs other users have."""
+        self.users.read()
         if self._registrations is not None:
             self._follow(self._registrations)
         views = self._reader.poll()
@@ -246,7 +247,7 @@ class Monitor:
         self.invisible = {printable(name): printable(why) for name, why in self._reader.refused.items()}
         if self._registrations is not None:
             self.invisible |= self._registrations.named()
-        living: dict[str, dict[int, ProcessView]] = {}
+        found: dict[str, dict[int, ProcessView | None]] = {}
         of_process: dict[int, str] = {}  # a process is of the job that it named first
         for view in sorted(views, key=lambda view: view.snapshot.created_ns):
             if not view.alive or view.snapshot.finished or view.host_pid is None:
@@ -254,30 +255,15 @@ class Monitor:
             if of_process.setdefault(view.host_pid, view.snapshot.job) != view.snapshot.job:
                 self.invisible[f"{view.host_pid} as {view.snapshot.job}"] = f"is of job {of_process[view.host_pid]}"
             elif (owner := owner_of(view.host_pid)) in (None, view.uid):
-                living.setdefault(view.snapshot.job, {})[view.host_pid] = view
+                found.setdefault(self.users.job(view.uid, view.snapshot.job), {})[view.host_pid] = view
             else:  # process_identity.py
                 self.invisible[str(view.host_pid)] = f"was of uid {view.uid}, and is of uid {owner} since an exec"
-        self._owners = {job: self._owner(job, processes) for job, processes in living.items()}
-        found: dict[str, dict[int, ProcessView | None]] = {}
-        for job, owner in self._owners.items():
-            for pid, view in living[job].items():
-                if view.uid == owner:
-                    found.setdefault(job, {})[pid] = view
-                else:
-                    self.invisible[str(pid)] = f"of uid {view.uid}, and job {job} is uid {owner}'s here"
         return found
-
-    def _owner(self, job: str, processes: Mapping[int, ProcessView]) -> int:
-        """The user that had it before; else that of the process that started first."""
-        before = self._owners.get(job)
-        if before is not None and any(view.uid == before for view in processes.values()):
-            return before
-        return processes[min(processes, key=lambda pid: start_ticks(pid) or math.inf)].uid
 
     def _seen_through_sockets(
         self, now_ns: int, with_shim: Mapping[str, Mapping[int, object]]
     ) -> dict[str, dict[int, ProcessView | None]]:
-        """The processes that the list of jobs without the shim names."""
+        """The processes that the list of jobs without the shim names, each in a job of its user."""
         if not self.without_shim:
             return {}
         if self._searched_ns is None or now_ns - self._searched_ns >= SEARCH_NS:
@@ -288,12 +274,13 @@ class Monitor:
             except NotAnswered as error:  # by a look in a second
                 if isinstance(error, Held):
                     self.invisible["jobs without the shim"] = str(error)
-        alive = {
-            name: {pid for pid, before in identities.items() if before is not None and identity_of(pid) == before}
-            for name, identities in self._found.items()
-        }
         listed = {one.job for one in self.without_shim}
-        return {name: dict.fromkeys(pids) for name, pids in alive.items() if pids and name in listed}
+        present: dict[str, dict[int, ProcessView | None]] = {}
+        for name in self._found.keys() & listed:
+            for pid, before in self._found[name].items():
+                if before is not None and identity_of(pid) == before:
+                    present.setdefault(self.users.job(before.uid, name), {})[pid] = None
+        return present
 
 
 def _least_ns(job: JobTracker) -> int:

@@ -12,7 +12,7 @@ import math
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Container
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,9 +54,10 @@ class _TrackedFile:
     def __init__(self, file: SegmentFile, estimate_waiting: bool) -> None:
         """Takes the file, and closes it if it raises NotASegment."""
         self.file = file
-        if not (self.file.job.strip() and self.file.job.isprintable()):  # the switch takes no other name
+        job = self.file.job
+        if not (job.strip() and job.isprintable() and "/" not in job):  # the switch takes no other name
             self.file.close()
-            raise NotASegment(f"names the job {self.file.job!a}, expected a printable name")
+            raise NotASegment(f"names the job {job!a}, expected a printable name without /")
         self._learner = IterationLearner()
         self._waiting = WaitingEstimate() if estimate_waiting else None
         self._counter: IterationCounter | None = None
@@ -154,13 +155,15 @@ class Reader:
         self.refused: dict[str, str] = {}  # file name → why it is not believed
         self._tracked: dict[str, _TrackedFile] = {}
         self._in_directory: set[str] = set()  # of these; the rest were handed over
+        self._no_longer_believed: dict[str, str] = {}  # of those that were handed over
         self._changed_ns = 0  # the directory, when it was last read
 
-    def poll_changed(self, jobs: Container[str]) -> list[ProcessView]:
-        """Of these jobs, the processes with an event since they were last read. New and dead ones are for `poll`."""
+    def poll_changed(self, wanted: Callable[[int, str], bool]) -> list[ProcessView]:
+        """Of the jobs that are wanted, by uid and name, the processes with an event since they were last read. New and
+        dead ones are for `poll`."""
         views = []
         for name, one in list(self._tracked.items()):
-            if one.file.job in jobs and one.changed():
+            if wanted(one.file.uid, one.file.job) and one.changed():
                 try:
                     views.append(one.view(time.monotonic_ns(), check_alive=False))
                 except (NotASegment, OSError) as error:
@@ -211,6 +214,7 @@ class Reader:
 
     def forget(self, name: str) -> None:
         """A segment that was handed over is there no longer."""
+        self._no_longer_believed.pop(name, None)
         if name in self._tracked:
             self._drop(name)
 
@@ -250,7 +254,7 @@ class Reader:
         except FileNotFoundError:
             for name in list(self._in_directory):
                 self._drop(name)
-            self.refused = {}
+            self.refused = dict(self._no_longer_believed)
             return
         except OSError:
             return  # no descriptor left, say: what is known is better than nothing
@@ -258,7 +262,7 @@ class Reader:
         over.entries.close()
         for gone in self._in_directory - over.found:
             self._drop(gone)
-        self.refused = over.refused()
+        self.refused = over.refused() | self._no_longer_believed
 
     def _consider(self, current: _Pass, name: str) -> None:
         if name in self._tracked:
@@ -294,6 +298,8 @@ class Reader:
         self.refused.pop(name, None)
 
     def _refuse(self, name: str, why: Exception) -> None:
+        if name not in self._in_directory and len(self._no_longer_believed) < MOST_REFUSED:
+            self._no_longer_believed[name] = str(why)
         self._drop(name)
         self.refused[name] = str(why)
 

@@ -5,6 +5,7 @@ Iterations of a job alone take some 0.15 s, of which the link is busy for 0.05 s
 
 import shutil
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
@@ -105,6 +106,9 @@ class Cluster:
         """Takes everything, on h1."""
         self._wire.sink(address, port)
 
+    def ends_with_test(self, process: "subprocess.Popen[str]") -> None:
+        self._stack.callback(end, process)
+
     # ---- Daemons ----
 
     def hostd(self, host: str = "h0", slot_ms: float = 60.0, start: bool = True, **options: Any) -> DaemonProcess:
@@ -127,6 +131,11 @@ class Cluster:
     def state(self, sockets: tuple[DataSocket, ...] = ()) -> object:
         """Everything on h0 that hostd may change."""
         return self._wire.state(sockets)
+
+
+def end(process: "subprocess.Popen[str]") -> None:
+    with process:
+        process.kill()
 
 
 @pytest.fixture(scope="module")

@@ -44,7 +44,7 @@ switch = "127.0.0.1:7470"
 policy = "mlcc"
 mode = "enforce"
 backend = "pacing"
-jobs = ["bert", "llama"]
+jobs = ["bert", "alice/llama"]
 shim_directory = "/dev/shm/elsewhere"
 runtime_directory = "/run/elsewhere"
 takeover = true
@@ -59,6 +59,8 @@ horizon = 5
 ca = "ca.crt"
 certificate = "h0.crt"
 key = "h0.key"
+[tenants]
+team = [1000, 70001]
 [[without_shim]]
 job = "old"
 command = "*old_train.py*"
@@ -71,7 +73,7 @@ cgroup = "/system.slice/*"
         "hostd.toml",
     )
     assert (config.switch, config.switch_name, config.policy) == ("127.0.0.1:7470", "sw", "mlcc")
-    assert (config.mode, config.backend, config.jobs) == ("enforce", "pacing", ("bert", "llama"))
+    assert (config.mode, config.backend, config.jobs) == ("enforce", "pacing", ("bert", "alice/llama"))
     assert (config.slots.length_ms, config.slots.horizon) == (20, 5)
     assert config.takeover and config.small_tso_bursts and config.plaintext
     assert (config.congestion_control, config.metrics) == ("bbr", "0.0.0.0:9465")
@@ -81,6 +83,7 @@ cgroup = "/system.slice/*"
         JobWithoutShim("old", "*old_train.py*"),
         JobWithoutShim("older", cgroup="/system.slice/*"),
     )
+    assert config.tenants == {1000: "team", 70001: "team"}
     assert config.enforcement.undo_log_path == Path("/run/elsewhere/lease.json")
 
 

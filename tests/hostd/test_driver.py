@@ -12,6 +12,7 @@ from hostd.driver import AgentDriver
 from hostd.enforce.enforcer import Enforcer
 from hostd.enforce.settings import EnforcementSettings
 from hostd.monitor.monitor import Monitor
+from hostd.report_filter import ReportFilter
 from paceline.flowcore.host.agent import HostAgent
 from paceline.flowcore.messages.events import ClockSet, FlowDone, FlowReady, JobJoined, JobLeft, Limit, Tick
 from paceline.flowcore.messages.journal import decode
@@ -55,7 +56,15 @@ class Driven:
         self.decisions = 0
         instruments = HostInstruments(CollectorRegistry())
         self.driver = AgentDriver(
-            self.agent, clock, self.monitor, self.enforcer, instruments, self.journal, self._decided
+            self.agent,
+            clock,
+            self.monitor,
+            self.enforcer,
+            instruments,
+            self.journal,
+            self._decided,
+            ReportFilter(1000),
+            {},
         )
         self.driver.send = self.sent.append if switch else None
 
@@ -154,3 +163,16 @@ def test_a_clock_that_is_set_misses_no_slot_and_hides_none(driven: Driven, by_sl
     driven.steady_ns += 4 * SLOT_NS
     driven.driver.take(Tick())
     assert driven.driver.missed_slots == 3
+
+
+def test_a_job_with_a_number_that_no_switch_takes_leaves_and_the_rest_is_said(with_switch: Driven) -> None:
+    """The switch would end the stream of the whole host."""
+    driven, (bad, good) = with_switch, FLOWS
+    driven.driver.take(*JOINED)
+    driven.driver.take(FlowReady(bad, 10**13), FlowReady(good, 0))
+    [report] = driven.sent
+    assert [claim.flow for claim in report.claims] == [good]
+    assert driven.driver.expelled == {"a": "it has counted 1e+20 of something, expected 0 to 1e+18"}
+    assert set(driven.agent.flows) == {good}
+    events = [decode(line).event for line in driven.journal.getvalue().splitlines()]
+    assert JobLeft("a") in events, "and a replay of the journal sees it, too"

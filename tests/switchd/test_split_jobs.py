@@ -28,6 +28,9 @@ def flows(*texts: str) -> list[FlowId]:
         (flows("a h0>h1"), []),  # it is only watched on h1
         (flows("a h0>h1", "b h1>h2"), [("a", "b")]),
         (flows("a h0>h1", "b h2>h3"), []),
+        (flows("7/a h0>h1", "7/b h1>h0"), [("7/a", "7/b")]),
+        (flows("7/a h0>h1", "8/a h1>h0"), []),  # of two users, and each is only watched at the other end
+        (flows("7/a h0>h1", "7/a h1>h0", "8/a h0>h1", "8/a h1>h0"), []),
         (flows("a h0>h9", "b h9>h0"), []),  # what h9 sends, another switch hears
         (flows("a h0>h1", "a h1>h0", "b h1>h0"), []),  # h0 sends for a, and for b it may only watch
     ],

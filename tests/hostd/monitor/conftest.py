@@ -1,5 +1,6 @@
 """This process as a job, and a monitor on a clock of its own."""
 
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ import pytest
 
 from hostd.kernel.tcp_info import TcpCounters
 from hostd.monitor.monitor import FRESH_NS, Monitor
+from hostd.monitor.users import Users
 from nccl_shim.segment.identity import identity_from_env
 from nccl_shim.segment.layout import Kind, Source
 from nccl_shim.segment.python_writer import PythonWriter
@@ -19,7 +21,8 @@ from tests.hostd.conftest import wait_until
 MS = 1_000_000
 BURST_BYTES = 1_000_000
 LINE_BPS = 1e9  # a burst is 8 ms of it
-FLOW = FlowId("a", "h0", "h1", Role.RING)
+JOB = f"{os.getuid()}/a"
+FLOW = FlowId(JOB, "h0", "h1", Role.RING)
 
 
 class OwnJob:
@@ -68,12 +71,12 @@ class OwnJob:
 class Watched:
     """A monitor on a clock of its own."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, users: Users | None = None) -> None:
         self.heard: list[object] = []
         self.now_ns = 0
         self.monitor = Monitor(
             "h0", {f"127.0.0.{1 + number}": f"h{number}" for number in range(4)}, LINE_BPS, directory,
-            lambda flow, sockets: self.heard.append((flow, len(sockets))),
+            lambda flow, sockets: self.heard.append((flow, len(sockets))), users=users,
         )  # fmt: skip
 
     def step(self) -> list[HostEvent]:
@@ -84,7 +87,7 @@ class Watched:
     def progress(self) -> float:
         """Of the one flow, a moment later."""
         self.now_ns += FRESH_NS
-        [(_, sent_bytes)] = self.monitor.progress(self.now_ns, {"a"}).sent_bytes
+        [(_, sent_bytes)] = self.monitor.progress(self.now_ns, {JOB}).sent_bytes
         return sent_bytes
 
     def until(self, kind: type) -> list[HostEvent]:

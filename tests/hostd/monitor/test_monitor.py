@@ -13,12 +13,13 @@ import pytest
 
 from hostd.kernel.tcp_info import WIRE_PER_PAYLOAD
 from hostd.monitor.monitor import FRESH_NS, HOUSEKEEPING_NS, IDLE_NS, LEARNING_LOOK_NS
+from hostd.monitor.users import Users
 from nccl_shim.segment.layout import Header
 from nccl_shim.segment.liveness import start_ticks
 from paceline.flowcore.messages.events import FlowDone, FlowReady, HostEvent, IterationEnded, JobJoined, JobLeft
 from tests.hostd.conftest import wait_until
 from tests.hostd.crowd import further_names
-from tests.hostd.monitor.conftest import BURST_BYTES, FLOW, MS, OwnJob, Watched, joined
+from tests.hostd.monitor.conftest import BURST_BYTES, FLOW, JOB, MS, OwnJob, Watched, joined
 
 pytestmark = pytest.mark.root
 
@@ -74,17 +75,17 @@ def test_a_job_from_its_first_bytes_to_its_end(job: OwnJob, watched: Watched, tm
     assert len(watched.monitor.sockets_of(ready.flow)) == 1
     job.send(BURST_BYTES // 2)
     wait_until(lambda: watched.progress() > 0.4 * BURST_BYTES)
-    assert watched.monitor.progress(watched.now_ns, {"a"}).sent_bytes == (), "told a moment ago"
+    assert watched.monitor.progress(watched.now_ns, {JOB}).sent_bytes == (), "told a moment ago"
     watched.now_ns += FRESH_NS
     assert watched.monitor.progress(watched.now_ns, {"b"}).sent_bytes == ()
     job.send(BURST_BYTES // 2)
     watched.until(FlowDone)
     watched.now_ns += FRESH_NS
-    assert watched.monitor.progress(watched.now_ns, {"a"}).sent_bytes == (), "nothing is live"
+    assert watched.monitor.progress(watched.now_ns, {JOB}).sent_bytes == (), "nothing is live"
     job.writer.end_iteration()
     watched.until(IterationEnded)
     next(tmp_path.glob("*")).unlink()
-    assert watched.until(JobLeft)[-1] == JobLeft("a")
+    assert watched.until(JobLeft)[-1] == JobLeft(JOB)
     assert watched.monitor.jobs == {}
 
 
@@ -135,7 +136,7 @@ def test_a_job_that_comes_is_noticed_before_the_next_second(job: OwnJob, watched
         while watched.now_ns < began_ns + 2 * IDLE_NS:
             job.announce()  # a job must give reason to look
             watched.step()
-        assert watched.monitor.jobs.keys() == {"a", "b"}
+        assert watched.monitor.jobs.keys() == {JOB, "0/b"}
 
 
 def test_a_process_is_of_one_job(job: OwnJob, watched: Watched, tmp_path: Path) -> None:
@@ -146,19 +147,19 @@ def test_a_process_is_of_one_job(job: OwnJob, watched: Watched, tmp_path: Path) 
     for _ in range(10):
         watched.now_ns += HOUSEKEEPING_NS
         watched.step()
-    assert watched.monitor.jobs.keys() == {"a"}
+    assert watched.monitor.jobs.keys() == {JOB}
     assert len(watched.monitor.invisible) < 100
 
 
 def test_a_late_listener_is_told_what_it_missed(job: OwnJob, watched: Watched) -> None:
     watched.step()
-    assert watched.monitor.introduce("a") == [], "still learning"
+    assert watched.monitor.introduce(JOB) == [], "still learning"
     joined(job, watched)
-    [told] = watched.monitor.introduce("a")
+    [told] = watched.monitor.introduce(JOB)
     assert isinstance(told, JobJoined)
     job.announce()
     ready = [event for event in watched.until(FlowReady) if isinstance(event, FlowReady)]
-    assert watched.monitor.introduce("a") == [told, *ready]
+    assert watched.monitor.introduce(JOB) == [told, *ready]
 
 
 def test_what_is_no_segment_is_invisible_by_name(watched: Watched, tmp_path: Path, job: OwnJob) -> None:
@@ -168,7 +169,7 @@ def test_what_is_no_segment_is_invisible_by_name(watched: Watched, tmp_path: Pat
     broken.chmod(0o600)
     watched.step()
     assert watched.monitor.invisible.keys() == {broken.name}
-    assert watched.monitor.jobs.keys() == {"a"}
+    assert watched.monitor.jobs.keys() == {JOB}
 
 
 def test_a_file_name_is_made_printable_before_it_is_shown(watched: Watched, tmp_path: Path, job: OwnJob) -> None:
@@ -181,7 +182,7 @@ def test_a_file_name_is_made_printable_before_it_is_shown(watched: Watched, tmp_
         f"{name}{suffix}" for name in ("\\x1b[2Jgone", "two\\nlines", "no utf-8 \\udcff")
     }
     assert all(why.isprintable() for why in watched.monitor.invisible.values())
-    assert watched.monitor.jobs.keys() == {"a"}
+    assert watched.monitor.jobs.keys() == {JOB}
 
 
 class Stranger:
@@ -205,37 +206,35 @@ class Stranger:
         self._file.unlink(missing_ok=True)
 
 
-def look_around(watched: Watched) -> tuple[set[int], dict[str, str]]:
-    """Which processes the job consists of, and which are not seen."""
+def look_around(watched: Watched) -> tuple[dict[str, set[int]], dict[str, str]]:
+    """Which processes each job consists of, and which are not seen."""
     watched.now_ns += HOUSEKEEPING_NS
     watched.step()
-    return set(watched.monitor.jobs["a"].processes), watched.monitor.invisible
+    return {job: set(one.processes) for job, one in watched.monitor.jobs.items()}, watched.monitor.invisible
 
 
-@pytest.mark.parametrize("known_before", [True, False], ids=["known before", "seen together"])
-def test_a_job_is_of_the_user_that_had_it_first(
-    job: OwnJob, watched: Watched, tmp_path: Path, known_before: bool
-) -> None:
-    if known_before:
+def test_two_users_jobs_of_one_name_are_two(job: OwnJob, watched: Watched, tmp_path: Path) -> None:
+    """Whichever is first, and whoever comes and goes."""
+    with Stranger(next(tmp_path.glob("*"))) as stranger:
+        theirs = {f"{NOBODY}/a": {stranger.process.pid}}
+        assert look_around(watched) == ({JOB: {os.getpid()}} | theirs, {})
+        job.announce()
+        job.writer.end_iteration()
+        watched.now_ns += 200 * MS
         watched.step()
-    with Stranger(next(tmp_path.glob("*"))) as stranger:
-        assert look_around(watched) == (
-            {os.getpid()},
-            {str(stranger.process.pid): f"of uid {NOBODY}, and job a is uid 0's here"},
-        )
+        facts = {name: one.facts for name, one in watched.monitor.jobs.items()}
+        assert [facts[name] and facts[name].iteration for name in (JOB, f"{NOBODY}/a")] == [1, 0]
         job.writer.finish()
-        processes, invisible = look_around(watched)
-        assert (processes, invisible) == ({stranger.process.pid}, {}), "no other user has it any more"
-
-
-def test_a_name_stays_with_its_user(job: OwnJob, watched: Watched, tmp_path: Path) -> None:
-    """A user that had it alone keeps it, also against an older process."""
-    with Stranger(next(tmp_path.glob("*"))) as stranger:
-        job.writer.finish()
-        assert look_around(watched)[0] == {stranger.process.pid}
+        assert look_around(watched) == (theirs, {})
         again = OwnJob(tmp_path)
         try:
-            processes, invisible = look_around(watched)
-            assert processes == {stranger.process.pid} and invisible.keys() == {str(os.getpid())}
+            assert look_around(watched) == ({JOB: {os.getpid()}} | theirs, {})
         finally:
             again.close()
+
+
+def test_an_operator_may_map_two_users_to_one_tenant(job: OwnJob, tmp_path: Path) -> None:
+    mapped = Watched(tmp_path, Users({os.getuid(): "team", NOBODY: "team"}))
+    with Stranger(next(tmp_path.glob("*"))) as stranger:
+        assert look_around(mapped) == ({"team/a": {os.getpid(), stranger.process.pid}}, {})
+    mapped.monitor.close()

@@ -13,7 +13,7 @@ from hostd.monitor.poll_schedule import (
     is_sampled,
 )
 from paceline.flowcore.messages.events import FlowDone, FlowReady, IterationEnded
-from tests.hostd.monitor.conftest import BURST_BYTES, FLOW, LINE_BPS, MS, OwnJob, Watched, joined
+from tests.hostd.monitor.conftest import BURST_BYTES, FLOW, JOB, LINE_BPS, MS, OwnJob, Watched, joined
 
 
 def burst(job: OwnJob, watched: Watched, compute_ns: int) -> None:
@@ -56,7 +56,7 @@ def test_a_sending_job_is_read_seldom_while_it_is_held_and_often_at_its_end(job:
     watched.now_ns += 10 * MS
     watched.step()
     watched.now_ns += 10 * MS
-    watched.monitor.progress(watched.now_ns, {"a"})  # nothing has moved
+    watched.monitor.progress(watched.now_ns, {JOB})  # nothing has moved
     assert watched.monitor.due_ns % COUNTERS_NS == 0
     watched.monitor.limited({FLOW: LINE_BPS, FLOW._replace(job="unheard of"): LINE_BPS}, watched.now_ns)
     assert watched.monitor.due_ns <= watched.now_ns + 4 * MS + LOOK_NS, "half of what the line needs"
@@ -71,7 +71,7 @@ def test_a_job_that_is_held_is_measured_when_it_can_have_sent_something(job: Own
     assert watched.progress() == 0.0, "once more: it may have sent a lot before"
     job.send(BURST_BYTES // 2)  # which its limit would not have let it
     watched.now_ns += 20 * MS
-    assert watched.monitor.progress(watched.now_ns, {"a"}).sent_bytes == ()
+    assert watched.monitor.progress(watched.now_ns, {JOB}).sent_bytes == ()
     watched.now_ns += 30 * MS
     assert watched.progress() > 0.4 * BURST_BYTES
     job.send(BURST_BYTES // 2)
@@ -100,7 +100,7 @@ def test_a_job_that_waits_for_its_peers_is_looked_at_less_often_but_before_its_n
 def test_a_host_that_only_watches_polls_slowly(job: OwnJob, watched: Watched) -> None:
     watched.monitor.slow_poll = True
     joined(job, watched)
-    assert watched.monitor.jobs["a"].is_looked_at_closely, "to begin with: it is learned"
+    assert watched.monitor.jobs[JOB].is_looked_at_closely, "to begin with: it is learned"
     watched.now_ns += SAMPLED_EVERY_NS + SAMPLE_NS
     watched.step()
     job.announce()

@@ -73,12 +73,12 @@ def test_an_exec_that_changes_the_user_ends_it(
             listed = [JobWithoutShim("theirs", pid=process.pid)] if kind == "without shim" else []
             monitor = Monitor("h0", {}, 1e9, directory / "counters", lambda flow, sockets: None, listed)
             monitor.poll(HOUSEKEEPING_NS)
-            assert set(monitor.jobs["theirs"].processes) == {process.pid}
+            assert set(monitor.jobs[f"{NOBODY}/theirs"].processes) == {process.pid}
             process.stdin.write("\n")
             process.stdin.flush()
             wait_until(lambda: Path(f"/proc/{process.pid}/comm").read_text() == "sleep\n")
             monitor.poll(3 * HOUSEKEEPING_NS)
-            assert ("theirs" in monitor.jobs) == stays
+            assert (f"{NOBODY}/theirs" in monitor.jobs) == stays
             if kind == "with shim" and not stays:
                 assert monitor.invisible == {str(process.pid): f"was of uid {NOBODY}, and is of uid 0 since an exec"}
             monitor.close()

@@ -93,7 +93,7 @@ def test_counters_of_every_user_are_read_and_removed_when_it_is_dead(directory: 
         assert next_line(job) == "ready"
         with running(*reading(directory)) as monitor:
             assert next_line(monitor) == "not ours"
-            assert next_line(monitor) == "['theirs'] []"
+            assert next_line(monitor) == "['65534/theirs'] []"
             job.communicate("\n", timeout=30)
             assert monitor.communicate("\n", timeout=30)[0] == "[] [] 1\n"
     assert list(directory.iterdir()) == []

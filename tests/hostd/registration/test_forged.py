@@ -161,7 +161,7 @@ def test_sockets_that_linger_are_not_waited_for(desk: Desk) -> None:
 def test_memory_that_names_another_process(desk: Desk, tmp_path: Path) -> None:
     """Whose segment it is, the kernel says."""
     monitor = Monitor("h0", {}, 1e9, tmp_path, lambda flow, sockets: None, (), desk.registrations)
-    process = desk.job()
+    process, job = desk.job(), f"{os.getuid()}/a"
     now_ns = 0
 
     def look() -> list[str]:
@@ -170,13 +170,13 @@ def test_memory_that_names_another_process(desk: Desk, tmp_path: Path) -> None:
         monitor.poll(now_ns)
         return sorted(monitor.jobs)
 
-    wait_until(lambda: look() == ["a"])
+    wait_until(lambda: look() == [job])
     victim = PythonWriter(Identity("a", tmp_path), registered=True)
     header = layout.Header.from_buffer(victim._map)
     header.pid, header.job = process.pid, b"b"
     with desk.connect() as connection:
         socket.send_fds(connection, [MESSAGE], [victim._file])
         wait_until(lambda: look() and desk.registrations.refused["segment"] == 1)
-        assert look() == ["a"] and list(monitor.jobs["a"].processes) == [process.pid]
+        assert look() == [job] and list(monitor.jobs[job].processes) == [process.pid]
         assert list(monitor.invisible) == [f"{os.getpid()} of uid {os.getuid()}"]
     monitor.close()

@@ -1,0 +1,50 @@
+"""Which jobs the agent hears of. Law: those that the operator wants, each user's within its quotas (monitor/quotas.py),
+and none whose numbers no switch takes; the rest is left to TCP, and watched. Events of a job that has not joined mean
+nothing.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+
+from hostd.config import HostConfig
+from hostd.monitor.quotas import Quotas
+from hostd.monitor.users import Users
+from paceline.flowcore.messages.events import HostEvent, JobJoined, JobLeft
+
+
+class Admission:
+    def __init__(self, config: HostConfig, users: Users, joined: Mapping[str, object]) -> None:
+        """`joined`: the jobs that the agent knows."""
+        self.released: dict[str | None, str] = {}  # jobs whose limits were lifted until the next reload; None: all
+        self.expelled: dict[str, str] = {}  # jobs with numbers that no switch takes, and why
+        self.quotas = Quotas(config.quotas, config.slots.clock().length_ns)
+        self._config, self._users, self._joined = config, users, joined
+
+    def reload(self, config: HostConfig) -> None:
+        self._config, self.quotas.limits = config, config.quotas
+        self.released.clear()
+
+    def wants(self, job: str) -> bool:
+        jobs = self._config.jobs
+        listed = jobs is None or any(self._users.means(text, job) for text in jobs)
+        left_out = job in self.released or job in self.expelled
+        return self._config.mode != "observe" and listed and not left_out
+
+    def passed(self, events: Iterable[HostEvent], now_ns: int) -> list[HostEvent]:
+        """What the agent may hear."""
+        passed: list[HostEvent] = []
+        for event in events:
+            if isinstance(event, JobJoined) and not self.wants(event.job):
+                continue
+            if self.quotas.admit(event, now_ns):
+                passed.append(event)
+            elif isinstance(event, JobJoined) and event.job in self._joined:  # again, with more than before
+                passed.append(JobLeft(event.job))
+        return passed
+
+    def waiting(self, present: Collection[str], now_ns: int) -> list[str]:
+        """Jobs that were refused, and for which there may be room by now."""
+        for job in list(self.expelled):
+            self.quotas.admit(JobLeft(job), now_ns)
+            if job not in present:
+                del self.expelled[job]
+        return [job for job in self.quotas.waiting(set(present), now_ns) if self.wants(job)]
