@@ -15,6 +15,7 @@ from paceline.service.handshakes.tls_failure import why_handshake_fails
 from paceline.service.shared_clock import SharedClock
 from paceline.service.tls import TlsFiles, expecting
 from paceline.wire.calls import open_channel
+from paceline.wire.host_state import HostState
 from paceline.wire.host_stream import HostStream, Terms
 
 _log = logging.getLogger(__name__)
@@ -67,6 +68,9 @@ class SwitchLink:
 
     async def _why_handshake_fails(self) -> str | None:
         return await asyncio.to_thread(why_handshake_fails, self._tls, self._host, self._name, self._address)
+
+    def tell(self, state: HostState) -> None:
+        self.stream.tell(state)
 
     def view(self) -> SwitchView:
         return SwitchView(

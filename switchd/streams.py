@@ -13,6 +13,7 @@ from paceline.wire import control_pb2 as pb
 from paceline.wire.calls import PROTOCOL, SERVICE, serialized
 from paceline.wire.codec import BadMessage
 from paceline.wire.duplex import both
+from paceline.wire.host_state import require_small
 from switchd.frames import Outgoing, frames
 from switchd.handshake import Context, Handshake, first_message, parse
 from switchd.outbox import FramePace, Outbox
@@ -28,7 +29,7 @@ class Streams:
         self._switch = switch
         self.handshake = Handshake(switch)
         self._rate_limit = PeerRateLimit(switch.slots, switch.config.max_flows_per_host)
-        self._snapshots: dict[tuple[str, ...], bytes] = {}  # by links, for all watchers of them in this slot
+        self._snapshots: dict[tuple[tuple[str, ...], bool], bytes] = {}  # for all who watch the same in this slot
         self._snapshots_slot = 0
         self._slot_length_ns = switch.slots.length_ns
 
@@ -70,6 +71,11 @@ class Streams:
             self._rate_limit.count(host, session.clock_echo.received_ns, _flows_in(message.report), len(data))
             if session.outbox.closed:  # the writer may still wait for a peer that does not read
                 raise self._closed(host, session)
+            if message.HasField("state"):
+                require_small(message.state)
+                message.state.host = host
+                session.state = message.state
+                continue
             if not message.HasField("report"):
                 raise BadMessage("shape", "found no report in a message after Hello")
             self._switch.take_report(host, message.report)
@@ -108,6 +114,7 @@ class Streams:
             horizon=switch.slots.horizon,
             phase_ns=switch.phases_ns.get(name, 0),
             policy=switch.config.policy,
+            takes_state=True,
         )
 
     # ---- Tools and simple clients ----
@@ -214,19 +221,20 @@ class Streams:
                 if link not in known:
                     raise BadMessage("link", f"no link {link[:60]!r} in the table of {self._switch.name}")
             links = tuple(dict.fromkeys(wanted.link)) or tuple(known)
+            states = wanted.host_states
             every_s = max(1, min(wanted.every_slots, 10_000)) * self._slot_length_ns / 1e9
             while True:
-                await context.write(self._snapshot(links))
+                await context.write(self._snapshot(links, states))
                 await asyncio.sleep(every_s)
 
-    def _snapshot(self, links: tuple[str, ...]) -> bytes:
+    def _snapshot(self, links: tuple[str, ...], states: bool) -> bytes:
         """Made once a slot, however many watchers there are."""
         slot = self._switch.slots.index(self._switch.clock.now_ns())
         if slot != self._snapshots_slot:
             self._snapshots_slot, self._snapshots = slot, {}
-        if links not in self._snapshots:
-            self._snapshots[links] = serialized(self._switch.snapshot(links))
-        return self._snapshots[links]
+        if (links, states) not in self._snapshots:
+            self._snapshots[links, states] = serialized(self._switch.snapshot(links, states))
+        return self._snapshots[links, states]
 
 
 def _flows_in(report: pb.Report) -> int:

@@ -29,6 +29,7 @@ from paceline.service.shared_clock import SharedClock
 from paceline.service.timer import Timer
 from paceline.wire import control_pb2 as pb
 from paceline.wire.codec import FEEDBACK, REPORT, BadMessage, FlowPaths, message_from_envelope
+from paceline.wire.host_state import as_many_as_fit
 from switchd.clock_watch import ClockWatch
 from switchd.config import SwitchConfig
 from switchd.frames import Outgoing
@@ -62,6 +63,7 @@ class HostSession:
     outbox: Outbox[pb.Feedback] = field(default_factory=lambda: Outbox(HOST_OUTBOX))
     clock_echo: pb.ClockEcho = field(default_factory=pb.ClockEcho)  # when its last message left and arrived
     received_ns: dict[int, int] = field(default_factory=dict)  # by report number, for the answer latency
+    state: pb.HostState | None = None  # what it told of itself last
 
 
 class Switch:
@@ -309,7 +311,7 @@ class Switch:
             names, extra = (name_of(one), name_of(other)), log_fields(one)
             self._log_limit.log(_log, logging.WARNING, ("split", one, other), message, *names, extra=extra)
 
-    def snapshot(self, links: tuple[str, ...]) -> pb.TableSnapshot:
+    def snapshot(self, links: tuple[str, ...], host_states: bool = False) -> pb.TableSnapshot:
         table = self.agent.table
         slot = self.slots.index(self.clock.now_ns())
         flows = table.flows_per_link()
@@ -337,6 +339,8 @@ class Switch:
             part_bps=loads.planned_bps.values(),
             part_share_bps=loads.share_bps.values(),
             policy=self.config.policy,
+            own_host=sorted(self.own_hosts),
+            host_state=as_many_as_fit(one.state for one in self.hosts.values() if host_states and one.state),
         )
 
 

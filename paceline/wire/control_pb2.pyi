@@ -23,7 +23,7 @@ class Hello(_message.Message):
     def __init__(self, name: _Optional[str] = ..., protocol: _Optional[int] = ..., topology: _Optional[str] = ..., horizon: _Optional[int] = ..., slot_length_ns: _Optional[int] = ..., policy: _Optional[str] = ...) -> None: ...
 
 class Welcome(_message.Message):
-    __slots__ = ("name", "protocol", "epoch_ns", "slot_length_ns", "horizon", "phase_ns", "policy")
+    __slots__ = ("name", "protocol", "epoch_ns", "slot_length_ns", "horizon", "phase_ns", "policy", "takes_state")
     NAME_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     EPOCH_NS_FIELD_NUMBER: _ClassVar[int]
@@ -31,6 +31,7 @@ class Welcome(_message.Message):
     HORIZON_FIELD_NUMBER: _ClassVar[int]
     PHASE_NS_FIELD_NUMBER: _ClassVar[int]
     POLICY_FIELD_NUMBER: _ClassVar[int]
+    TAKES_STATE_FIELD_NUMBER: _ClassVar[int]
     name: str
     protocol: int
     epoch_ns: int
@@ -38,7 +39,8 @@ class Welcome(_message.Message):
     horizon: int
     phase_ns: int
     policy: str
-    def __init__(self, name: _Optional[str] = ..., protocol: _Optional[int] = ..., epoch_ns: _Optional[int] = ..., slot_length_ns: _Optional[int] = ..., horizon: _Optional[int] = ..., phase_ns: _Optional[int] = ..., policy: _Optional[str] = ...) -> None: ...
+    takes_state: bool
+    def __init__(self, name: _Optional[str] = ..., protocol: _Optional[int] = ..., epoch_ns: _Optional[int] = ..., slot_length_ns: _Optional[int] = ..., horizon: _Optional[int] = ..., phase_ns: _Optional[int] = ..., policy: _Optional[str] = ..., takes_state: _Optional[bool] = ...) -> None: ...
 
 class Claims(_message.Message):
     __slots__ = ("flow", "size_bytes", "urgency", "compute_ns", "remaining_ns", "sent_bytes", "planned_bytes", "upstream_count", "upstream", "downstream_count", "downstream", "plan_slots", "plan_bps", "promised_bytes")
@@ -141,14 +143,62 @@ class ShareUpdate(_message.Message):
     def __init__(self, sender: _Optional[str] = ..., flow: _Optional[_Iterable[str]] = ..., share_bps: _Optional[_Iterable[float]] = ..., ceiling_bps: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class HostMessage(_message.Message):
-    __slots__ = ("sent_ns", "hello", "report")
+    __slots__ = ("sent_ns", "hello", "report", "state")
     SENT_NS_FIELD_NUMBER: _ClassVar[int]
     HELLO_FIELD_NUMBER: _ClassVar[int]
     REPORT_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
     sent_ns: int
     hello: Hello
     report: Report
-    def __init__(self, sent_ns: _Optional[int] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., report: _Optional[_Union[Report, _Mapping]] = ...) -> None: ...
+    state: HostState
+    def __init__(self, sent_ns: _Optional[int] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., report: _Optional[_Union[Report, _Mapping]] = ..., state: _Optional[_Union[HostState, _Mapping]] = ...) -> None: ...
+
+class HostState(_message.Message):
+    __slots__ = ("host", "mode", "backend", "version", "enforcing", "missed_slots", "job", "job_count", "trouble")
+    class Job(_message.Message):
+        __slots__ = ("name", "phase", "paced", "iteration", "iteration_ms", "slowdown", "why")
+        NAME_FIELD_NUMBER: _ClassVar[int]
+        PHASE_FIELD_NUMBER: _ClassVar[int]
+        PACED_FIELD_NUMBER: _ClassVar[int]
+        ITERATION_FIELD_NUMBER: _ClassVar[int]
+        ITERATION_MS_FIELD_NUMBER: _ClassVar[int]
+        SLOWDOWN_FIELD_NUMBER: _ClassVar[int]
+        WHY_FIELD_NUMBER: _ClassVar[int]
+        name: str
+        phase: str
+        paced: bool
+        iteration: int
+        iteration_ms: float
+        slowdown: float
+        why: _containers.RepeatedScalarFieldContainer[str]
+        def __init__(self, name: _Optional[str] = ..., phase: _Optional[str] = ..., paced: _Optional[bool] = ..., iteration: _Optional[int] = ..., iteration_ms: _Optional[float] = ..., slowdown: _Optional[float] = ..., why: _Optional[_Iterable[str]] = ...) -> None: ...
+    class TroubleEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    BACKEND_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    ENFORCING_FIELD_NUMBER: _ClassVar[int]
+    MISSED_SLOTS_FIELD_NUMBER: _ClassVar[int]
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    JOB_COUNT_FIELD_NUMBER: _ClassVar[int]
+    TROUBLE_FIELD_NUMBER: _ClassVar[int]
+    host: str
+    mode: str
+    backend: str
+    version: str
+    enforcing: bool
+    missed_slots: int
+    job: _containers.RepeatedCompositeFieldContainer[HostState.Job]
+    job_count: int
+    trouble: _containers.ScalarMap[str, int]
+    def __init__(self, host: _Optional[str] = ..., mode: _Optional[str] = ..., backend: _Optional[str] = ..., version: _Optional[str] = ..., enforcing: _Optional[bool] = ..., missed_slots: _Optional[int] = ..., job: _Optional[_Iterable[_Union[HostState.Job, _Mapping]]] = ..., job_count: _Optional[int] = ..., trouble: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class SwitchMessage(_message.Message):
     __slots__ = ("clock", "welcome", "feedback")
@@ -205,15 +255,17 @@ class Envelope(_message.Message):
     def __init__(self, source: _Optional[str] = ..., to: _Optional[str] = ..., report: _Optional[_Union[Report, _Mapping]] = ..., feedback: _Optional[_Union[Feedback, _Mapping]] = ..., escalated_claims: _Optional[_Union[EscalatedClaims, _Mapping]] = ..., share_update: _Optional[_Union[ShareUpdate, _Mapping]] = ..., unreachable: _Optional[bool] = ...) -> None: ...
 
 class WatchRequest(_message.Message):
-    __slots__ = ("every_slots", "link")
+    __slots__ = ("every_slots", "link", "host_states")
     EVERY_SLOTS_FIELD_NUMBER: _ClassVar[int]
     LINK_FIELD_NUMBER: _ClassVar[int]
+    HOST_STATES_FIELD_NUMBER: _ClassVar[int]
     every_slots: int
     link: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, every_slots: _Optional[int] = ..., link: _Optional[_Iterable[str]] = ...) -> None: ...
+    host_states: bool
+    def __init__(self, every_slots: _Optional[int] = ..., link: _Optional[_Iterable[str]] = ..., host_states: _Optional[bool] = ...) -> None: ...
 
 class TableSnapshot(_message.Message):
-    __slots__ = ("name", "slot", "slot_length_ns", "link", "capacity_bps", "horizon", "load_bps", "flows", "host", "silent", "refused", "messages", "plans_refused", "job", "urgency", "part_link", "part_job", "part_bps", "part_share_bps", "policy")
+    __slots__ = ("name", "slot", "slot_length_ns", "link", "capacity_bps", "horizon", "load_bps", "flows", "host", "silent", "refused", "messages", "plans_refused", "job", "urgency", "part_link", "part_job", "part_bps", "part_share_bps", "policy", "own_host", "host_state")
     class RefusedEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -241,6 +293,8 @@ class TableSnapshot(_message.Message):
     PART_BPS_FIELD_NUMBER: _ClassVar[int]
     PART_SHARE_BPS_FIELD_NUMBER: _ClassVar[int]
     POLICY_FIELD_NUMBER: _ClassVar[int]
+    OWN_HOST_FIELD_NUMBER: _ClassVar[int]
+    HOST_STATE_FIELD_NUMBER: _ClassVar[int]
     name: str
     slot: int
     slot_length_ns: int
@@ -261,4 +315,6 @@ class TableSnapshot(_message.Message):
     part_bps: _containers.RepeatedScalarFieldContainer[float]
     part_share_bps: _containers.RepeatedScalarFieldContainer[float]
     policy: str
-    def __init__(self, name: _Optional[str] = ..., slot: _Optional[int] = ..., slot_length_ns: _Optional[int] = ..., link: _Optional[_Iterable[str]] = ..., capacity_bps: _Optional[_Iterable[float]] = ..., horizon: _Optional[int] = ..., load_bps: _Optional[_Iterable[float]] = ..., flows: _Optional[_Iterable[int]] = ..., host: _Optional[_Iterable[str]] = ..., silent: _Optional[_Iterable[str]] = ..., refused: _Optional[_Mapping[str, int]] = ..., messages: _Optional[int] = ..., plans_refused: _Optional[int] = ..., job: _Optional[_Iterable[str]] = ..., urgency: _Optional[_Iterable[float]] = ..., part_link: _Optional[_Iterable[int]] = ..., part_job: _Optional[_Iterable[int]] = ..., part_bps: _Optional[_Iterable[float]] = ..., part_share_bps: _Optional[_Iterable[float]] = ..., policy: _Optional[str] = ...) -> None: ...
+    own_host: _containers.RepeatedScalarFieldContainer[str]
+    host_state: _containers.RepeatedCompositeFieldContainer[HostState]
+    def __init__(self, name: _Optional[str] = ..., slot: _Optional[int] = ..., slot_length_ns: _Optional[int] = ..., link: _Optional[_Iterable[str]] = ..., capacity_bps: _Optional[_Iterable[float]] = ..., horizon: _Optional[int] = ..., load_bps: _Optional[_Iterable[float]] = ..., flows: _Optional[_Iterable[int]] = ..., host: _Optional[_Iterable[str]] = ..., silent: _Optional[_Iterable[str]] = ..., refused: _Optional[_Mapping[str, int]] = ..., messages: _Optional[int] = ..., plans_refused: _Optional[int] = ..., job: _Optional[_Iterable[str]] = ..., urgency: _Optional[_Iterable[float]] = ..., part_link: _Optional[_Iterable[int]] = ..., part_job: _Optional[_Iterable[int]] = ..., part_bps: _Optional[_Iterable[float]] = ..., part_share_bps: _Optional[_Iterable[float]] = ..., policy: _Optional[str] = ..., own_host: _Optional[_Iterable[str]] = ..., host_state: _Optional[_Iterable[_Union[HostState, _Mapping]]] = ...) -> None: ...

@@ -23,6 +23,7 @@ from paceline.wire import control_pb2 as pb
 from paceline.wire.calls import PROTOCOL, path
 from paceline.wire.codec import FEEDBACK, REPORT, BadMessage
 from paceline.wire.duplex import both
+from paceline.wire.host_state import HostState, to_wire
 from paceline.wire.retry import RETRY_S, Retry, may_be_a_certificate
 
 _log = logging.getLogger(__name__)
@@ -85,14 +86,20 @@ class HostStream:
         self._slots = slots
         self._own_ns, self._estimate = own_ns, estimate
         self._on_welcome, self._on_feedback, self._on_lost = on_welcome, on_feedback, on_lost
-        self._waiting: asyncio.Queue[Report] = asyncio.Queue(MAX_WAITING)
+        self._waiting: asyncio.Queue[Report | HostState] = asyncio.Queue(MAX_WAITING)
+        self._takes_state = False  # the switch does
 
-    def send(self, report: Report) -> bool:
+    def send(self, report: Report | HostState) -> bool:
         """False: the stream is closed, refused or stuck, and the report is lost; the next one takes its place."""
         if self.connected and not self.refused and not self._waiting.full():
             self._waiting.put_nowait(report)
             return True
         return False
+
+    def tell(self, state: HostState) -> None:
+        """For people who ask the switch; lost where it is too old, or where the stream is closed or stuck."""
+        if self._takes_state:
+            self.send(state)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -158,6 +165,7 @@ class HostStream:
                 case "welcome" if not self.connected:
                     terms = terms_of(message.welcome)
                     self.connected, self.refused = True, self._why_not(terms)
+                    self._takes_state = message.welcome.takes_state
                     if self.refused:
                         _log.error("the switch is not asked: %s", self.refused)
                         self._on_lost()
@@ -166,9 +174,13 @@ class HostStream:
 
     async def _write(self, call: grpc.aio.StreamStreamCall) -> None:
         while True:
-            report = await self._waiting.get()
+            waiting = await self._waiting.get()
             try:
-                message = pb.HostMessage(sent_ns=self._own_ns(), report=REPORT.to_wire(report))
+                message = pb.HostMessage(sent_ns=self._own_ns())
+                if isinstance(waiting, Report):
+                    message.report.CopyFrom(REPORT.to_wire(waiting))
+                else:
+                    message.state.CopyFrom(to_wire(waiting))
                 await call.write(message.SerializeToString())
             except grpc.aio.AioRpcError:
                 raise

@@ -9,6 +9,7 @@ from google.protobuf.message import DecodeError
 from paceline.wire import control_pb2 as pb
 from paceline.wire.calls import path
 from paceline.wire.codec import BadMessage
+from paceline.wire.host_state import HostState, from_wire
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +44,16 @@ class Snapshot:
     policy: str = ""  # an older switch says neither this nor what follows
     urgency: dict[str, float] = field(default_factory=dict)  # of the bids of jobs that want a link now
     job_loads: tuple[JobLoad, ...] = ()
+    own_hosts: tuple[str, ...] = ()  # plugged into it
+    host_states: dict[str, HostState] = field(default_factory=dict)  # by host; only if asked for
 
 
-async def watch(channel: grpc.aio.Channel, every_slots: int = 1) -> AsyncGenerator[Snapshot, None]:
+async def watch(
+    channel: grpc.aio.Channel, every_slots: int = 1, host_states: bool = False
+) -> AsyncGenerator[Snapshot, None]:
     """Until the switch ends the stream; raises AioRpcError or BadMessage."""
-    call = channel.unary_stream(path("Watch"))(pb.WatchRequest(every_slots=every_slots).SerializeToString())
+    request = pb.WatchRequest(every_slots=every_slots, host_states=host_states)
+    call = channel.unary_stream(path("Watch"))(request.SerializeToString())
     try:
         while (data := await call.read()) is not grpc.aio.EOF:
             yield snapshot_of(data)
@@ -85,4 +91,6 @@ def snapshot_of(data: bytes) -> Snapshot:
             JobLoad(wire.link[link], wire.job[job], planned_bps, share_bps)
             for link, job, planned_bps, share_bps in zip(*parts, strict=True)
         ),
+        tuple(wire.own_host),
+        {one.host: from_wire(one) for one in wire.host_state},
     )

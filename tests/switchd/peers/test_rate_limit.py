@@ -112,7 +112,7 @@ async def test_few_may_watch_from_one_address_and_they_see_the_same(fabric, monk
     made: list[int] = []
     snapshot = net.switch("sw").snapshot
 
-    def counted(links: tuple[str, ...]) -> pb.TableSnapshot:
+    def counted(links: tuple[str, ...], host_states: bool = False) -> pb.TableSnapshot:
         made.append(snapshot(links).slot)
         return snapshot(links)
 
