@@ -25,6 +25,7 @@ from hostd.enforce.enforcer import Enforcer
 from hostd.enforce.errors import CannotEnforce, ErrorKind
 from hostd.history.history import History, state_directory
 from hostd.history.line import minutes_of
+from hostd.host_state import host_state
 from hostd.introspect.control import ControlSocket, Peer
 from hostd.introspect.explain import explain, several
 from hostd.introspect.host_view import HostView, SwitchView
@@ -33,6 +34,7 @@ from hostd.introspect.profiles import profiles
 from hostd.introspect.status import status
 from hostd.introspect.timeline import Timeline
 from hostd.introspect.unpaced_log import UnpacedLog
+from hostd.introspect.users import USERS_SOCKET, UserSocket, own_answer
 from hostd.introspect.watch import watch
 from hostd.kernel import calls
 from hostd.kernel.sockets import DataSocket, own_namespace
@@ -162,6 +164,11 @@ class HostDaemon:
         self._control = ControlSocket(config.control_socket, questions, {"release": self._release})
         await self._control.open()
         self._open.push_async_callback(self._control.close)
+        users = UserSocket(
+            config.runtime_directory / USERS_SOCKET, lambda request, uid: own_answer(self.view(), request, uid)
+        )
+        users.open()
+        self._open.callback(users.close)
         self._timer = Timer(self._expired)  # last, so that it is silent while the rest is closed
         self._open.callback(self._timer.close)
         _log.info("%s with %s, policy %s", config.mode, self._enforcer.backend.name, config.policy)
@@ -284,6 +291,8 @@ class HostDaemon:
             unpaced = self._unpaced_log.note(view)
             if self.config.metrics is not None:
                 self._metrics.update(view, unpaced)
+            if self._link is not None:
+                self._link.tell(host_state(view, unpaced))
 
     async def _keep_history(self) -> None:
         """In a thread: a disk that hangs holds up nothing else."""

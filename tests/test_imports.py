@@ -63,7 +63,7 @@ MAY_IMPORT = {
     "hostd.enforce": f"{CORE} paceline.service hostd.kernel hostd.safety",
     "hostd.introspect": f"{CORE} paceline.service nccl_shim.segment hostd.kernel hostd.monitor hostd.enforce",
     "hostd.history": f"{CORE} hostd.introspect",
-    "hostd": f"{CORE} paceline.service paceline.wire hostd.kernel hostd.workers hostd.safety hostd.monitor"
+    "hostd": f"{CORE} paceline. paceline.service paceline.wire hostd.kernel hostd.workers hostd.safety hostd.monitor"
     " hostd.registration hostd.enforce hostd.introspect hostd.history",
     "switchd": f"{CORE} paceline.service paceline.wire",
     "bench": "paceline.failure",

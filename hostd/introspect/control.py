@@ -1,4 +1,5 @@
-"""The control socket: one JSON object a line in, one out. Only root and the daemon's own user are answered.
+"""The control socket: one JSON object a line in, one out. Only root and the daemon's own user are answered; other users
+have a socket of their own (users.py).
 
 A question changes nothing. An order does, and is logged with the process and user that gave it.
 """
@@ -58,9 +59,7 @@ class ControlSocket:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            connection: socket.socket = writer.get_extra_info("socket")
-            found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-            peer = Peer(*_CREDENTIALS.unpack(found))
+            peer = peer_of(writer.get_extra_info("socket"))
             trusted = peer.uid in (0, os.geteuid())
             while line := await asyncio.wait_for(reader.readline(), 10.0):
                 answer = self._answer(line, peer) if trusted else self._refuse(peer.uid)
@@ -95,6 +94,10 @@ class ControlSocket:
         except Exception as error:
             _log.exception("a control request failed")
             return {"error": str(error)}
+
+
+def peer_of(connection: socket.socket) -> Peer:
+    return Peer(*_CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)))
 
 
 def _of_process(pid: int, name: str) -> str:
