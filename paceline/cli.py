@@ -25,6 +25,7 @@ from paceline.commands.arguments import CommandError, Parser
 from paceline.commands.bench import group as bench_commands
 from paceline.commands.install import group as install_commands
 from paceline.commands.sim import group as sim_commands
+from paceline.commands.watch import cluster as cluster_status
 from paceline.commands.watch import trace as trace_commands
 from paceline.commands.watch import web as web_command
 from paceline.commands.whatif import report, whatif
@@ -114,6 +115,7 @@ def build_parser() -> Parser:
     host_commands.add_parser(commands)
     whatif.add_parser(commands)
     report.add_parser(commands)
+    cluster_status.extend(commands.choices["status"])
     switch_commands.add_parser(commands)
     web_command.add_parser(commands)
     trace_commands.add_parser(commands)

@@ -72,11 +72,15 @@ class SmallCluster:
         self.url = self._url()
 
     def _start_web(self) -> "subprocess.Popen[Any]":
-        address = f"{self.testbed.addresses.control[self._topology.switches[0]].ip}:{PORT}"
-        command = [sys.executable, "-m", "paceline", "web", "--listen", "127.0.0.1:0", "--switch", address]
+        command = [sys.executable, "-m", "paceline", "web", "--listen", "127.0.0.1:0"]
+        command += ["--switch", self.switch_address]
         for host in self._watched:
             command += ["--host", str(self.hosts[host].place)]
         return self.popen(command, stdout=subprocess.PIPE)
+
+    @property
+    def switch_address(self) -> str:
+        return f"{self.testbed.addresses.control[self._topology.switches[0]].ip}:{PORT}"
 
     def _url(self) -> str:
         assert self.web.stdout is not None

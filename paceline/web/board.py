@@ -71,12 +71,12 @@ class Board:
         }
 
     def _jobs(self) -> Iterable[Row]:
-        """As hosts see them; a switch, which sees less, is asked about those of other hosts."""
-        ordered = sorted(self.daemons, key=lambda one: one.kind != "host")
-        seen = {row["name"] for one in ordered if one.kind == "host" for row in one.jobs}
-        for one in ordered:
+        """As hosts see them; of hosts that are not watched themselves, as their switch does."""
+        hosts = [one for one in self.daemons if one.kind == "host" and not one.away]
+        names, seen = {one.name for one in hosts}, {row["name"] for one in hosts for row in one.jobs}
+        for one in self.daemons:
             for row in one.jobs:
-                if one.kind == "host" or row["name"] not in seen:
+                if one.kind == "host" or (row["host"] not in names if row["host"] else row["name"] not in seen):
                     yield row | {"daemon": one.name}
 
     def timelines(self) -> Iterable[tuple[Timeline, bool]]:

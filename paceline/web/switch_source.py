@@ -2,14 +2,17 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
+from contextlib import aclosing
 
 import grpc
 
 from paceline.web.board import AWAY_S, Board, Daemon, Row
 from paceline.wire.codec import BadMessage
+from paceline.wire.host_state import HostState, JobState
 from paceline.wire.watching import JobLoad, Snapshot, watch
 
 RETRY_S = 0.5
+STATES_EVERY_SLOTS = 16  # a second of 60 ms
 REMEMBERED_SLOTS = 100  # a job that wants no link now is computing, or has gone
 SMALL = 0.01  # less of a link is no turn
 
@@ -28,6 +31,7 @@ class SwitchSource:
         self._open_channel, self._diagnose = open_channel, diagnose
         self._daemon = Daemon(name or address, "switch", address)
         self._wanted_slot: dict[str, int] = {}  # when a job last had a claim
+        self._hosts: dict[str, HostState] = {}  # what they told
         board.daemons.append(self._daemon)
 
     async def run(self) -> None:
@@ -43,16 +47,23 @@ class SwitchSource:
             await asyncio.sleep(RETRY_S)
 
     async def _converse(self, channel: grpc.aio.Channel) -> None:
-        snapshots = watch(channel)
+        """A stream of the table, a snapshot a slot, and a slow one of what hosts tell of themselves."""
+        slow = asyncio.create_task(self._hear_hosts(channel))
         try:
-            while True:
-                try:
-                    snapshot = await asyncio.wait_for(anext(snapshots), AWAY_S)
-                except StopAsyncIteration:
-                    return
-                self._show(snapshot)
+            async with aclosing(watch(channel)) as snapshots:
+                while True:
+                    try:
+                        self._show(await asyncio.wait_for(anext(snapshots), AWAY_S))
+                    except StopAsyncIteration:
+                        return
         finally:
-            await snapshots.aclose()
+            slow.cancel()
+            await asyncio.gather(slow, return_exceptions=True)
+
+    async def _hear_hosts(self, channel: grpc.aio.Channel) -> None:
+        async with aclosing(watch(channel, STATES_EVERY_SLOTS, host_states=True)) as snapshots:
+            async for snapshot in snapshots:
+                self._hosts = snapshot.host_states
 
     async def _why(self, error: grpc.aio.AioRpcError) -> str:
         if error.code() is not grpc.StatusCode.UNAVAILABLE:
@@ -99,21 +110,37 @@ class SwitchSource:
             self._wanted_slot[part.job] = snapshot.slot
         first_slot = snapshot.slot - REMEMBERED_SLOTS
         self._wanted_slot = {job: slot for job, slot in self._wanted_slot.items() if slot > first_slot}
-        for job in sorted(self._wanted_slot):
-            parts = by_job.get(job, [])
-            narrow = [part for part in parts if _bps(part) < SMALL * capacity_bps[part.link]]
-            yield {
-                "name": job,
-                "host": None,
-                "phase": "computing" if not parts else "waiting" if narrow else "sending",
-                "iteration": None,
-                "iteration_ms": None,
-                "slowdown": None,
-                "weight": round(snapshot.urgency[job], 3) if job in snapshot.urgency else None,
-                "rate_bps": round(max((_bps(part) for part in parts), default=0.0)),
-                "paced": True,
-                "why": [_why_waits(narrow, by_job)] if narrow else [],
-            }
+        told = {job.name for state in self._hosts.values() for job in state.jobs}
+        for job in sorted(self._wanted_slot.keys() - told):
+            yield _row(snapshot, JobState(job, "computing", True), None, by_job, capacity_bps)
+        for host, state in sorted(self._hosts.items()):
+            for known in state.jobs:
+                yield _row(snapshot, known, host, by_job, capacity_bps)
+
+
+def _row(
+    snapshot: Snapshot,
+    job: JobState,
+    host: str | None,
+    by_job: dict[str, list[JobLoad]],
+    capacity_bps: dict[str, float],
+) -> Row:
+    """Of a job of this host; None: no host has told of it. What it has now, the table knows better than the host."""
+    parts = by_job.get(job.name, [])
+    narrow = [part for part in parts if _bps(part) < SMALL * capacity_bps[part.link]]
+    urgency = snapshot.urgency.get(job.name)
+    return {
+        "name": job.name,
+        "host": host,
+        "phase": job.phase if not parts else "waiting" if narrow else "sending",
+        "iteration": job.iteration or None,
+        "iteration_ms": job.iteration_ms,
+        "slowdown": job.slowdown,
+        "weight": round(urgency, 3) if urgency is not None else None,
+        "rate_bps": round(max((_bps(part) for part in parts), default=0.0)),
+        "paced": job.paced,
+        "why": [*(f"not paced: {why}" for why in job.why), *([_why_waits(narrow, by_job)] if narrow else [])],
+    }
 
 
 def _bps(part: JobLoad) -> float:

@@ -27,7 +27,7 @@ def _start_s(row: Mapping[str, Any]) -> float:
 
 
 def _of_link(pid: int, link: Mapping[str, Any], row: Mapping[str, Any], begin_s: float) -> Iterator[Event]:
-    title = f"{link['name']} {link['kind']}, says {link['daemon']}"
+    title = f"{link['name']} {link['kind']} by {link['daemon']}"
     yield {"ph": "M", "pid": pid, "name": "process_name", "args": {"name": title}}
     yield {"ph": "M", "pid": pid, "name": "process_sort_index", "args": {"sort_index": pid}}
     buckets, step_us = row["buckets"], 1e6 * row["step_s"]

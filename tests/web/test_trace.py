@@ -33,7 +33,7 @@ def test_a_burst_is_one_slice_and_a_gap_ends_it() -> None:
         ("b", 5 * slot_us, slot_us, 100.0),
     ]
     names = [one["args"]["name"] for one in events if one["ph"] == "M" and "name" in one["args"]]
-    assert names == ["h0->s0 promised, says s0", "a", "b"]
+    assert names == ["h0->s0 promised by s0", "a", "b"]
     loads = [(one["ts"], one["args"]["load"]) for one in events if one["ph"] == "C"]
     expected = [100.0, 300.0, 0.0, 300.0, 0.0, 100.0, 0.0]
     assert loads == [(at * slot_us, load) for at, load in zip((0, 1, 2, 3, 4, 5, 6), expected, strict=True)]

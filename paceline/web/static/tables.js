@@ -94,10 +94,10 @@ const Tables = (() => {
     return found.slice(0, 3).join("; ");
   }
 
-  const LABELS = ["Seen by", "Phase", "Iteration", "Slowdown", "Weight", "Rate", "Why"];
+  const LABELS = ["Host", "Phase", "Iteration", "Slowdown", "Weight", "Rate", "Why"];
   function jobs(body, rows) {
-    const ordered = [...rows].sort((a, b) => a.name < b.name ? -1 : a.name > b.name ? 1 : a.daemon < b.daemon ? -1 : 1);
-    keyed(body, ordered, row => `${row.daemon}\n${row.name}`, row => {
+    const ordered = [...rows].sort((a, b) => a.name < b.name ? -1 : a.name > b.name ? 1 : (a.host || "") < (b.host || "") ? -1 : 1);
+    keyed(body, ordered, row => `${row.daemon}\n${row.host}\n${row.name}`, row => {
       const head = element("th", {}, [swatch(row.name), document.createTextNode(row.name)]);
       head.scope = "row";
       const cells = LABELS.map((label, at) => {
@@ -109,7 +109,7 @@ const Tables = (() => {
       return element("tr", {}, [head, ...cells]);
     }, (line, row) => {
       const [, daemon, phase, iteration, slowdown, weight, speed, why] = line.children;
-      say(daemon, row.daemon);
+      say(daemon, row.host || row.daemon);
       classed(phase.firstChild, `phase ${row.phase}`);
       say(phase.firstChild, row.phase);
       say(iteration, row.iteration === null ? "" : `${row.iteration}${row.iteration_ms ? ` · ${Math.round(row.iteration_ms)} ms` : ""}`);

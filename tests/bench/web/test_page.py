@@ -1,6 +1,8 @@
 """The page in a real browser, on a real cluster: names, bars that move, a daemon that is killed and comes back."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -52,6 +54,15 @@ def test_the_page_shows_jobs_as_text_and_bars_that_move(browser: Browser) -> Non
     slowdowns = "[...document.querySelectorAll('#jobs td:nth-child(5)')].some(cell => Number(cell.innerText) >= 1)"
     browser.until(slowdowns, 20)
     assert not browser.errors
+
+
+def test_the_switch_tells_of_its_hosts(cluster: SmallCluster) -> None:
+    command = [sys.executable, "-m", "paceline", "status", "--cluster", "--switch", cluster.switch_address, "--json"]
+    with cluster.popen(command, stdout=subprocess.PIPE) as asked:
+        found = json.loads(asked.communicate(timeout=30)[0])
+    hosts = {host["name"]: host for host in found["hosts"]}
+    assert hosts["h1"]["connected"] and hosts["h1"]["mode"] == "enforce" and hosts["h1"]["backend"] == "htb"
+    assert {job["name"] for job in hosts["h1"]["jobs"]} == {"bert", TRICKY}
 
 
 def test_it_fits_a_telephone_and_keeps_an_hour(browser: Browser) -> None:
