@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
+from hostd.introspect.estimate import estimate_of
 from hostd.introspect.host_view import HostView
 from hostd.introspect.why_unpaced import Unpaced
 from hostd.monitor.flow_view import iteration_ns_of, phase_of
@@ -26,13 +27,13 @@ def host_state(view: HostView, unpaced: Mapping[str, Iterable[Unpaced]]) -> Host
 
 def _job(view: HostView, seen: JobTracker, unpaced: Iterable[Unpaced]) -> JobState:
     joined = view.agent.jobs.get(seen.demand.job)
-    iteration_ns = iteration_ns_of(seen)
+    iteration_ns, estimate = iteration_ns_of(seen), estimate_of(view, seen)
     return JobState(
         seen.demand.job,
         phase_of(seen),
         joined is not None and None not in view.released,
         seen.facts.iteration if seen.facts else 0,
         round(iteration_ns / 1e6, 1) if iteration_ns is not None else None,
-        round(joined.progress.slowdown, 3) if joined else None,
+        round(joined.progress.slowdown, 3) if joined else round(estimate.slowdown, 3) if estimate else None,
         tuple(one.why for one in unpaced),
     )

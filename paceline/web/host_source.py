@@ -76,7 +76,7 @@ def _job(host: str, job: Mapping[str, Any], why: Mapping[str, Mapping[str, Any]]
         "phase": _phase(job["phase"], found),
         "iteration": job["iteration"],
         "iteration_ms": job["iteration_ms"],
-        "slowdown": job["slowdown"],
+        "slowdown": job["slowdown"] if job["slowdown"] is not None else job.get("estimated_slowdown"),
         "weight": max((one["urgency"] for one in found if one["urgency"] is not None), default=None),
         "rate_bps": sum(flow["achieved_bps"] for flow in flows),
         "paced": job["controlled"],
