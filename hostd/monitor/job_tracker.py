@@ -198,6 +198,7 @@ class JobTracker:
             connections=self.sockets.connections,
             idle=carried.idle,
             moved_ns=self._moved_ns,
+            seldom=not self.is_looked_at_closely,
         )
 
 

@@ -151,7 +151,7 @@ class AnnouncedDemand(Demand):
         events: list[HostEvent] = [*self._all_done(), IterationEnded(self.job)] if self.paced else []
         # A poll that missed some knows only their sum, of what connections sent before they were found, nothing, and of
         # one that came late, with pieces of the next sent, too much.
-        late = self.in_pieces and facts.announced
+        late = facts.seldom or (self.in_pieces and facts.announced)
         if facts.iteration - self._iteration == 1 and self._was_whole(facts) and not late:
             events += self._learn(facts, {ends: sent - self._base.get(ends, 0.0) for ends, sent in ended.items()})
         if self.in_pieces and self._largest_bytes:

@@ -272,3 +272,14 @@ def test_a_job_of_which_no_piece_is_worth_a_turn_is_left_to_tcp_until_it_sends_o
     worth_it = AnnouncedDemand("a", "h0", least_bytes=20.0)
     events = [event for number in range(8) for event in in_pieces(worth_it, number)]
     assert worth_it.paced and not any(isinstance(event, JobLeft) for event in events)
+
+
+def test_looks_that_are_far_apart_teach_no_sizes() -> None:
+    tracker = AnnouncedDemand("a", "h0")
+    list(iterations(tracker, [50.0, 100.0]))
+    assert tracker.sizes == {NEXT: 100.0}
+    for number in range(3, 9):  # each comes in the middle of the next iteration's burst, and the sums say 130
+        sent = {NEXT: 20.0 + 130.0 * (number - 2)}
+        events = tracker.observe(JobFacts(number, True, False, 2, sent, {}, seldom=True))
+        assert not any(isinstance(event, JobJoined) for event in events)
+    assert tracker.sizes == {NEXT: 100.0}
