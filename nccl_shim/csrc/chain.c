@@ -93,7 +93,7 @@ static uint64_t their_events(void) {
 int chain_init(const struct chain_init *a, void **ctx) {
     *ctx = NULL;
     int *mask = &their_mask;
-    return 0 == (other_version == 5
+    return 0 == (other_version >= 5
                      ? other->init.v5(ctx, a->comm_id, mask, a->comm_name, a->nodes, a->nranks, a->rank, a->log)
                      : other->init.v4(ctx, mask, a->comm_name, a->comm_id, a->nodes, a->nranks, a->rank, a->log));
 }
@@ -126,7 +126,7 @@ void *chain_theirs(void *handle) { return side_of(handle, 1); }
 static void *parent_for_them(const struct nccl_event_descriptor *event, uint64_t type) {
     void *parent = event->parent;
     int at = type == EVENT_COLL ? GROUP_OF_COLL_AT_V5 : GROUP_OF_P2P_AT_V5;
-    if (nccl_version == 5 && other_version == 4 && (type == EVENT_COLL || type == EVENT_P2P))
+    if (nccl_version >= 5 && other_version == 4 && (type == EVENT_COLL || type == EVENT_P2P))
         memcpy(&parent, (const char *)event + at, sizeof parent);
     return side_of(parent, 1);
 }
@@ -140,7 +140,7 @@ void *chain_start(void *their_ctx, struct nccl_event_descriptor *event, uint64_t
             char bytes[DESCRIPTOR_BYTES_V5];
         } copy;
         memset(&copy, 0, sizeof copy);
-        memcpy(copy.bytes, event, other_version == 5 ? DESCRIPTOR_BYTES_V5 : DESCRIPTOR_BYTES_V4);
+        memcpy(copy.bytes, event, other_version >= 5 ? DESCRIPTOR_BYTES_V5 : DESCRIPTOR_BYTES_V4);
         copy.event.parent = parent_for_them(event, type);
         if (other->start_event(their_ctx, &theirs, &copy.event) != 0)
             theirs = NULL;

@@ -1,7 +1,8 @@
 /*
- * What we rely on of NCCL's profiler interface, versions 4 and 5: our own declarations, pinned below.
+ * What we rely on of NCCL's profiler interface, versions 4 to 6: our own declarations, pinned below.
  * Law: only fields we read are named; the rest is padding. Versions 4 and 5 share every offset and differ in
- * the width of `type` (8 or 64 bits), the descriptor's size and the order of init's arguments.
+ * the width of `type` (8 or 64 bits), the descriptor's size and the order of init's arguments. Version 6 (NCCL 2.29 and
+ * 2.30) is version 5 with further kinds of events, for collectives of copy engines, which use no network.
  */
 #ifndef PACELINE_NCCL_ABI_H
 #define PACELINE_NCCL_ABI_H

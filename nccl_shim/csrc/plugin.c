@@ -1,5 +1,5 @@
 /*
- * NCCL profiler plugin, interfaces 5 and 4. Law: every function returns success, writes its outputs, allocates
+ * NCCL profiler plugin, interfaces 6, 5 and 4. Law: every function returns success, writes its outputs, allocates
  * nothing and takes no lock per event.
  *
  * A collective adds its payload to its communicator's record when it is launched; a proxy operation hands out
@@ -230,6 +230,12 @@ static int init_v5(void **ctx, uint64_t comm_id, int *mask, const char *comm_nam
     return init(ctx, &a, mask, 5);
 }
 
+static int init_v6(void **ctx, uint64_t comm_id, int *mask, const char *comm_name, int nodes, int nranks, int rank,
+                   void *log) {
+    struct chain_init a = {comm_id, comm_name, nodes, nranks, rank, log};
+    return init(ctx, &a, mask, 6);
+}
+
 static int init_v4(void **ctx, int *mask, const char *comm_name, uint64_t comm_hash, int nodes, int nranks, int rank,
                    void *log) {
     struct chain_init a = {comm_hash, comm_name, nodes, nranks, rank, log};
@@ -244,6 +250,8 @@ static int start_v4(void *ctx, void **handle, struct nccl_event_descriptor *even
     return start(ctx, handle, event, event ? event->type & 0xff : 0);
 }
 
+PLS_API const struct nccl_profiler ncclProfiler_v6 = {
+    "paceline", {.v5 = init_v6}, start_v5, stop_event, record_event_state, finalize};
 PLS_API const struct nccl_profiler ncclProfiler_v5 = {
     "paceline", {.v5 = init_v5}, start_v5, stop_event, record_event_state, finalize};
 PLS_API const struct nccl_profiler ncclProfiler_v4 = {

@@ -1,7 +1,7 @@
 /*
  * Another profiler plugin, for the chain: strict about its own handles and rude in its return values.
  * Writes "inits starts stops records finalizes wrong" to the file named by CHAINED_REPORT when it is unloaded.
- * Build with -DVERSION=4 or 5.
+ * Build with -DVERSION=4, 5 or 6.
  */
 #include <stdatomic.h>
 #include <stdint.h>
@@ -60,7 +60,7 @@ static int finalized(void *ctx) {
     return 3;
 }
 
-#if VERSION == 5
+#if VERSION >= 5
 static int init(void **ctx, uint64_t comm, int *mask, const char *name, int nodes, int nranks, int rank, void *log) {
     (void)log;
     wrong += comm != 77 || nodes != 2 || nranks != 2 || rank != 1 || strcmp(name, "comm") != 0;

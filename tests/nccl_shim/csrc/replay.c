@@ -45,7 +45,7 @@ static void put_text(char *event, size_t at, const char *text) { put(event, at, 
 
 static void *start(void *ctx, uint64_t type, void *parent, char *event) {
     void *handle = UNWRITTEN;
-    if (version == 5)
+    if (version >= 5)
         put64(event, 0, type);
     else {
         memset(event, 0xee, 8); /* only the first byte is the type */
@@ -66,7 +66,7 @@ static void record(void *handle, int state, size_t size) {
 
 static void *init(uint64_t comm, int nranks, int rank, int *mask) {
     void *ctx = UNWRITTEN;
-    int rc = version == 5
+    int rc = version >= 5
                  ? ((int (*)(void **, uint64_t, int *, const char *, int, int, int, void *))plugin->init)(
                        &ctx, comm, mask, "comm", 2, nranks, rank, NULL)
                  : ((int (*)(void **, int *, const char *, uint64_t, int, int, int, void *))plugin->init)(
@@ -77,7 +77,7 @@ static void *init(uint64_t comm, int nranks, int rank, int *mask) {
 
 static void *coll_of(void *ctx, void *parent, void *group, const char *func, size_t count, const char *datatype) {
     char event[112] = {0};
-    if (version == 5)
+    if (version >= 5)
         put(event, 104, &group, 8);
     put_text(event, 32, func);
     put64(event, 56, count);
@@ -133,15 +133,15 @@ static void step(void *ctx, void *op, int number, int is_send, size_t size) {
 static void all_reduce(void *ctx, size_t count, int peer) {
     char group_api[112] = {0}, coll_api[112] = {0}, group[112] = {0};
     void *parent = NULL, *api = NULL;
-    if (version == 5) {
+    if (version >= 5) {
         parent = start(ctx, GROUP_API, NULL, group_api);
         api = start(ctx, COLL_API, parent, coll_api);
     }
     void *g = start(ctx, GROUP, parent, group);
-    void *c = coll_of(ctx, version == 5 ? api : g, g, "AllReduce", count, "ncclFloat32");
+    void *c = coll_of(ctx, version >= 5 ? api : g, g, "AllReduce", count, "ncclFloat32");
     stop(c);
     stop(g);
-    if (version == 5) {
+    if (version >= 5) {
         stop(api);
         stop(parent);
     }
@@ -229,7 +229,7 @@ static void null_ctx(void) {
     char odd[112] = {0};
     must(start(ctx, 0x80, op, odd) != UNWRITTEN, "an unknown kind"); /* NetPlugin and later kinds */
     char odder[112] = {0};
-    if (version == 5)
+    if (version >= 5)
         stop(start(ctx, 1ull << 40, NULL, odder));
     finalize(NULL);
 }
@@ -331,7 +331,9 @@ int main(int argc, char **argv) {
     version = asked ? atoi(asked) : 5;
     library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
     must(library != NULL, "cannot open the plugin");
-    plugin = dlsym(library, version == 5 ? "ncclProfiler_v5" : "ncclProfiler_v4");
+    char symbol[32];
+    snprintf(symbol, sizeof symbol, "ncclProfiler_v%d", version);
+    plugin = dlsym(library, symbol);
     must(plugin != NULL && plugin->name != NULL, "no profiler of that version");
     const char *scenario = argv[2];
     int number = argc > 3 ? atoi(argv[3]) : 1;

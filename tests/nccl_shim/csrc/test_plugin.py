@@ -72,7 +72,7 @@ def total(snapshot: ProcessSnapshot, kind: Kind, field: str) -> int:
     return sum(getattr(flow, field) for flow in snapshot.flows if flow.kind is kind)
 
 
-@pytest.mark.parametrize("version", ["5", "4"])
+@pytest.mark.parametrize("version", ["6", "5", "4"])
 def test_order(sanitized: list[str], clean_env: dict, shm_dir: Path, version: str) -> None:
     replay(sanitized, clean_env | {"REPLAY_VERSION": version}, "order")
     snapshot = snapshot_in(shm_dir)
@@ -178,7 +178,7 @@ def test_sigkill_at_any_instruction(plain: list[str], clean_env: dict, shm_dir: 
             assert len(reader.reap()) == 1
 
 
-chains = pytest.mark.parametrize(("nccl", "other"), [("5", "5"), ("5", "4"), ("4", "4")])
+chains = pytest.mark.parametrize(("nccl", "other"), [("6", "6"), ("5", "5"), ("5", "4"), ("4", "4")])
 
 
 def replay_chained(driver: list[str], env: dict, directory: Path, nccl: str, other: str, scenario: str) -> list[int]:
@@ -199,7 +199,7 @@ def test_another_plugin_behind_ours(
 ) -> None:
     report = replay_chained(sanitized, clean_env, tmp_path, nccl, other, "chained-order")
     inits, starts, stops, records, finalizes, wrong = report
-    api_events = 20 if other == "5" else 0
+    api_events = 0 if other == "4" else 20
     # Ten all-reduces: (API events,) group and collective, two proxy operations, eight steps.
     assert (inits, starts, finalizes, wrong) == (1, 10 * (2 + 2 + 8) + api_events, 1, 0)
     assert (stops, records) == (starts, 10 * 4 * (4 + 2))
@@ -239,7 +239,8 @@ def test_cost_per_event(plain: list[str], clean_env: dict) -> None:
 def test_only_what_is_meant_is_exported(library_path: Path) -> None:
     symbols = subprocess.run(["nm", "-D", "--defined-only", library_path], check=True, capture_output=True, text=True)
     names = {line.split()[-1] for line in symbols.stdout.splitlines()}
-    assert names & {"ncclProfiler_v4", "ncclProfiler_v5"} == {"ncclProfiler_v4", "ncclProfiler_v5"}
+    profilers = {f"ncclProfiler_v{version}" for version in (4, 5, 6)}
+    assert names & profilers == profilers
     assert all(name.startswith(("pls_", "ncclProfiler_v")) for name in names)
     assert os.access(library_path, os.R_OK)
 
