@@ -63,6 +63,17 @@ def is_nccl(group: dist.ProcessGroup, device: torch.device) -> bool:
     return bool(device.type == "cuda" and group._get_backend(device).name() == "nccl")
 
 
+def wire_bytes_of(operation: str, size_bytes: int, group: dist.ProcessGroup, device: torch.device) -> int:
+    """What this rank sends: of an all-to-all, all but its own part; of a reduce-scatter over gloo, which has none, what
+    the all-reduce sends that torch makes of it."""
+    nranks: int = group.size()
+    if operation == "AlltoAll":
+        return size_bytes * (nranks - 1) // nranks
+    if operation == "ReduceScatter" and group._get_backend(device).name() == "gloo":
+        return ring_wire_bytes("AllReduce", size_bytes * nranks, nranks)
+    return ring_wire_bytes(operation, size_bytes, nranks)
+
+
 class TorchCounter:
     """One per process: turns calls into records, completions and ends of iterations."""
 
@@ -109,7 +120,7 @@ class TorchCounter:
         if size_bytes and not is_nccl(group, device_of(share)):
             record = self._record(group, operation, peer)
             inbound = operation == "Recv"
-            wire_bytes = 0 if inbound else ring_wire_bytes(operation, size_bytes, group.size())
+            wire_bytes = 0 if inbound else wire_bytes_of(operation, size_bytes, group, device_of(share))
             self.writer.enqueue(record, size_bytes, wire_bytes)
             self._when_done(work, record, wire_bytes, size_bytes if inbound else 0)
         self.boundary.communicated()
