@@ -59,7 +59,7 @@ def old(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with tarfile.open(fileobj=io.BytesIO(made.stdout)) as archive:
         archive.extractall(folder, filter="data")
     env = {**os.environ, "PYTHONPATH": str(folder), "PYTHONSAFEPATH": "1"}
-    command = [sys.executable, "-c", "import hostd, switchd; print(hostd.__file__, switchd.__file__)"]
+    command = [sys.executable, "-c", "import hostd.__main__ as h, switchd.__main__ as s; print(h.__file__, s.__file__)"]
     found = subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
     assert found.count(str(folder)) == 2, "today's would be beside today's"
     return folder

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from nccl_shim.launcher import INJECT
+from nccl_shim.segment.identity import identity_from_env
 
 SLURM = Path(__file__).parents[2] / "deploy" / "slurm"
 LUA = """
@@ -28,7 +29,7 @@ def run(script: str, **env: str) -> "subprocess.CompletedProcess[str]":
 @pytest.fixture
 def bin_folder(tmp_path: Path) -> Path:
     (tmp_path / "python").symlink_to(sys.executable)
-    (tmp_path / "paceline").write_text(f'#!/bin/sh\nexec {sys.executable} -m paceline "$@"\n')
+    (tmp_path / "paceline").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m paceline "$@"\n')
     (tmp_path / "paceline").chmod(0o755)
     return tmp_path
 
@@ -38,7 +39,7 @@ def test_a_task_is_observed(bin_folder: Path) -> None:
     done = run("task-prolog.sh", PACELINE_BIN=str(bin_folder), SLURM_JOB_ID="17", PYTHONPATH=root)
     exported = dict(line.removeprefix("export ").split("=", 1) for line in done.stdout.splitlines())
     assert all(line.startswith("export ") for line in done.stdout.splitlines())
-    assert exported["PACELINE_JOB"] == "slurm-17"
+    assert identity_from_env({**exported, "SLURM_JOB_ID": "17"}).job == "slurm-17"
     assert exported["PYTHONPATH"] == f"{INJECT}:{root}"
 
 
