@@ -18,8 +18,10 @@ from hostd.introspect.control import peer_of
 from hostd.introspect.explain import explain
 from hostd.introspect.host_view import HostView
 from hostd.introspect.status import status
+from hostd.introspect.why_unpaced import why_unpaced
 from hostd.monitor.flow_view import flows_of
 from hostd.monitor.job_tracker import JobTracker
+from hostd.monitor.users import JobNames
 
 _log = logging.getLogger(__name__)
 
@@ -107,17 +109,30 @@ class UserSocket:
 def own_answer(view: HostView, request: dict[str, Any], uid: int) -> Mapping[str, object]:
     """What this user may know."""
     own = {name: job for name, job in view.jobs.items() if _is_of(job, uid)}
-    listed = None if view.listed is None else tuple(name for name in view.listed if name in own)
-    mine = replace(view, jobs=own, listed=listed)
+    listed = None if view.listed is None else tuple(one for one in view.listed if JobNames(own, view.users).meant(one))
+    released = {job: by for job, by in view.released.items() if job is None or job in own}
+    mine = replace(view, jobs=own, listed=listed, released=released, held_back={})
     match request.get("command"):
         case "status":
             return {**status(mine), "troubles": {}, "trouble_times": {}, "invisible": {}, "user": uid}
         case "explain":
-            wanted = str(request.get("flow", ""))
-            if wanted in own or wanted in {str(one.flow) for job in own.values() for one in flows_of(job)}:
-                return explain(mine, wanted)
-            return {"error": f"no job or flow {wanted[:60]!r} of yours; your jobs: {', '.join(own) or 'none'}"}
+            return _explained(mine, str(request.get("flow", "")))
     return {"error": "only root and the daemon's own user may ask that; users may ask: status, explain"}
+
+
+def _explained(mine: HostView, wanted: str) -> Mapping[str, object]:
+    names = mine.names
+    if names.meant(wanted):
+        return explain(mine, wanted)
+    for job in mine.jobs.values():
+        for one in flows_of(job):
+            if wanted not in (names.shown_flow(one.flow), str(one.flow)):
+                continue
+            if one.flow in mine.agent.flows:
+                return explain(mine, str(one.flow))  # by its full name: another user's may be shown by the same text
+            whys = [reason.why for reason in why_unpaced(mine, job)] or ["its job is about to join"]
+            return {"error": f"{wanted} is only watched: {'; '.join(whys)}"}
+    return {"error": f"no job or flow {wanted[:60]!r} of yours; your jobs: {names.every()}"}
 
 
 def _is_of(job: JobTracker, uid: int) -> bool:

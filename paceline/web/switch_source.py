@@ -3,9 +3,11 @@
 import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import aclosing
+from dataclasses import replace
 
 import grpc
 
+from paceline.flowcore.model.job_names import readable
 from paceline.web.board import AWAY_S, Board, Daemon, Row
 from paceline.wire.codec import BadMessage
 from paceline.wire.host_state import HostState, JobState
@@ -110,12 +112,12 @@ class SwitchSource:
             self._wanted_slot[part.job] = snapshot.slot
         first_slot = snapshot.slot - REMEMBERED_SLOTS
         self._wanted_slot = {job: slot for job, slot in self._wanted_slot.items() if slot > first_slot}
-        told = {job.name for state in self._hosts.values() for job in state.jobs}
-        for job in sorted(self._wanted_slot.keys() - told):
+        shown = readable({job.name for state in self._hosts.values() for job in state.jobs})
+        for job in sorted(self._wanted_slot.keys() - set(shown.values())):
             yield _row(snapshot, JobState(job, "computing", True), None, by_job, capacity_bps)
         for host, state in sorted(self._hosts.items()):
             for known in state.jobs:
-                yield _row(snapshot, known, host, by_job, capacity_bps)
+                yield _row(snapshot, replace(known, name=shown[known.name]), host, by_job, capacity_bps)
 
 
 def _row(

@@ -18,7 +18,7 @@ MOST_JOBS, MOST_TROUBLES, MOST_WHYS, MOST_CHARS = 32, 8, 3, 160
 
 @dataclass(frozen=True, slots=True)
 class JobState:
-    name: str
+    name: str  # with its tenant: "1000/bert"
     phase: str
     paced: bool
     iteration: int = 0

@@ -95,13 +95,16 @@ def _switch(switch: SwitchAddress, found: "Snapshot | str") -> dict[str, Any]:
 
 
 def _hosts(found: "Mapping[SwitchAddress, Snapshot | str]") -> Iterator[dict[str, Any]]:
-    for snapshot in found.values():
-        if isinstance(snapshot, str):
-            continue
+    from paceline.flowcore.model.job_names import readable
+
+    snapshots = [one for one in found.values() if not isinstance(one, str)]
+    jobs = {job.name for one in snapshots for state in one.host_states.values() for job in state.jobs}
+    shown = readable(jobs)
+    for snapshot in snapshots:
         for host in sorted({*snapshot.own_hosts, *snapshot.hosts}, key=_in_order):
             connected = host in snapshot.hosts
             row = {"name": host, "switch": snapshot.switch, "connected": connected}
-            yield row | _told(snapshot.host_states.get(host))
+            yield row | _told(snapshot.host_states.get(host), shown)
 
 
 def _in_order(name: str) -> tuple[str, int]:
@@ -110,7 +113,7 @@ def _in_order(name: str) -> tuple[str, int]:
     return stem, int(name[len(stem) :] or -1)
 
 
-def _told(state: "HostState | None") -> dict[str, Any]:
+def _told(state: "HostState | None", shown: Mapping[str, str]) -> dict[str, Any]:
     if state is None:
         keys = ("mode", "backend", "version", "enforcing", "missed_slots")
         return {**dict.fromkeys(keys), "jobs": [], "job_count": None, "troubles": {}}
@@ -122,7 +125,7 @@ def _told(state: "HostState | None") -> dict[str, Any]:
         "missed_slots": state.missed_slots,
         "jobs": [
             {
-                "name": job.name,
+                "name": shown[job.name],
                 "phase": job.phase,
                 "controlled": job.paced,
                 "iteration": job.iteration,

@@ -18,7 +18,7 @@ from tests.switchd.fabric import Fabric, until
 __all__ = ["fabric"]  # a fixture
 
 Make = Callable[..., Awaitable[Fabric]]
-JOB = JobState("bert", "sending", False, 7, 120.0, 1.25, ("nothing is decided in mode observe",))
+JOB = JobState("1000/bert", "sending", False, 7, 120.0, 1.25, ("nothing is decided in mode observe",))
 STATE = HostState("observe", "htb", "0.1.0", False, 3, (JOB,), 1, {"no such device": 2})
 
 
