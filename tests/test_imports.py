@@ -42,6 +42,7 @@ MAY_IMPORT = {
     # Histories run what switchd has of pure rules, its routes and checks, instead of a copy.
     "paceline.sim.faults": f"{CORE} paceline.sim paceline.sim.reference paceline.wire switchd",
     "paceline.sim.run": f"{CORE} paceline.sim paceline.sim.reference paceline.sim.array",
+    "paceline.sim.agreement": f"{CORE} paceline.sim paceline.sim.reference paceline.sim.array",
     "paceline.sim.compare": f"{CORE} paceline.sim paceline.sim.run",
     "paceline.sim.trace.profiles": "paceline.flowcore.model",
     "paceline.sim.trace.formats": "paceline.flowcore.model paceline.sim paceline.sim.trace.profiles",

@@ -1,6 +1,7 @@
 """`paceline sim trace`: a trace of jobs through a whole cluster, hours of it."""
 
 import argparse
+from contextlib import nullcontext
 from math import inf
 from pathlib import Path
 from time import perf_counter
@@ -20,6 +21,7 @@ from paceline.flowcore.model.fields import printable
 FORMATS = ("muri", "philly", "tiresias", "generated")
 MOST_SERVERS = 100_000
 LARGEST_S = 1e9
+MOST_FUNCTIONS = 20  # that a profile names
 
 
 def add_parser(commands: Any) -> None:
@@ -96,6 +98,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--restore-s", metavar="S", type=number(0.0, LARGEST_S), default=60.0, help="after preemption (default: 60)"
     )
+    parser.add_argument("--profile", action="store_true", help="say where the time went; costs about as much again")
     add_json(parser)
     parser.set_defaults(run=run_trace)
 
@@ -104,6 +107,7 @@ def run_trace(args: argparse.Namespace) -> int:
     from paceline.commands.console import print_json, print_table, progress_bar
     from paceline.commands.provenance import provenance
     from paceline.memory import peak_memory_mb
+    from paceline.sim.profile import profiling
     from paceline.sim.trace import results
     from paceline.sim.trace.formats import stragglers
     from paceline.sim.trace.profiles import PROFILES, read_tensors
@@ -120,12 +124,16 @@ def run_trace(args: argparse.Namespace) -> int:
     started_s = perf_counter()
     run = TraceRun(topology, options, profiles)
     run.refused += trace.refused
-    with progress_bar() as bar:
-        task = bar.add_task(f"{len(trace.items)} jobs", total=len(trace.items))
-        run.run(trace.items, lambda now_s, done: bar.update(task, completed=done))
+    # With an end, time is what passes; without, jobs get through.
+    total = args.until_s if args.until_s < inf else len(trace.items)
+    with progress_bar() as bar, profiling() if args.profile else nullcontext() as profile:
+        task = bar.add_task(f"{len(trace.items)} jobs", total=total)
+        run.run(trace.items, lambda now_s, done: bar.update(task, completed=now_s if args.until_s < inf else done))
     row = results.row(run, perf_counter() - started_s)
     row |= {"wall_s_per_simulated_s": row["wall_s"] / row["simulated_s"], "peak_memory_mb": peak_memory_mb()}
     document = {"trace": args.file.name, "format": args.format, "skipped_lines": trace.skipped} | row
+    if profile is not None:
+        document |= {"profile": profile.document(MOST_FUNCTIONS)}
     if args.json:
         print_json(document | {"options": results.options_of(run)} | provenance())
         return 0
@@ -135,6 +143,10 @@ def run_trace(args: argparse.Namespace) -> int:
     rows = [(key, f"{value:,.3f}" if isinstance(value := row[key], float) else str(value)) for key in shown]
     title = f"{args.file.name} on {args.servers} servers under {args.policy}, {args.placement} placement"
     print_table(title, ("", ""), rows)
+    if profile is not None:
+        for title, spent in (("room", profile.rooms), ("function", profile.functions[:MOST_FUNCTIONS])):
+            lines = [(one.where, f"{one.calls:,}", f"{one.own_s:.3f}", f"{one.share:.1%}") for one in spent]
+            print_table("where the time went", (title, "calls", "s", "share"), lines)
     if trace.skipped:
         print(f"{trace.skipped} lines skipped")
     for refused in run.refused:

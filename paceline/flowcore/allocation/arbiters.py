@@ -28,9 +28,23 @@ class Contender:
     bid: Bid
     flows_on: Mapping[str, int]  # link: how many of its waiting flows cross it
 
+    @classmethod
+    def of(cls, job: str, bids: Iterable[Bid], paths: Iterable[Iterable[str]]) -> "Contender":
+        """A job's waiting flows as one. Its hosts agree but for what each noticed last: its most urgent bid counts."""
+        return cls(job, max(bids), count_links(paths))
+
     def alone_bps(self, capacity_bps: Mapping[str, float]) -> float:
         """The rate of each of its flows with the links to itself."""
         return min(capacity_bps[link] / flows for link, flows in self.flows_on.items())
+
+
+def count_links(paths: Iterable[Iterable[str]]) -> dict[str, int]:
+    """How many of these paths cross each link."""
+    flows_on: dict[str, int] = {}
+    for path in paths:
+        for link in path:
+            flows_on[link] = flows_on.get(link, 0) + 1
+    return flows_on
 
 
 Arbiter = Callable[[Sequence[Contender], Mapping[str, float]], list[float]]

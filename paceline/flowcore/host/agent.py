@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from paceline.flowcore.allocation.alone import alone_ns
 from paceline.flowcore.host.answers import AnswerClock
 from paceline.flowcore.host.bandwidth import BandwidthEstimate
 from paceline.flowcore.host.flow_state import FlowState, JobFlows
@@ -42,7 +43,7 @@ from paceline.flowcore.model.domain import Domain
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.slots import SlotClock
 from paceline.flowcore.model.topology import Topology, link_name
-from paceline.flowcore.model.units import UNLIMITED, transfer_bytes, transfer_ns
+from paceline.flowcore.model.units import UNLIMITED, transfer_bytes
 from paceline.flowcore.switch.agent import SwitchAgent
 
 # As long as the switch keeps an entry of its load table: by then it has forgotten this host's flows as well.
@@ -203,7 +204,8 @@ class HostAgent:
             self.flows[spec.flow] = flow
             job.flows.append(flow)
         # Until a switch knows better, this host's own NIC is the bottleneck.
-        job.progress.alone_comm_ns = float(transfer_ns(job.size_bytes, self.nic_bps))
+        sent_here = ((flow.spec.size_bytes, (self.nic.name,)) for flow in job.flows)
+        job.progress.alone_comm_ns = float(alone_ns(sent_here, {self.nic.name: self.nic_bps}))
 
     def _leave(self, name: str, now_ns: int) -> None:
         job = self.jobs.pop(name, None)
@@ -340,7 +342,4 @@ class HostAgent:
         for flow in job.flows:
             fresh += flow.sent_bytes - flow.counted_bytes
             flow.counted_bytes = flow.sent_bytes
-        if job.stalled and not fresh:
-            job.progress.skip(now_ns)  # the job holds itself up: that is no slowdown
-        else:
-            job.progress.advance(now_ns, fresh / job.size_bytes)
+        job.progress.credit(now_ns, fresh, job.size_bytes, stalled=job.stalled)

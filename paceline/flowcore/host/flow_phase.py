@@ -15,6 +15,7 @@ hangs, a member that computes longer); a claim that is not used must hold no oth
 A grant that arrives outside ASKED is used all the same: the switch has news.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -33,6 +34,12 @@ class Phase(Enum):
 
     def __init__(self, label: str, live: bool, claimed: bool) -> None:
         self.label, self.live, self.claimed = label, live, claimed
+
+
+def all_stalled(phases: Iterable[Phase]) -> bool:
+    """Of the flows of a job on one host: bytes of it wait, and none of them through the network's fault."""
+    live = [phase for phase in phases if phase.live]
+    return bool(live) and all(phase is Phase.STALLED for phase in live)
 
 
 @dataclass(slots=True)

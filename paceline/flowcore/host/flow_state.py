@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from paceline.flowcore.detect.stalls import StallDetector
 from paceline.flowcore.host.bandwidth import BandwidthEstimate
-from paceline.flowcore.host.flow_phase import Phase, PhasedFlow
+from paceline.flowcore.host.flow_phase import Phase, PhasedFlow, all_stalled
 from paceline.flowcore.host.progress import JobProgress
 from paceline.flowcore.messages.events import Limit
 from paceline.flowcore.model.patterns import FlowId, FlowSpec
@@ -166,9 +166,7 @@ class JobFlows:
 
     @property
     def stalled(self) -> bool:
-        """Bytes of it wait here, and none of them through the network's fault."""
-        live = [flow for flow in self.flows if flow.live]
-        return bool(live) and all(flow.phase is Phase.STALLED for flow in live)
+        return all_stalled(flow.phase for flow in self.flows)
 
     @property
     def remaining_share(self) -> float:

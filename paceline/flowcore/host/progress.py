@@ -70,6 +70,14 @@ class JobProgress:
         kept = math.exp(-elapsed_ns / (MEMORY_ITERATIONS * alone_ns))
         self._pace = min(1.0, max(LEAST_PACE, kept * self._pace + (1.0 - kept) * pace))
 
+    def credit(self, now_ns: int, fresh_bytes: float, size_bytes: float, *, stalled: bool) -> None:
+        """This host sent so many bytes since the last call, of an iteration of `size_bytes`. A job that holds itself up
+        (`stalled`) is not slowed down by the network."""
+        if stalled and not fresh_bytes:
+            self.skip(now_ns)
+        else:
+            self.advance(now_ns, fresh_bytes / size_bytes)
+
     def skip(self, now_ns: int) -> None:
         """Time has passed that says nothing about the network."""
         self._updated_ns = now_ns

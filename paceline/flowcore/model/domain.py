@@ -4,7 +4,7 @@ A link's table is kept by the switch that sends into it; a host's uplink by its 
 the lowest switch with all their links in its scope, the subtree below it (arbitration.py).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from paceline.flowcore.model.topology import Link, Topology
@@ -59,6 +59,11 @@ def domains(topology: Topology) -> dict[str, Domain]:
 def keepers(topology: Topology) -> dict[str, str]:
     """The switch that keeps each link's table."""
     return {link.name: topology.switch_of.get(link.source, link.source) for link in topology.links.values()}
+
+
+def other_switches(path: Iterable[str], keeper: Mapping[str, str], own: str) -> tuple[str, ...]:
+    """The switches that keep links of a path, but for the host's own: those that its claims are forwarded to."""
+    return tuple(dict.fromkeys(keeper[link] for link in path if keeper[link] != own))
 
 
 def above(node: str, topology: Topology) -> Iterator[str]:

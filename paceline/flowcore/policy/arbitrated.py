@@ -19,12 +19,10 @@ claim (detect/stalls.py).
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar
-
-import numpy as np
+from typing import ClassVar
 
 from paceline.flowcore.allocation.allocator import allocate
-from paceline.flowcore.host.flow_phase import Phase
+from paceline.flowcore.host.flow_phase import Phase, PhasedFlow
 from paceline.flowcore.host.flow_state import FlowState
 from paceline.flowcore.host.policy import HostContext, Policy
 from paceline.flowcore.messages.events import FLOOR_BPS, SHORTEST_BURST_NS
@@ -40,11 +38,9 @@ class Arbitrated(Policy):
     lends_unused: ClassVar[bool] = False  # a share that its flow does not use is lent to others (detect/stalls.py)
 
     def on_ready(self, host: HostContext, flow: FlowState, now_ns: int) -> None:
-        if not _asks(host, flow):
-            # Guaranteed, or HTB would let this host's other flows go first.
-            host.limit(flow, host.nic_bps, host.nic_bps)
-        else:
-            host.limit(flow, FLOOR_BPS, host.nic_bps)
+        asked = _asks(host, flow)
+        host.limit(flow, *before_grant(asked, host.nic_bps))
+        if asked:
             host.report([flow], now_ns)
 
     def on_done(self, host: HostContext, flow: FlowState, now_ns: int) -> None:
@@ -64,15 +60,11 @@ class Arbitrated(Policy):
 
     @staticmethod
     def _contends(host: HostContext, flow: FlowState, now_ns: int) -> bool:
-        match flow.phase:
-            case Phase.RELEASED if now_ns - flow.released_ns < host.rtt_ns:
-                return False  # as predicted, it is about to end
-            case Phase.READY if not _asks(host, flow) and now_ns - flow.ready_ns < host.clock.length_ns:
-                return False
-            case Phase.STALLED:
-                moved_bytes = flow.sent_bytes - flow.stalled_bytes
-                if not flow.stalls.may_claim(host.clock.index(now_ns), host.clock.length_ns, moved_bytes):
-                    return False
+        clock, moved_bytes = host.clock, flow.sent_bytes - flow.stalled_bytes
+        asked = flow.phase is Phase.READY and _asks(host, flow)
+        moves = flow.phase is Phase.STALLED and flow.stalls.may_claim(clock.index(now_ns), clock.length_ns, moved_bytes)
+        if not contends(flow, now_ns, host.rtt_ns, clock.length_ns, asked=asked, moves=moves):
+            return False
         if not flow.claimed:
             flow.lose_grant()  # it lasts longer than predicted, or moves again: begin anew
         return True
@@ -85,7 +77,7 @@ class Arbitrated(Policy):
             assert grant is not None
             short = too_short(_alone_ns(host, flow), host.rtt_ns)
             firm_bps, ceiling_bps = enforced(grant.share_bps, grant.ceiling_bps, host.nic_bps, short)
-            host.limit(flow, float(firm_bps), float(ceiling_bps))
+            host.limit(flow, firm_bps, ceiling_bps)
             # Once per slot: the loads in a refusal are fresh, so a second one means a crowd, not a race.
             if flow.plan_bps and not grant.accepted and flow.replanned_slot != slot:
                 flow.replanned_slot = slot
@@ -130,22 +122,47 @@ class Arbitrated(Policy):
         host.report((), now_ns, withdraw=leaving)
 
 
-# ---- The rules themselves, of one flow or of arrays of flows ----
+# ---- The rules themselves, which the array engine of the simulator calls too ----
 
 
-def too_short(alone_comm_ns: Any, rtt_ns: Any) -> Any:
+def too_short(alone_comm_ns: float, rtt_ns: int) -> bool:
     """Whether a burst is over before turns could be taken."""
-    return alone_comm_ns < np.maximum(SHORTEST_BURST_RTTS * rtt_ns, SHORTEST_BURST_NS)
+    return alone_comm_ns < max(SHORTEST_BURST_RTTS * rtt_ns, SHORTEST_BURST_NS)
 
 
-def enforced(share_bps: Any, ceiling_bps: Any, nic_bps: Any, short: Any) -> tuple[Any, Any]:
+def asks(alone_comm_ns: float, rtt_ns: int, slot_ns: int) -> bool:
+    """Whether a burst asks for a turn. One of a slot or more always does: one late answer must not be the last one that
+    is asked for."""
+    return alone_comm_ns >= slot_ns or not too_short(alone_comm_ns, rtt_ns)
+
+
+def before_grant(asked: bool, nic_bps: float) -> tuple[float, float]:
+    """Rate and ceiling of a burst that has just begun. One that asks for no turn is guaranteed the line rate, or HTB
+    would let the host's other flows go first."""
+    return (FLOOR_BPS if asked else nic_bps), nic_bps
+
+
+def enforced(share_bps: float, ceiling_bps: float, nic_bps: float, short: bool) -> tuple[float, float]:
     """Rate and ceiling in force for what arbitration gave."""
-    return np.maximum(share_bps, FLOOR_BPS), np.where(short, nic_bps, np.maximum(ceiling_bps, FLOOR_BPS))
+    return max(share_bps, FLOOR_BPS), nic_bps if short else max(ceiling_bps, FLOOR_BPS)
 
 
-def through_within(duration_ns: Any, remaining_bytes: Any, share_bps: Any) -> Any:
-    """Whether the last byte leaves by then at the granted rate."""
-    return (share_bps > 0.0) & (transfer_bytes(share_bps, duration_ns) >= remaining_bytes)
+def contends(flow: PhasedFlow, now_ns: int, rtt_ns: int, slot_ns: int, *, asked: bool, moves: bool) -> bool:
+    """Whether a live flow claims with this slot's report. `asked`: its burst is one that asks for a turn; `moves`: it
+    had stalled, and may try again."""
+    match flow.phase:
+        case Phase.RELEASED:
+            return now_ns - flow.released_ns >= rtt_ns  # else it is about to end, as predicted
+        case Phase.READY:
+            return asked or now_ns - flow.ready_ns >= slot_ns
+        case Phase.STALLED:
+            return moves
+    return True
+
+
+def handover_bytes(share_bps: float, rtt_ns: int) -> float:
+    """With no more than this left a flow withdraws: its last byte leaves within a round trip at the granted rate."""
+    return transfer_bytes(share_bps, rtt_ns)
 
 
 def _alone_ns(host: HostContext, flow: FlowState) -> float:
@@ -154,9 +171,7 @@ def _alone_ns(host: HostContext, flow: FlowState) -> float:
 
 
 def _asks(host: HostContext, flow: FlowState) -> bool:
-    """A burst of a slot or more always does: one late answer must not be the last one that is asked for."""
-    alone_ns = _alone_ns(host, flow)
-    return alone_ns >= host.clock.length_ns or not too_short(alone_ns, host.rtt_ns)
+    return asks(_alone_ns(host, flow), host.rtt_ns, host.clock.length_ns)
 
 
 def _release_ns(host: HostContext, flow: FlowState) -> int | None:
@@ -167,7 +182,7 @@ def _release_ns(host: HostContext, flow: FlowState) -> int | None:
 
 
 def _almost_through(host: HostContext, flow: FlowState, now_ns: int) -> bool:
-    if flow.grant is None:
+    if flow.grant is None or flow.grant.share_bps <= 0.0:
         return False
     duration_ns = host.rtt_ns + now_ns - flow.observed_ns
-    return bool(through_within(duration_ns, flow.remaining_bytes, flow.grant.share_bps))
+    return flow.remaining_bytes <= handover_bytes(flow.grant.share_bps, duration_ns)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from paceline.flowcore.allocation.arbiters import Arbiter, Contender, by_group, max_min_shares
-from paceline.flowcore.allocation.borrowing import ceilings
+from paceline.flowcore.allocation.borrowing import FEW_FLOWS, ceilings, ceilings_of_few
 from paceline.flowcore.messages.escalation import Share
 from paceline.flowcore.messages.reports import Claim
 from paceline.flowcore.model.patterns import FlowId
@@ -32,12 +32,7 @@ class Division(NamedTuple):
 
 
 def contender(job: str, claims: Sequence[Claim]) -> Contender:
-    """A job's waiting flows as one. Its hosts agree but for what each noticed last: its most urgent bid counts."""
-    flows_on: dict[str, int] = {}
-    for claim in claims:
-        for link in claim.path:
-            flows_on[link] = flows_on.get(link, 0) + 1
-    return Contender(job, max(claim.bid for claim in claims), flows_on)
+    return Contender.of(job, [claim.bid for claim in claims], [claim.path for claim in claims])
 
 
 def divide(
@@ -109,15 +104,21 @@ def _left(
 
 def _ceilings(given: Sequence[tuple[Claim, float]], capacity_bps: Mapping[str, float]) -> tuple[list[float], float]:
     """How far each flow may borrow beyond its rate, and the largest part of a link that the rates take."""
-    names = dict.fromkeys(link for claim, _ in given for link in claim.path if link in capacity_bps)
+    rates = [rate for _, rate in given]
+    known = [[link for link in claim.path if link in capacity_bps] for claim, _ in given]
+    if len(given) <= FEW_FLOWS:
+        sources, owners = [claim.flow.source for claim, _ in given], [claim.flow.job for claim, _ in given]
+        few_bps, taken = ceilings_of_few(rates, known, sources, owners, capacity_bps)
+        return few_bps, max((bps / capacity_bps[link] for link, bps in taken.items()), default=0.0)
+    names = dict.fromkeys(link for path in known for link in path)
     links = {link: index for index, link in enumerate(names)}
-    paths = [[links[link] for link in claim.path if link in links] for claim, _ in given]
+    paths = [[links[link] for link in path] for path in known]
     longest, nowhere = max(map(len, paths)), len(links)  # paths are filled up with a link that is never full
     hosts: dict[str, int] = {}
     jobs: dict[str, int] = {}
     links_bps = np.array([*(capacity_bps[link] for link in links), UNLIMITED])
     ceiling_bps, taken_bps = ceilings(
-        np.array([rate for _, rate in given]),
+        np.array(rates),
         np.array([path + [nowhere] * (longest - len(path)) for path in paths]),
         np.array([hosts.setdefault(claim.flow.source, len(hosts)) for claim, _ in given]),
         np.array([jobs.setdefault(claim.flow.job, len(jobs)) for claim, _ in given]),

@@ -6,12 +6,13 @@ silent for a slot, or that the shell says is lost, is left out: claims are still
 any more, hosts are told, and the first message from it, or the shell's word that it has been found, ends this.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from paceline.flowcore.messages.events import Effect, Send
 from paceline.flowcore.messages.grants import merged, shifted
 from paceline.flowcore.messages.reports import Claim, Feedback, Grant, Report, Withdrawal
+from paceline.flowcore.model.domain import other_switches
 from paceline.flowcore.model.patterns import FlowId
 
 
@@ -50,7 +51,7 @@ class Federation:
         for claim in report.claims:
             switches = self._others_of.get(claim.flow)
             if switches is None:
-                switches = self._others_of[claim.flow] = self._others_on(claim.path)
+                switches = self._others_of[claim.flow] = other_switches(claim.path, self._keeper, self._name)
             for switch in switches:
                 claims.setdefault(switch, []).append(claim)
             if awaited := frozenset(switches) - self.silent:
@@ -60,9 +61,6 @@ class Federation:
             parts = tuple(claims.get(switch, ())), tuple(withdrawn.get(switch, ()))
             sends.append(Send(switch, Report(self._name, number, report.first_slot, *parts)))
         return Forwarded(sends, asked)
-
-    def _others_on(self, path: Iterable[str]) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(self._keeper[link] for link in path if self._keeper[link] != self._name))
 
     def heard(self, feedback: Feedback) -> list[FlowId]:
         """Keep what another switch said of flows that were forwarded to it; returns those flows."""

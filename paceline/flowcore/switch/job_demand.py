@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from paceline.flowcore.allocation.alone import alone_ns
 from paceline.flowcore.messages.reports import Claim
 from paceline.flowcore.model.patterns import FlowId
-from paceline.flowcore.model.units import transfer_ns
 
 
 class _FlowDemand(NamedTuple):
@@ -43,8 +43,5 @@ class JobDemand:
         self._add_up()
 
     def _add_up(self) -> None:
-        bytes_on: dict[str, float] = {}
-        for known in self._flows.values():
-            for link in known.links:
-                bytes_on[link] = bytes_on.get(link, 0.0) + known.size_bytes
-        self.alone_ns = max((transfer_ns(size, self._capacity_bps[link]) for link, size in bytes_on.items()), default=0)
+        flows = ((known.size_bytes, known.links) for known in self._flows.values())
+        self.alone_ns = alone_ns(flows, self._capacity_bps)

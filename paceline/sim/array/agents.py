@@ -7,6 +7,7 @@ start of a slot, and the first report gets the slots.
 
 import heapq
 from array import array
+from collections.abc import Sequence
 from itertools import count
 from time import perf_counter_ns
 
@@ -83,7 +84,7 @@ class AgentControl:
         """Rates change when a message arrives, so a step ends there: plans are made to end with their slot."""
         return self._due[0][0] if self._due else NEVER_NS
 
-    def run(self, now_ns: int) -> None:
+    def run(self, now_ns: int, marked: Sequence[int]) -> None:
         while self._due and self._due[0][0] <= now_ns:
             due_ns, _, to, event = heapq.heappop(self._due)
             if isinstance(event, Tick):
@@ -101,9 +102,8 @@ class AgentControl:
         agent, network = self._hosts[host], self._network
         live = self._live_on[host]
         if live:
-            counters = tuple(
-                (network.flow(n), float(network.sent[n] - network.goal[n] + network.size[n])) for n in live
-            )
+            sent, goal = network.cells.sent, network.cells.goal
+            counters = tuple((network.flow(n), sent[n] - goal[n] + float(network.size[n])) for n in live)
             self._perform(agent.handle(Progress(counters), now_ns), now_ns)
         started_ns = perf_counter_ns()
         effects = agent.handle(event, now_ns)

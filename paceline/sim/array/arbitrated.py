@@ -1,8 +1,9 @@
 """Policies with an arbiter, decided for all jobs in one pass.
 
-The rules are flowcore's: the policy's bid and arbiter, borrowing.ceilings, and policy.arbitrated for when a claim
-opens, what is enforced and when it is handed over. What the messages of the reference engine do is kept as times: with
-d the control latency and h the tier of the lowest switch above all jobs of a group,
+The rules are flowcore's: the policy's bid and arbiter, borrowing.ceilings, policy.arbitrated for when a flow claims,
+what is enforced and when it is handed over, detect.stalls for shares that lie unused. What the messages of the
+reference engine do is kept as times: with d the control latency and h the tier of the lowest switch above all jobs of a
+group,
 
     a claim or withdrawal made at t takes part from t + h·d on; what is decided then is in force h·d later
 
@@ -10,26 +11,36 @@ Bids are renewed once per slot, at its start; bid_propagation.py says when which
 policy has no latency. A renewed bid is worked out only when a reallocation reads it, from the counters as they were at
 the start of the slot: progress does not depend on how often it is looked at (tests/flowcore/host/test_progress.py).
 
-Cross traffic is not detected here (paceline/flowcore/detect/cross_traffic.py): a trace has none.
+Cross traffic is not detected here (paceline/flowcore/detect/cross_traffic.py): where there is some, a policy that
+yields to it runs in the agents (engine.py). Nor is there a ledger (paceline/flowcore/switch/ledger.py): hosts of a
+simulator do not lie.
 """
 
 from array import array
 from collections import deque
+from collections.abc import Sequence
 from functools import partial
 from time import perf_counter_ns
 
-import numpy as np
-
-from paceline.flowcore.allocation.borrowing import Floats, Ints
+from paceline.flowcore.detect.stalls import LEAST_SHARE_BPS
+from paceline.flowcore.host.flow_phase import Phase
 from paceline.flowcore.host.policy import Policy
 from paceline.flowcore.messages.events import FLOOR_BPS
-from paceline.flowcore.policy.arbitrated import Arbitrated, enforced, through_within, too_short
+from paceline.flowcore.model.units import UNLIMITED
+from paceline.flowcore.policy.arbitrated import (
+    Arbitrated,
+    asks,
+    before_grant,
+    contends,
+    enforced,
+    handover_bytes,
+    too_short,
+)
 from paceline.flowcore.switch.agent import REALLOCATIONS_PER_SLOT
 from paceline.sim.array.bid_propagation import BidPropagation
-from paceline.sim.array.claims import Claims, ContenderState, Counters, Held, HostPart
+from paceline.sim.array.claims import ArrayFlow, Claims, ContenderState, Counters, HostPart
 from paceline.sim.array.control import NEVER_NS, Action, ControlContext, NetworkJob
-from paceline.sim.array.settlement import Settlement
-from paceline.sim.kernel.steps import CROWD
+from paceline.sim.array.settlement import Decision, Group, Settlement
 
 # Where many jobs meet, a reallocation takes a switch this long per job; until it is done, the next one waits.
 REALLOCATION_NS_PER_JOB = 200_000
@@ -38,30 +49,33 @@ JOBS_AT_NO_COST = 8
 # The newest bid that has arrived is from one of so many slots: three tiers take a slot and a bit.
 SLOTS_ON_THE_WAY = 3
 
-# What this control does in a policy's place.
-HOOKS = ("on_ready", "on_done", "on_slot", "on_boundary", "on_feedback", "on_tick", "next_deadline")
-
 
 def decides(policy: Policy) -> bool:
-    """Whether this control does what the policy's own hooks would do."""
-    kept = (getattr(type(policy), hook) is getattr(Arbitrated, hook) for hook in HOOKS)
-    return isinstance(policy, Arbitrated) and all(kept)
+    """Whether this control does what the policy does: of what an arbitrated policy does, it overrides nothing but what
+    this control asks it for."""
+    if not isinstance(policy, Arbitrated):
+        return False
+    asked = {"bid", "sees", "arbiter"}
+    methods = {name for one in (Arbitrated, Policy) for name, value in vars(one).items() if callable(value)}
+    return all(getattr(type(policy), name) is getattr(Arbitrated, name) for name in methods - asked)
 
 
 class ArbitratedControl:
     def __init__(self, context: ControlContext) -> None:
+        assert isinstance(context.policy, Arbitrated)
+        assert context.policy.arbiter is not None
         self._policy, self._clock, self._network = context.policy, context.clock, context.network
-        self._latency_ns, self._at = context.latency_ns, context.at
+        self._latency_ns, self._at, self._slot_ns = context.latency_ns, context.at, context.clock.length_ns
         self.decisions_ns: array[int] = array("q")
         self._claims = Claims(context.network, context.policy, context.latency_ns)
-        links = context.network.link_index.items()
-        capacity_bps = {name: float(context.network.capacity_bps[index]) for name, index in links}
-        assert context.policy.arbiter is not None
-        self._settlement = Settlement(self._claims, context.policy.arbiter, capacity_bps)
+        capacity_bps, links_bps = self._claims.capacity_bps, context.network.capacity_bps
+        self._settlement = Settlement(context.policy.arbiter, capacity_bps, links_bps)
         self._reallocate_ns = self._tick_ns = NEVER_NS
         self._busy_until_ns = 0
         self._half_slot_ns = context.clock.length_ns // REALLOCATIONS_PER_SLOT
-        self._slots: deque[Counters] = deque(maxlen=SLOTS_ON_THE_WAY)  # newest first
+        self._slots: deque[Counters] = deque([Counters.take(context.network, 0)], SLOTS_ON_THE_WAY)  # newest first
+        self._promised: dict[int, ArrayFlow] = {}  # by row: flows with a share in this slot
+        self._unclaimed: dict[int, ArrayFlow] = {}  # by row: flows that may claim with the next slot's report
         topology, epoch_ns = context.network.topology, context.clock.epoch_ns
         self._bids = BidPropagation(topology, context.latency_ns, self._half_slot_ns, epoch_ns)
 
@@ -71,76 +85,93 @@ class ArbitratedControl:
         self._claims.join(job, now_ns)
 
     def left(self, job: NetworkJob, now_ns: int) -> None:
-        self._settlement.forget({part.contender.name for part in self._claims.parts_of_job[job.index]})
-        self._claims.leave(job)
+        claims, settlement = self._claims, self._settlement
+        for number in job.numbers.tolist():
+            self._promised.pop(number, None)
+            self._unclaimed.pop(number, None)
+        names = {part.contender.name for part in claims.parts_of_job[job.index].values()}
+        for flow in claims.leave(job):
+            settlement.withdraw(flow)
+        settlement.forget(names)
         self._reallocate_soon(now_ns)
 
     def ready(self, job: NetworkJob, numbers: list[int], iteration: int, now_ns: int) -> None:
-        claims, network = self._claims, self._network
-        claims.stamp[numbers] += 1
-        claims.grant(numbers, 0.0)
-        claims.release(numbers, 0)
-        network.limit(np.array(numbers), FLOOR_BPS, network.capacity_bps[network.path[numbers, 0]])
-        for part in dict.fromkeys(claims.part_of(number) for number in numbers):
-            part.ready_ns = now_ns
+        sent, asking = self._network.cells.sent, dict[HostPart, list[ArrayFlow]]()
+        for number in numbers:
+            flow = self._claims.flows[number]
+            part = flow.part
+            flow.begin(sent[number], now_ns)
             part.progress.compute_ended(now_ns)
-            self._claim(part, [number for number in numbers if number in part.numbers], now_ns)
+            asked = asks(part.progress.alone_comm_ns, part.rtt_ns, self._slot_ns)
+            self._limit(flow, *before_grant(asked, flow.nic_bps), now_ns)
+            if asked:
+                asking.setdefault(part, []).append(flow)
+            else:
+                self._unclaimed[number] = flow
+        for part, flows in asking.items():
+            self._claim(part, flows, now_ns)
+        if self._tick_ns == NEVER_NS:
+            self._arm(now_ns)
 
     def done(self, job: NetworkJob, number: int, now_ns: int) -> None:
-        self._claims.grant(number, 0.0)
-        if self._claims.claimed[number]:
-            self._withdraw([number], now_ns)
+        flow = self._claims.flows[number]
+        flow.all_sent()
+        self._unclaimed.pop(number, None)
+        if flow.claimed:
+            self._withdraw(flow, now_ns)
 
     def iteration_ended(self, job: NetworkJob, host: str, now_ns: int) -> None:
-        for part in self._claims.parts_of_job[job.index]:
-            if part.host == host:
-                part.credit(self._sum(self._network.sent, part), now_ns)
-                part.progress.iteration_ended(now_ns, 0.0)
+        part = self._claims.parts_of_job[job.index].get(host)
+        if part is not None:
+            self._credit(part, now_ns)
+            part.progress.iteration_ended(now_ns, 0.0)
 
-    def _sum(self, column: Floats, part: HostPart) -> float:
-        return float(sum(column[number] for number in part.numbers))
+    def _credit(self, part: HostPart, now_ns: int) -> None:
+        cells = self._network.cells
+        part.credit(part.sums(cells.sent, cells.goal)[0], now_ns)
 
-    def _left(self, part: HostPart) -> float:
-        network = self._network
-        return float(sum(max(network.goal[number] - network.sent[number], 0.0) for number in part.numbers))
+    def _limit(self, flow: ArrayFlow, firm_bps: float, ceiling_bps: float, now_ns: int) -> None:
+        flow.promise(firm_bps, now_ns, self._slots[0].taken_ns)
+        if firm_bps >= LEAST_SHARE_BPS:
+            self._promised[flow.number] = flow
+        self._network.limit(flow.number, firm_bps, ceiling_bps)
 
     # ---- Claims ----
 
-    def _claim(self, part: HostPart, numbers: list[int], now_ns: int) -> None:
-        network, claims, delay_ns = self._network, self._claims, part.contender.delay_ns
+    def _claim(self, part: HostPart, flows: Sequence[ArrayFlow], now_ns: int) -> None:
+        cells, delay_ns = self._network.cells, part.contender.delay_ns
         # A host learns of its flows one after the other: it bids for each with what is ready by then. Only before the
         # first iteration none of them is through.
-        sent, left = self._sum(network.sent, part), self._left(part)
-        for number in reversed(numbers):
-            part.bid([number], sent, left, self._policy, now_ns)
-            left -= float(network.size[number]) if network.sent[number] else 0.0
-        stamps = claims.stamp[numbers].tolist()
-        self._bids.changed(part.tor, delay_ns, claims.passes(numbers), now_ns)
+        sent, left = part.sums(cells.sent, cells.goal)
+        for flow in reversed(flows):
+            part.bid([flow], sent, left, self._policy, now_ns)
+            flow.claim()
+            self._bids.changed(part.tor, delay_ns, flow.passes, now_ns)
+            left -= flow.size_bytes if cells.sent[flow.number] else 0.0
+        part.bid_ns = now_ns
+        entries = [(flow, flow.iterations) for flow in flows]
+        self._after(delay_ns, now_ns, partial(self._enter, entries, now_ns + delay_ns))
 
-        def arrive() -> None:
-            pairs = zip(numbers, stamps, strict=True)
-            fresh = [n for n, stamp in pairs if claims.stamp[n] == stamp and network.live[n]]
-            if fresh:
-                claims.enter(fresh)
-                self._reallocate_soon(now_ns + delay_ns)
+    def _enter(self, flows: Sequence[tuple[ArrayFlow, int]], now_ns: int) -> None:
+        live = self._network.cells.live
+        fresh = [flow for flow, iteration in flows if flow.iterations == iteration and live[flow.number]]
+        for flow in fresh:
+            self._settlement.enter(flow)
+        if fresh:
+            self._reallocate_soon(now_ns)
 
-        self._after(delay_ns, now_ns, arrive)
-
-    def _withdraw(self, numbers: list[int], now_ns: int) -> None:
-        claims = self._claims
-        part = claims.part_of(numbers[0])
+    def _withdraw(self, flow: ArrayFlow, now_ns: int, *, stalled: bool = False) -> None:
+        part = flow.part
         delay_ns = part.contender.delay_ns
-        stamps = claims.stamp[numbers].tolist()
-        self._bids.changed(part.tor, delay_ns, claims.passes(numbers), now_ns)
+        flow.withdraw(now_ns, stalled=stalled)
+        self._network.cells.mark[flow.number] = UNLIMITED
+        self._bids.changed(part.tor, delay_ns, flow.passes, now_ns)
+        self._after(delay_ns, now_ns, partial(self._gone, flow, flow.iterations, now_ns + delay_ns))
 
-        def arrive() -> None:
-            pairs = zip(numbers, stamps, strict=True)
-            gone = [n for n, stamp in pairs if claims.stamp[n] == stamp and claims.claimed[n]]
-            if gone:
-                claims.withdraw(gone)
-                self._reallocate_soon(now_ns + delay_ns)
-
-        self._after(delay_ns, now_ns, arrive)
+    def _gone(self, flow: ArrayFlow, iteration: int, now_ns: int) -> None:
+        if flow.iterations == iteration and flow.entered:
+            self._settlement.withdraw(flow)
+            self._reallocate_soon(now_ns)
 
     def _after(self, delay_ns: int, now_ns: int, action: Action) -> None:
         if delay_ns:
@@ -155,112 +186,129 @@ class ArbitratedControl:
 
     def _arm(self, now_ns: int) -> None:
         """The next half slot; where no jobs meet, renewed bids decide nothing, and the next slot will do."""
-        every_ns = self._half_slot_ns if self._settlement.several else self._clock.length_ns
+        every_ns = self._half_slot_ns if self._settlement.several else self._slot_ns
         self._tick_ns = now_ns + every_ns - (now_ns - self._clock.epoch_ns) % every_ns
 
     # ---- Time ----
 
     def next_ns(self) -> int:
-        return min(self._reallocate_ns, self._tick_ns, self._next_release_ns())
+        return min(self._reallocate_ns, self._tick_ns)
 
-    def _next_release_ns(self) -> int:
-        """Looked for only where steps may be long."""
-        held = self._claims.may_be_handed_over()
-        if not 0 < len(held.flows) <= CROWD:
-            return NEVER_NS
-        wait_ns = self._left_of(held) * 8e9 / held.share_bps - held.rtt_ns
-        return self._network.now_ns + max(1, int(wait_ns.min()))
-
-    def _left_of(self, held: Held) -> Floats:
-        left: Floats = self._network.goal[held.flows] - self._network.sent[held.flows]
-        return left
-
-    def run(self, now_ns: int) -> None:
-        self._release(now_ns)
+    def run(self, now_ns: int, marked: Sequence[int]) -> None:
+        for number in marked:  # hand over: it will be through within a round trip
+            flow = self._claims.flows[number]
+            if flow.phase is Phase.GRANTED:
+                self._unclaimed[number] = flow
+                self._withdraw(flow, now_ns)
         if now_ns >= self._tick_ns:
             self._tick(now_ns)
         if now_ns >= self._reallocate_ns:
             self._reallocate(now_ns)
 
-    def _release(self, now_ns: int) -> None:
-        """Hand over: a flow that will be through within a round trip withdraws."""
-        held = self._claims.may_be_handed_over()
-        if len(held.flows):
-            ending = through_within(held.rtt_ns, self._left_of(held), held.share_bps)
-            if ending.any():
-                for number in held.flows[ending].tolist():
-                    self._claims.release(number, now_ns)
-                    self._withdraw([number], now_ns)
-
     def _tick(self, now_ns: int) -> None:
-        """At the start of a slot bids are renewed, and a flow that is not through as predicted claims again. Every half
-        slot some tier of switches reallocates by what has been renewed."""
-        claims, network = self._claims, self._network
-        into_slot_ns = (now_ns - self._clock.epoch_ns) % self._clock.length_ns
-        if into_slot_ns < self._half_slot_ns:
-            late = network.live & (claims.released_ns > 0) & (now_ns - claims.released_ns >= claims.rtt_ns)
-            for number in np.flatnonzero(late).tolist():
-                claims.grant(number, 0.0)
-                claims.release(number, 0)
-                self._claim(claims.part_of(number), [number], now_ns)
-            self._renew(now_ns)
+        """At the start of a slot bids are renewed, a share that lay unused is given up, and a flow that is not through
+        as predicted claims again. Every half slot some tier of switches reallocates by what has been renewed."""
+        if (now_ns - self._clock.epoch_ns) % self._slot_ns < self._half_slot_ns:
+            self._close_slot(now_ns)
+            self._claim_again(now_ns)
+            self._slots.appendleft(Counters.take(self._network, now_ns))
         if self._settlement.several:
             self._reallocate_soon(now_ns)
-        if claims.contending or network.live.any():
-            self._arm(now_ns)
-        else:
+        if self._settlement.empty and not self._network.sending:
             self._tick_ns = NEVER_NS
+        else:
+            self._arm(now_ns)
 
-    def _renew(self, now_ns: int) -> None:
-        claims, network = self._claims, self._network
-        flows = np.flatnonzero(claims.part >= 0)
-        owner = claims.part[flows]
-        sent = np.bincount(owner, network.sent[flows]).tolist()
-        self._slots.appendleft(Counters(now_ns, sent, np.bincount(owner, network.remaining[flows]).tolist()))
+    def _close_slot(self, now_ns: int) -> None:
+        promised, self._promised = self._promised, {}
+        if not promised or not self._policy.lends_unused:
+            return
+        cells, slot, began = self._network.cells, self._clock.index(now_ns) - 1, self._slots[0]
+        for number, flow in promised.items():
+            if not cells.live[number]:
+                continue
+            flow.close_slot(slot, began, now_ns, self._slot_ns, cells.sent[number])
+            if flow.stalls.unused and flow.claimed:
+                self._credit(flow.part, now_ns)
+                flow.stalled_bytes = cells.sent[number]
+                self._limit(flow, FLOOR_BPS, flow.nic_bps, now_ns)
+                self._unclaimed[number] = flow
+                self._withdraw(flow, now_ns, stalled=True)
+            elif flow.firm_bps >= LEAST_SHARE_BPS:
+                self._promised[number] = flow
+
+    def _claim_again(self, now_ns: int) -> None:
+        cells, slot = self._network.cells, self._clock.index(now_ns)
+        for number, flow in list(self._unclaimed.items()):
+            part = flow.part
+            moved_bytes = cells.sent[number] - flow.stalled_bytes
+            asked = flow.phase is Phase.READY and asks(part.progress.alone_comm_ns, part.rtt_ns, self._slot_ns)
+            moves = flow.phase is Phase.STALLED and flow.stalls.may_claim(slot, self._slot_ns, moved_bytes)
+            if contends(flow, now_ns, part.rtt_ns, self._slot_ns, asked=asked, moves=moves):
+                del self._unclaimed[number]
+                self._credit(part, now_ns)
+                flow.lose_grant()
+                self._claim(part, [flow], now_ns)
 
     def _read_bids(self, contender: ContenderState, now_ns: int) -> bool:
         """As the arbiter knows them by now; whether one of them is news."""
-        news = False
+        news, newest_ns = False, self._slots[0].taken_ns
         for part in contender.parts:
-            if part.claimed:
-                until_ns = self._bids.heard_ns(part.tor, contender.delay_ns, now_ns)
-                counters = next((slot for slot in self._slots if slot.taken_ns <= until_ns), None)
-                if counters is not None and part.bid_ns < counters.taken_ns:
-                    index = part.index
-                    sent, left = counters.sent[index], counters.remaining[index]
-                    news |= part.bid(part.bids, sent, left, self._policy, counters.taken_ns)
+            if part.bid_ns >= newest_ns:
+                continue  # there is none newer
+            claimed = [flow for flow in part.flows if flow.entered]
+            if not claimed:
+                continue
+            until_ns = self._bids.heard_ns(part.tor, contender.delay_ns, now_ns)
+            counters = next((slot for slot in self._slots if slot.taken_ns <= until_ns), None)
+            if counters is not None and part.bid_ns < counters.taken_ns:
+                part.bid_ns = counters.taken_ns
+                sent, left = part.sums(counters.sent, counters.goal)
+                news |= part.bid(claimed, sent, left, self._policy, counters.taken_ns)
         return news
 
     # ---- Reallocation ----
 
     def _reallocate(self, now_ns: int) -> None:
-        claims = self._claims
         self._reallocate_ns = NEVER_NS
-        states = list(claims.contending.values())
-        self._busy_until_ns = now_ns + REALLOCATION_NS_PER_JOB * max(0, len(states) - JOBS_AT_NO_COST)
         started_ns = perf_counter_ns()
         met = self._settlement.several
-        renewed = {state.name for state in states if self._read_bids(state, now_ns)}
-        decided = self._settlement.settle(states, renewed)
+        settled = self._settlement.settle(partial(self._read_bids, now_ns=now_ns))
         self.decisions_ns.append(perf_counter_ns() - started_ns)
         if self._settlement.several and not met:
             self._arm(now_ns)
-        for level, flows, share, ceiling in decided:
-            delay_ns = level * self._latency_ns
-            for part in dict.fromkeys(map(claims.part_of, flows.tolist())):
-                if part.contender.delay_ns != delay_ns:
-                    part.contender.delay_ns = delay_ns
-                    claims.rtt_ns[part.contender.numbers] = 2 * delay_ns
-                    claims.held = None
-            self._after(delay_ns, now_ns, partial(self._enforce, flows, share, ceiling, claims.stamp[flows]))
+        jobs = max([len(group.states) for group, _ in settled], default=0)
+        self._busy_until_ns = now_ns + REALLOCATION_NS_PER_JOB * max(0, jobs - JOBS_AT_NO_COST)
+        for group, decisions in settled:
+            delay_ns = group.level * self._latency_ns
+            self._moved_to(group, delay_ns)
+            self._after(delay_ns, now_ns, partial(self._enforce, decisions, now_ns, now_ns + delay_ns))
 
-    def _enforce(self, flows: Ints, share: Floats, ceiling: Floats, stamp: Ints) -> None:
-        claims, network = self._claims, self._network
-        valid = (claims.stamp[flows] == stamp) & network.live[flows]
-        if not valid.all():
-            flows, share, ceiling = flows[valid], share[valid], ceiling[valid]
-        nic_bps = network.capacity_bps[network.path[flows, 0]]
-        short = too_short(claims.alone_ns[flows], claims.rtt_ns[flows])
-        claims.grant(flows, share)
-        claims.tell(flows)
-        network.limit(flows, *enforced(share, ceiling, nic_bps, short))
+    def _moved_to(self, group: Group, delay_ns: int) -> None:
+        """Where a group is arbitrated, its claims are heard so much later."""
+        for contender in group.states:
+            if contender.delay_ns != delay_ns:
+                contender.delay_ns = delay_ns
+                for flow in contender.entered.values():
+                    self._mark(flow)
+
+    def _enforce(self, decisions: Sequence[Decision], decided_ns: int, now_ns: int) -> None:
+        live, slot = self._network.cells.live, self._clock.index(now_ns)
+        for flow, iteration, share_bps, ceiling_bps in decisions:
+            if flow.iterations != iteration or not live[flow.number] or decided_ns < flow.decided_ns:
+                continue  # the burst is through, or a switch that is nearer has decided since
+            flow.decided_ns = decided_ns
+            part = flow.part
+            flow.take(share_bps, ceiling_bps, slot)
+            if not part.told:
+                part.tell()
+            short = too_short(part.progress.alone_comm_ns, part.rtt_ns)
+            self._limit(flow, *enforced(share_bps, ceiling_bps, flow.nic_bps, short), now_ns)
+            self._mark(flow)
+
+    def _mark(self, flow: ArrayFlow) -> None:
+        """Where it hands over. On a host by itself nothing has to be handed over ahead of time."""
+        mark_bytes, rtt_ns = UNLIMITED, flow.part.rtt_ns
+        if flow.phase is Phase.GRANTED and flow.grant is not None and flow.grant.share_bps > 0.0 and rtt_ns:
+            mark_bytes = self._network.cells.goal[flow.number] - handover_bytes(flow.grant.share_bps, rtt_ns)
+        self._network.cells.mark[flow.number] = mark_bytes

@@ -15,6 +15,7 @@ Nothing of this is worked out before a reallocation asks: it ends no step of the
 """
 
 import heapq
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from itertools import count, pairwise
 
@@ -35,7 +36,10 @@ class BidPropagation:
         self._heard_ns: dict[str, dict[str, int]] = {switch: {} for switch in topology.switches}
         self._due: list[tuple[int, int, Callable[[], None]]] = []  # when, sequence, what
         self._sequence = count()
+        # Claims and withdrawals that have not been looked at: from which ToR, how high, which other switches, and when.
+        self._changes: deque[tuple[str, int, Iterable[str], int]] = deque()
         self._next_half_slot_ns = epoch_ns
+        self._caught_up_ns = -1
 
     def heard_ns(self, tor: str, delay_ns: int, now_ns: int) -> int:
         """Where such a group is arbitrated, the bids renewed below this ToR up to then are known."""
@@ -51,13 +55,21 @@ class BidPropagation:
     def changed(self, tor: str, delay_ns: int, passes: Iterable[str], now_ns: int) -> None:
         """A host below the ToR claims or withdraws; `passes`: the other switches that are told."""
         if delay_ns:
-            self._catch_up(now_ns)
-            self._pass_on_at(now_ns + self._latency_ns, *self._path_up(tor, delay_ns))
-            for switch in passes:
-                self._pass_on_at(now_ns + 2 * self._latency_ns, switch)
+            changes, forgotten_ns = self._changes, now_ns - HALF_SLOTS_TO_THE_TOP * self._half_slot_ns
+            while changes and changes[0][-1] < forgotten_ns:
+                changes.popleft()
+            changes.append((tor, delay_ns, passes, now_ns))
 
     def _catch_up(self, now_ns: int) -> None:
         """What happened until now, in order; at the same time messages come first."""
+        if now_ns == self._caught_up_ns and not self._changes:
+            return
+        self._caught_up_ns = now_ns
+        while self._changes:
+            tor, delay_ns, passes, when_ns = self._changes.popleft()
+            self._pass_on_at(when_ns + self._latency_ns, *self._path_up(tor, delay_ns))
+            for switch in passes:
+                self._pass_on_at(when_ns + 2 * self._latency_ns, switch)
         behind = (now_ns - self._next_half_slot_ns) // self._half_slot_ns - HALF_SLOTS_TO_THE_TOP
         self._next_half_slot_ns += max(0, behind) * self._half_slot_ns
         while True:

@@ -39,7 +39,8 @@ class NetworkJob:
 
 
 class Control(Protocol):
-    """Times are exact, also within a step; `run` is called at the end of every step."""
+    """Times are exact, also within a step; `run` is called when `next_ns` has come, a flow is through or something else
+    has happened. `marked`: flows that have come to the mark that the control gave them in the network."""
 
     @property
     def decisions_ns(self) -> Sequence[int]: ...  # how long each took on the wall clock
@@ -49,7 +50,7 @@ class Control(Protocol):
     def done(self, job: NetworkJob, number: int, now_ns: int) -> None: ...
     def iteration_ended(self, job: NetworkJob, host: str, now_ns: int) -> None: ...
     def next_ns(self) -> int: ...
-    def run(self, now_ns: int) -> None: ...
+    def run(self, now_ns: int, marked: Sequence[int]) -> None: ...
 
 
 @dataclass(slots=True)

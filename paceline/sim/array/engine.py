@@ -15,11 +15,12 @@ from functools import partial
 from itertools import count
 
 from paceline.cluster.gpu_sharing import Gpu
+from paceline.flowcore.host.policy import Policy
 from paceline.flowcore.model.patterns import FlowId, FlowSpec, Role
 from paceline.flowcore.model.scenario import CrossTraffic, Scenario
 from paceline.flowcore.model.slots import SlotClock
 from paceline.flowcore.model.topology import Topology
-from paceline.flowcore.model.units import bps_from_gbps, ns_from_ms, ns_from_s
+from paceline.flowcore.model.units import NS_PER_S, bps_from_gbps, ns_from_ms, ns_from_s
 from paceline.flowcore.policy import POLICIES
 from paceline.sim.array import arbitrated
 from paceline.sim.array.agents import AgentControl
@@ -30,7 +31,6 @@ from paceline.sim.array.network import ArrayNetwork
 from paceline.sim.array.no_control import NoControl
 from paceline.sim.cassini import Cassini
 from paceline.sim.jobs import TrainingJob, Worker
-from paceline.sim.kernel.steps import COARSE_STEP_NS
 from paceline.sim.parameters import DEFAULT_LATENCY_MS
 from paceline.sim.policy_names import parts
 
@@ -38,12 +38,18 @@ from paceline.sim.policy_names import parts
 EXACT_STEP_MS = 0.01
 
 
-def control_for(context: ControlContext) -> Control:
+def in_agents(policy: Policy, *, cross_traffic: bool) -> bool:
+    """Whether the agents themselves run: for what the array engine cannot do in a policy's place."""
+    yields = cross_traffic and policy.yields_to_cross_traffic
+    return policy.paced and (yields or not arbitrated.decides(policy))
+
+
+def control_for(context: ControlContext, *, cross_traffic: bool = False) -> Control:
     if not context.policy.paced:
         return NoControl()
-    if arbitrated.decides(context.policy):
-        return arbitrated.ArbitratedControl(context)
-    return AgentControl(context)
+    if in_agents(context.policy, cross_traffic=cross_traffic):
+        return AgentControl(context)
+    return arbitrated.ArbitratedControl(context)
 
 
 class ArraySimulation:
@@ -55,11 +61,13 @@ class ArraySimulation:
         *,
         latency_ms: float = DEFAULT_LATENCY_MS,
         step_ms: float | None = None,  # None: longer with more flows
+        cross_traffic: bool = False,  # there will be some
         finished: Callable[[TrainingJob], None] | None = None,
+        passed: Callable[[int], None] | None = None,  # is told the time, once in a while
     ) -> None:
         flow_policy, communication = parts(policy)
         chosen = POLICIES[flow_policy]()
-        if step_ms is None and chosen.paced and not arbitrated.decides(chosen):
+        if step_ms is None and in_agents(chosen, cross_traffic=cross_traffic):
             step_ms = EXACT_STEP_MS
         self.now_ns = 0
         self.jobs: dict[str, NetworkJob] = {}  # those that train now
@@ -69,13 +77,13 @@ class ArraySimulation:
             start_after=chosen.start_after,
             contention=chosen.contention,
         )
-        self.control = control_for(ControlContext(chosen, clock, self.network, ns_from_ms(latency_ms), self.at))
+        context = ControlContext(chosen, clock, self.network, ns_from_ms(latency_ms), self.at)
+        self.control = control_for(context, cross_traffic=cross_traffic)
         self.gating = gating_for(communication, self.network, self.at, self._send)
         self._gpus = SharedGpus(self.at)
-        self.steps = 0
-        self.flow_steps = 0  # Σ over steps of the flows that were sending
         self.interrupted = False  # set it to make `run` return after the present step
         self._finished = finished or (lambda job: None)
+        self._passed, self._told_ns = passed, 0
         self._heap: list[tuple[int, int, Action]] = []
         self._sequence = count()
         self._indices = count()
@@ -85,28 +93,32 @@ class ArraySimulation:
 
     def run(self, until_ns: int) -> None:
         """Go on until then, or until interrupted."""
-        network = self.network
+        network, control, heap = self.network, self.control, self._heap
         self.interrupted = False
         while self.now_ns < until_ns and not self.interrupted:
-            next_ns = self._heap[0][0] if self._heap else until_ns
-            control_ns = self.control.next_ns()
-            if sending := network.sending:
-                step_ns = network.step_ns
-                next_ns = max(min(next_ns, network.next_change_ns()), self.now_ns + step_ns)
-                if step_ns >= COARSE_STEP_NS:
-                    control_ns = max(control_ns, self.now_ns + step_ns)
-                self.steps += 1
-                self.flow_steps += sending
-            next_ns = min(next_ns, control_ns, until_ns)
-            next_ns = max(next_ns, self.now_ns)
-            for end_ns, number in network.advance(next_ns):
+            event_ns = heap[0][0] if heap else until_ns
+            ended, marked = network.run(event_ns, control.next_ns(), until_ns)
+            next_ns = network.now_ns
+            for end_ns, number in ended:
                 self.now_ns = end_ns
                 self._flow_done(number)
-            while self._heap and self._heap[0][0] <= next_ns:
-                self.now_ns, _, action = heapq.heappop(self._heap)
+            while heap and heap[0][0] <= next_ns:
+                self.now_ns, _, action = heapq.heappop(heap)
                 action()
             self.now_ns = next_ns
-            self.control.run(next_ns)
+            control.run(next_ns, marked)
+            if self._passed is not None and next_ns - self._told_ns >= NS_PER_S:
+                self._told_ns = next_ns
+                self._passed(next_ns)
+
+    @property
+    def steps(self) -> int:
+        return self.network.steps
+
+    @property
+    def flow_steps(self) -> int:
+        """Σ over steps of the flows that were sending."""
+        return self.network.flow_steps
 
     # ---- Jobs ----
 
@@ -228,7 +240,14 @@ def run_scenario(
         retime()
 
     clock = scenario.slots.clock()
-    simulation = ArraySimulation(scenario.topology, clock, policy, latency_ms=latency_ms, finished=finished)
+    simulation = ArraySimulation(
+        scenario.topology,
+        clock,
+        policy,
+        latency_ms=latency_ms,
+        cross_traffic=bool(scenario.cross_traffic),
+        finished=finished,
+    )
     jobs = [TrainingJob(spec, seed) for spec in scenario.jobs]
     for job in jobs:
         simulation.at(ns_from_s(job.spec.start_s), partial(start, job))

@@ -35,8 +35,7 @@ class ArrayNetwork(NetworkTable):
         self._carried_bytes: Floats = np.zeros(len(self.capacity_bps))
         compiled = library()
         self._steps: Steps = NumpySteps(self) if compiled is None else CompiledSteps(self, compiled)
-        # What a driver calls at every step.
-        self.next_change_ns, self.advance = self._steps.next_change_ns, self._steps.advance
+        self.run = self._steps.run  # what a driver calls all the time
 
     # ---- Flows come and go ----
 
@@ -65,6 +64,7 @@ class ArrayNetwork(NetworkTable):
         self.grain[number] = grain_bytes(spec) if self.start_after else 0.0
         self.sent[number] = self.goal[number] = self.rate[number] = self.firm[number] = 0.0
         self.ceiling[number] = math.inf if path else LOCAL_BPS
+        self.mark[number] = math.inf
         self.live[number] = self.paced[number] = False
         self.path[number] = self.beyond
         self.path[number, : len(path)] = [self.link_index[name] for name in path]
@@ -82,8 +82,8 @@ class ArrayNetwork(NetworkTable):
 
     def start(self, number: int) -> None:
         """The flow has one more iteration's bytes waiting."""
-        self.goal[number] += self.size[number]
-        self.live[number] = True
+        self.cells.goal[number] += float(self.size[number])
+        self.cells.live[number] = True
         self._steps.changed()
 
     def stop(self, number: int) -> None:
@@ -91,10 +91,10 @@ class ArrayNetwork(NetworkTable):
         self.rate[number] = 0.0
         self._steps.changed()
 
-    def limit(self, numbers: Ints | int, firm_bps: Floats | float, ceiling_bps: Floats | float) -> None:
-        """Limit, of one flow or of many."""
-        self.firm[numbers], self.ceiling[numbers] = firm_bps, ceiling_bps
-        self.paced[numbers] = np.isfinite(ceiling_bps)
+    def limit(self, number: int, firm_bps: float, ceiling_bps: float) -> None:
+        cells = self.cells
+        cells.firm[number], cells.ceiling[number] = firm_bps, ceiling_bps
+        cells.paced[number] = ceiling_bps < math.inf
         self._steps.changed()
 
     def cap(self, number: int, rate_bps: float) -> None:
@@ -116,8 +116,13 @@ class ArrayNetwork(NetworkTable):
         return self._steps.sending()
 
     @property
-    def step_ns(self) -> int:
-        return self._steps.step_ns()
+    def steps(self) -> int:
+        return self._steps.steps
+
+    @property
+    def flow_steps(self) -> int:
+        """Σ over steps of the flows that were sending."""
+        return self._steps.flow_steps
 
     @property
     def remaining(self) -> Floats:

@@ -9,6 +9,9 @@
 
 const char source_mark[] = SOURCE_MARK;   /* by which build.py knows the source of a library */
 
+static inline int64_t earlier(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t later(int64_t a, int64_t b) { return a > b ? a : b; }
+
 int64_t sending(const struct network *n)
 {
     int64_t count = 0;
@@ -25,8 +28,6 @@ static int64_t step_of(const struct network *n, int64_t flows)
     step_ns = step_ns > n->shortest_step_ns ? step_ns : n->shortest_step_ns;
     return step_ns < n->longest_min_step_ns ? step_ns : n->longest_min_step_ns;
 }
-
-int64_t step_ns(const struct network *n) { return step_of(n, sending(n)); }
 
 /* What each link carries, less what the jobs that send over it lose by colliding. Flows of a job may lie anywhere in
  * the table, so each link keeps the jobs it has met in a chain of pairs (job, next pair). */
@@ -227,11 +228,11 @@ static double slowest_bps(const struct network *n, int64_t feed)
 }
 
 /* When the next step should end, unless something else happens first; never sooner than a step. */
-int64_t next_change_ns(struct network *n)
+static int64_t next_change_ns(struct network *n)
 {
     if (n->stale || !n->converged)
         solve(n);
-    int64_t step = step_ns(n), soonest_ns = n->now_ns + step;
+    int64_t step = step_of(n, n->solved_flows), soonest_ns = n->now_ns + step;
     n->change_ns = soonest_ns;
     if (!n->solved_flows || n->solved_flows > n->crowd)
         return soonest_ns;
@@ -281,14 +282,14 @@ static double transfer_ns(double size_bytes, double rate_bps)
     return duration_ns + (rate_bps * duration_ns / BIT_NS_PER_BYTE_S < size_bytes);
 }
 
-/* Let bytes move; writes time and row of the flows that are through, in order, and returns how many. */
-int64_t advance(struct network *n, int64_t to_ns, int64_t *end_ns, int64_t *ended)
+/* Let bytes move; notes time and row of the flows that are through, in order. */
+static void advance(struct network *n, int64_t to_ns)
 {
-    int64_t elapsed_ns = to_ns - n->now_ns, before_ns = n->now_ns, through = 0, any = 0;
+    int64_t elapsed_ns = to_ns - n->now_ns, before_ns = n->now_ns, any = 0;
     n->now_ns = to_ns;
     n->stale |= to_ns >= n->change_ns;
     if (!elapsed_ns)
-        return 0;
+        return;
     const double elapsed = (double)elapsed_ns / BIT_NS_PER_BYTE_S;
     for (int64_t row = 0; row < n->rows; row++) {
         n->before[row] = n->sent[row];
@@ -298,7 +299,7 @@ int64_t advance(struct network *n, int64_t to_ns, int64_t *end_ns, int64_t *ende
         }
     }
     if (!any)
-        return 0;
+        return;
     hold_back(n);
     for (int64_t row = 0; row < n->rows; row++) {
         if (!n->live[row] || !(n->sent[row] >= n->goal[row] - n->rounding_bytes))
@@ -306,17 +307,56 @@ int64_t advance(struct network *n, int64_t to_ns, int64_t *end_ns, int64_t *ende
         double end = (double)before_ns + transfer_ns(n->goal[row] - n->before[row], n->rate[row]);
         if (!(end <= (double)to_ns))
             continue;
-        int64_t at = through++;
-        for (; at > 0 && end_ns[at - 1] > (int64_t)end; at--) {
-            end_ns[at] = end_ns[at - 1];
-            ended[at] = ended[at - 1];
+        int64_t at = n->ended_flows++;
+        for (; at > 0 && n->end_ns[at - 1] > (int64_t)end; at--) {
+            n->end_ns[at] = n->end_ns[at - 1];
+            n->ended[at] = n->ended[at - 1];
         }
-        end_ns[at] = (int64_t)end;
-        ended[at] = row;
+        n->end_ns[at] = (int64_t)end;
+        n->ended[at] = row;
         n->sent[row] = n->goal[row];
         n->live[row] = 0;
         n->rate[row] = 0.0;
         n->stale = 1;
     }
-    return through;
+}
+
+/* When the first flow comes to its mark; not looked for in a crowd, where steps are short anyway. */
+static int64_t mark_ns(const struct network *n)
+{
+    double wait_ns = (double)n->longest_step_ns;
+    if (n->solved_flows > n->crowd)
+        return n->now_ns + n->longest_step_ns;
+    for (int64_t f = 0; f < n->solved_flows; f++) {
+        int64_t row = n->solved[f];
+        if (n->mark[row] < INFINITY && n->rate[row] > 0.0)
+            wait_ns = smaller((n->mark[row] - n->sent[row]) * BIT_NS_PER_BYTE_S / n->rate[row], wait_ns);
+    }
+    return n->now_ns + later((int64_t)ceil(wait_ns), 1);
+}
+
+/* Step by step until a flow is through or at its mark, or until one of these times; see Steps.run. */
+void run(struct network *n, int64_t event_ns, int64_t control_ns, int64_t until_ns)
+{
+    n->ended_flows = n->marked_flows = 0;
+    for (;;) {
+        int64_t next_ns = event_ns, flows = sending(n), first_ns = control_ns;
+        if (flows) {
+            int64_t change_ns = next_change_ns(n), step = step_of(n, flows);
+            next_ns = later(earlier(event_ns, change_ns), n->now_ns + step);
+            first_ns = earlier(control_ns, mark_ns(n));
+            if (step >= n->coarse_step_ns)
+                first_ns = later(first_ns, n->now_ns + step);
+            n->steps++;
+            n->flow_steps += flows;
+        }
+        advance(n, later(earlier(earlier(next_ns, first_ns), until_ns), n->now_ns));
+        for (int64_t row = 0; row < n->rows; row++)
+            if (n->live[row] && n->sent[row] >= n->mark[row]) {
+                n->marked[n->marked_flows++] = row;
+                n->mark[row] = INFINITY;
+            }
+        if (n->ended_flows || n->marked_flows || n->now_ns >= earlier(earlier(event_ns, control_ns), until_ns))
+            return;
+    }
 }

@@ -15,7 +15,7 @@ static const double HELD = 1.0 - 1e-9;    /* a flow below this part of its share
 struct network {
     /* Of flows: one row each. */
     int64_t rows, hops;
-    double *window, *grain, *sent, *goal, *rate, *firm, *ceiling;
+    double *window, *grain, *sent, *goal, *rate, *firm, *ceiling, *mark;
     uint8_t *live, *paced;
     int64_t *job, *path;
     /* Of links; the last one has no end. */
@@ -33,7 +33,8 @@ struct network {
     double caught_up_bytes, rounding_bytes, converged_part, local_bps;
     /* State. */
     int64_t now_ns, change_ns, stale, converged, solved_flows;
-    int64_t *solved;      /* rows */
+    int64_t steps, flow_steps, ended_flows, marked_flows;
+    int64_t *solved, *ended, *end_ns, *marked;   /* rows, and when */
     /* Scratch: of rows ... */
     double *before, *limits, *wanted, *allowed, *shares, *base, *more, *firm_of, *may_send;
     int64_t *growing, *members;

@@ -14,7 +14,7 @@ A flow ahead of that could be through before its receiver has begun to listen, a
 """
 
 import math
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -51,8 +51,22 @@ ROUNDING_BYTES = 0.01
 CONVERGED = 1e-3
 
 
+class Events(NamedTuple):
+    """What a driver is told at the end of a step."""
+
+    ended: list[tuple[int, int]]  # (time, flow) of those that are through, in order
+    marked: list[int]  # flows that have come to their mark, by row
+
+
 class Steps(Protocol):
     now_ns: int
+
+    @property
+    def steps(self) -> int: ...
+
+    @property
+    def flow_steps(self) -> int:
+        """Σ over steps of the flows that were sending."""
 
     def changed(self) -> None:
         """Flows or limits are others than before: rates must be found anew."""
@@ -60,24 +74,50 @@ class Steps(Protocol):
     def sending(self) -> int:
         """How many flows have bytes waiting."""
 
-    def step_ns(self) -> int:
-        """The shortest step: longer with more flows, so that a simulated second costs at most as many passes."""
+    def run(self, event_ns: int, control_ns: int, until_ns: int) -> Events:
+        """Step until a flow is through or comes to its mark, or to the first of these times.
 
-    def next_change_ns(self) -> int:
-        """When the next step should end, unless something else happens first; never sooner than a step."""
-
-    def advance(self, to_ns: int) -> list[tuple[int, int]]:
-        """Let bytes move; returns (time, flow) of those that are through, in order."""
+        A step of flows ends at an event or later, once it is long enough; a control ends it at once, unless steps are
+        coarse.
+        """
 
 
 class NumpySteps:
     def __init__(self, table: NetworkTable) -> None:
         self.table = table
         self.now_ns = 0
+        self.steps = self.flow_steps = 0
         self._solved: Ints = np.zeros(0, np.int64)  # the flows whose rates were solved last
         self._stale = True
         self._converged = True
         self._change_ns = 0
+
+    def run(self, event_ns: int, control_ns: int, until_ns: int) -> Events:
+        table, first_ns = self.table, min(event_ns, control_ns, until_ns)
+        while True:
+            next_ns = first_ns
+            if flows := self.sending():
+                least_ns = self.now_ns + (step_ns := self.step_ns())
+                next_ns = max(min(event_ns, self.next_change_ns()), least_ns)
+                stop_ns = min(control_ns, self._mark_ns())
+                next_ns = min(next_ns, max(stop_ns, least_ns) if step_ns >= COARSE_STEP_NS else stop_ns, until_ns)
+                self.steps += 1
+                self.flow_steps += flows
+            ended = self.advance(max(next_ns, self.now_ns))
+            marked = np.flatnonzero(table.live & (table.sent >= table.mark))
+            table.mark[marked] = np.inf
+            if ended or len(marked) or self.now_ns >= first_ns:
+                return Events(ended, marked.tolist())
+
+    def _mark_ns(self) -> int:
+        """When the first flow comes to its mark; not looked for in a crowd, where steps are short anyway."""
+        table, wait_ns = self.table, float(LONGEST_STEP_NS)
+        if len(self._solved) <= CROWD:
+            rows = self._solved
+            rows = rows[(table.mark[rows] < np.inf) & (table.rate[rows] > 0.0)]
+            waits_ns = (table.mark[rows] - table.sent[rows]) * _BIT_NS_PER_BYTE_S / table.rate[rows]
+            wait_ns = float(waits_ns.min(initial=wait_ns))
+        return self.now_ns + max(math.ceil(wait_ns), 1)
 
     def changed(self) -> None:
         self._stale = True

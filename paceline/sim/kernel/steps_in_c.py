@@ -10,13 +10,14 @@ from paceline.sim.kernel import steps
 from paceline.sim.kernel.feeds import AllFeeds
 from paceline.sim.kernel.flow_table import NetworkTable
 from paceline.sim.kernel.library import Network
+from paceline.sim.kernel.steps import Events
 from paceline.sim.parameters import CAUGHT_UP_BYTES, DEPENDENCY_ROUNDS, HTB_ROUNDS, LOCAL_BPS
 
 Array = npt.NDArray[np.generic]
 
-_COLUMNS = ("window", "grain", "sent", "goal", "rate", "firm", "ceiling", "live", "paced", "job", "path")
+_COLUMNS = ("window", "grain", "sent", "goal", "rate", "firm", "ceiling", "mark", "live", "paced", "job", "path")
 _OF_ROWS = ("before", "limits", "wanted", "allowed", "shares", "base", "more", "firm_of", "may_send")
-_NUMBERS_OF_ROWS = ("growing", "members", "solved")
+_NUMBERS_OF_ROWS = ("growing", "members", "solved", "ended", "end_ns", "marked")
 _OF_LINKS = ("left", "level", "taken", "carried", "nic_left")
 _NUMBERS_OF_LINKS = ("on_link", "open", "touched", "last_job")
 
@@ -79,8 +80,6 @@ class CompiledSteps:
             self._bind("pairs", np.zeros(2 * rows * hops, np.int64))
             jobs = np.maximum(np.arange(rows + 1), 1)
             self._bind("contention", np.asarray(collision_factor(jobs, table.contention)))
-        self._end_ns, self._ended = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
-        self._ends = self._end_ns.ctypes.data, self._ended.ctypes.data
 
     def _bind_feeds(self, feeds: AllFeeds) -> None:
         self._feeds = feeds
@@ -108,24 +107,28 @@ class CompiledSteps:
     def changed(self) -> None:
         self.network.stale = 1
 
+    @property
+    def steps(self) -> int:
+        return int(self.network.steps)
+
+    @property
+    def flow_steps(self) -> int:
+        return int(self.network.flow_steps)
+
     def sending(self) -> int:
         self._bound()
         return int(self._library.sending(self._address))
 
-    def step_ns(self) -> int:
-        fixed_ns = self.table.fixed_step_ns
-        if fixed_ns is not None:
-            return fixed_ns
+    def run(self, event_ns: int, control_ns: int, until_ns: int) -> Events:
         self._bound()
-        return int(self._library.step_ns(self._address))
+        network = self.network
+        self._library.run(self._address, event_ns, control_ns, until_ns)
+        ended, marked = network.ended_flows, network.marked_flows
+        return Events(
+            list(zip(self._first("end_ns", ended), self._first("ended", ended), strict=True)) if ended else [],
+            self._first("marked", marked) if marked else [],
+        )
 
-    def next_change_ns(self) -> int:
-        self._bound()
-        return int(self._library.next_change_ns(self._address))
-
-    def advance(self, to_ns: int) -> list[tuple[int, int]]:
-        self._bound()
-        count = self._library.advance(self._address, to_ns, *self._ends)
-        if not count:
-            return []
-        return list(zip(self._end_ns[:count].tolist(), self._ended[:count].tolist(), strict=True))
+    def _first(self, name: str, count: int) -> list[int]:
+        found: list[int] = self._arrays[name][:count].tolist()
+        return found

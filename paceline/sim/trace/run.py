@@ -12,7 +12,7 @@ iteration's length from the links a job uses, `analytic-table` from Dally's Tabl
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from math import inf
 from random import Random
@@ -43,6 +43,22 @@ from paceline.sim.trace.sampled import A_NANOSECOND_S, SampledEngine, spec_of
 
 ENGINES = ("array", "analytic", "analytic-table")
 OLD_ENGINES = {"fast": "array"}  # names that options, sweep files and results had before
+
+
+Progress = Callable[[float, int], None]  # gets the time, and how many jobs are through
+
+
+class RemainingTimes(dict[str, float]):
+    """What placed jobs still need, worked out for those that a placement asks for: most placements ask for none."""
+
+    def __init__(self, remaining_s: Callable[[str], float], placed: Container[str]) -> None:
+        super().__init__()
+        self._remaining_s, self._placed = remaining_s, placed
+
+    def get(self, name: str, default: Any = None, /) -> Any:
+        if name not in self and name in self._placed:
+            self[name] = self._remaining_s(name)
+        return super().get(name, default)
 
 
 class Engine(Protocol):
@@ -133,6 +149,8 @@ class TraceRun:
         self.engine: Engine = self._sampled() if with_flows else AnalyticEngine(self._exchange, self._done)
         self._accounted_s = 0.0
         self._round_at_s = 0.0
+        self._through = 0  # jobs
+        self._tell: Progress = lambda now_s, through: None
 
     def _sampled(self) -> SampledEngine:
         options = self.options
@@ -147,6 +165,7 @@ class TraceRun:
             step_ms=options.step_ms,
             latency_ms=options.latency_ms,
             shared=self.cluster if isinstance(self.cluster, SharedGpuState) else None,
+            passed=lambda now_s: self._tell(now_s, self._through),
         )
 
     def _check_sharing(self) -> None:
@@ -163,11 +182,13 @@ class TraceRun:
     def now_s(self) -> float:
         return self.engine.now_s
 
-    def run(self, jobs: Iterable[TraceJob], progress: Callable[[float, int], None] | None = None) -> None:
-        """Until every job is through, or until_s; `progress` gets the time and the number of jobs through."""
+    def run(self, jobs: Iterable[TraceJob], progress: Progress | None = None) -> None:
+        """Until every job is through, or until_s."""
         arrivals = deque(sorted(self._admitted(jobs), key=lambda job: job.arrival_s))
         origin_s = arrivals[0].arrival_s if arrivals else 0.0
         self.records = {job.name: JobRecord(job, job.arrival_s - origin_s) for job in arrivals}
+        if progress is not None:
+            self._tell = progress
         while arrivals or self._queue or self.cluster.placed:
             arrival_s = self.records[arrivals[0].name].arrival_s if arrivals else inf
             restored_s = self._restoring[0][0] if self._restoring else inf
@@ -181,8 +202,7 @@ class TraceRun:
             while self._restoring and self._restoring[0][0] <= now_s:
                 self._train(heapq.heappop(self._restoring)[1])
             self._round()
-            if progress:
-                progress(self.now_s, sum(record.end_s < inf for record in self.records.values()))
+            self._tell(self.now_s, self._through)
         self._account()
 
     def _account(self) -> None:
@@ -216,7 +236,7 @@ class TraceRun:
 
     def _round(self) -> None:
         now_s = self._round_at_s = self.now_s
-        self.cluster.remaining_s = {name: self._remaining_s(name) for name in self.cluster.placed}
+        self.cluster.remaining_s = RemainingTimes(self._remaining_s, self.cluster.placed)
         waiting = [self.records[name].facts(now_s, 0, self.profiles) for name in self._queue]
         preemptible = self.cluster.placed if self.scheduler.tenure_s < inf else ()
         running = [self.records[name].facts(now_s, self._iterations(name), self.profiles) for name in preemptible]
@@ -266,6 +286,7 @@ class TraceRun:
 
     def _done(self, name: str) -> None:
         self._account()
+        self._through += 1
         self.records[name].ended(self.now_s)
         self.cluster.give_back(name)
 

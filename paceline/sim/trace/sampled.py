@@ -64,6 +64,7 @@ class SampledEngine:
         step_ms: float,
         latency_ms: float,
         shared: SharedGpuState | None = None,  # GPUs that jobs share in turn
+        passed: Callable[[float], None] | None = None,  # is told the time, now and then
     ) -> None:
         self.array = ArraySimulation(
             topology,
@@ -72,6 +73,7 @@ class SampledEngine:
             latency_ms=latency_ms,
             step_ms=step_ms,
             finished=self._network_job_done,
+            passed=lambda now_ns: passed(self.now_s) if passed else None,
         )
         self.skipped_s = 0.0
         self.iterations_s: dict[str, list[float]] = {}  # of jobs on several servers, those in detail
@@ -82,6 +84,7 @@ class SampledEngine:
         self._sample_ns = ns_from_s(min(sample_s, 1e9))
         self._sampled_ns = 0  # engine time at which the set of jobs last changed
         self._local: dict[str, tuple[TraceJob, float, float]] = {}  # when it began, and will end
+        self._local_ends: list[tuple[float, str]] = []  # a heap; some may have been stopped since
         self._iterations: dict[str, int] = {}
 
     @property
@@ -98,7 +101,9 @@ class SampledEngine:
 
     def start(self, job: TraceJob, iterations: int, workers: Workers) -> None:
         if len(workers) == 1 and self._shared is None:
-            self._local[job.name] = (job, self.now_s, self.now_s + iterations * job.compute_s)
+            end_s = self.now_s + iterations * job.compute_s
+            self._local[job.name] = (job, self.now_s, end_s)
+            heapq.heappush(self._local_ends, (end_s, job.name))
             return
         spec = spec_of(job, workers, self._jitter, iterations)
         self._cassini.joined(spec)
@@ -147,11 +152,20 @@ class SampledEngine:
 
     def advance(self, until_s: float) -> None:
         """To then, or to the first job's end."""
-        ends = heapq.nsmallest(1, ((end_s, name) for name, (_, _, end_s) in self._local.items()))
+        ends = self._local_ends
+        while ends and not self._ends_then(*ends[0]):
+            heapq.heappop(ends)  # it was stopped
         self._advance(min(until_s, ends[0][0] if ends else inf))
-        for name in [name for name, (_, _, end_s) in self._local.items() if end_s <= self.now_s + A_NANOSECOND_S]:
+        through = []
+        while ends and ends[0][0] <= self.now_s + A_NANOSECOND_S:
+            if self._ends_then(*(end := heapq.heappop(ends))):
+                through.append(end[1])
+        for name in [name for name in self._local if name in through]:
             del self._local[name]
             self._finished(name)
+
+    def _ends_then(self, end_s: float, name: str) -> bool:
+        return name in self._local and self._local[name][2] == end_s
 
     def _advance(self, next_s: float) -> None:
         array, sample_ns = self.array, self._sample_ns

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.flowcore.allocation.borrowing import ceilings
+from paceline.flowcore.allocation.borrowing import ceilings, ceilings_of_few
 
 NOWHERE = 4
 CAPACITY = np.array([10.0, 10.0, 10.0, 10.0, np.inf])  # NICs of hosts 0 and 1, then the links to 2 and 3
@@ -15,7 +15,12 @@ def ceilings_of(*flows: tuple[float, int, int, int]) -> list[float]:
     """Of flows of (share, host, link after its NIC, job)."""
     share, host, beyond, job = map(np.array, zip(*flows, strict=True))
     paths = np.stack([host, beyond], axis=1)
-    ceiling, _ = ceilings(share.astype(float), paths, host, job, CAPACITY)
+    ceiling, taken = ceilings(share.astype(float), paths, host, job, CAPACITY)
+    named = [(str(one), str(other)) for one, other in paths.tolist()]
+    by_name = {str(link): bps for link, bps in enumerate(CAPACITY.tolist())}
+    few, of_few = ceilings_of_few(share.tolist(), named, host.tolist(), job.tolist(), by_name)
+    assert few == pytest.approx(ceiling.tolist())
+    assert list(of_few.values()) == pytest.approx([float(taken[int(link)]) for link in of_few])
     return [float(bps) for bps in ceiling]
 
 

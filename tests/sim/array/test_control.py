@@ -1,5 +1,7 @@
 """Which control decides for which policy: hooks that a policy overrides are never ignored."""
 
+from collections.abc import Iterable
+
 import pytest
 
 from paceline.flowcore.host.flow_state import FlowState
@@ -11,7 +13,7 @@ from paceline.flowcore.policy.order import Fifo
 from paceline.sim.array.agents import AgentControl
 from paceline.sim.array.arbitrated import ArbitratedControl
 from paceline.sim.array.control import ControlContext
-from paceline.sim.array.engine import control_for
+from paceline.sim.array.engine import ArraySimulation, control_for
 from paceline.sim.array.network import ArrayNetwork
 from paceline.sim.array.no_control import NoControl
 
@@ -33,3 +35,19 @@ def test_a_policy_that_overrides_a_hook_runs_in_the_agents() -> None:
             """Reports with the next slot."""
 
     assert type(control(Patient())) is AgentControl
+
+
+def test_a_policy_that_plans_in_its_own_way_runs_in_the_agents() -> None:
+    """Not a hook by name, but nothing that the array engine would ask for."""
+
+    class Planless(Fifo):
+        def _plan(self, host: HostContext, flows: Iterable[FlowState], now_ns: int) -> None:
+            """Makes no plans."""
+
+    assert type(control(Planless())) is AgentControl
+
+
+@pytest.mark.parametrize(("name", "expected"), [("paceline", AgentControl), ("srpt", ArbitratedControl)])
+def test_beside_cross_traffic_a_policy_that_yields_to_it_runs_in_the_agents(name: str, expected: type) -> None:
+    simulation = ArraySimulation(star(2, 10.0), SlotsSpec().clock(), name, cross_traffic=True)
+    assert type(simulation.control) is expected

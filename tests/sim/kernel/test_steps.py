@@ -75,33 +75,53 @@ def ends_ns(number: int, policy: str, step_ms: float | None) -> list[list[int]]:
     return [job.iteration_ends_ns for job in jobs]
 
 
-flows = st.tuples(paths, rates, rates, st.booleans(), st.floats(1.0, 1e9))  # path, firm, ceiling, paced, bytes
+Flow = tuple[list[int], float, float, bool, float, float]  # path, firm, ceiling, paced, bytes, mark as a part of those
+flows = st.tuples(paths, rates, rates, st.booleans(), st.floats(1.0, 1e7), st.sampled_from([0.0, 0.5, 0.9, np.inf]))
 
 
-def table_of(problem: list[tuple[list[int], float, float, bool, float]], step_ns: int | None) -> NetworkTable:
+def table_of(problem: list[Flow], step_ns: int | None) -> NetworkTable:
     """Of flows that all send, every third after the one before it."""
     table = NetworkTable(np.array([1e9] * LINKS + [np.inf]), step_ns)
     table.grow(table.rows, HOPS)
-    for row, (path, firm, ceiling, paced, size_bytes) in enumerate(problem):
+    for row, (path, firm, ceiling, paced, size_bytes, mark) in enumerate(problem):
         table.path[row, : len(path)] = path
         table.firm[row], table.ceiling[row], table.paced[row] = firm * 1e8, ceiling * 1e8, paced
         table.goal[row], table.window[row], table.live[row] = size_bytes, size_bytes / 7, True
+        table.mark[row] = mark * size_bytes
     fed = np.arange(2, len(problem), 3)
     table.put_feeds("job", Feeds(fed - 1, np.ones(len(fed), np.int64), fed, np.arange(len(fed))))
     return table
 
 
-@given(st.lists(flows, min_size=1, max_size=12), st.sampled_from([None, 1_000_000, 5_000_000]))
-def test_steps_are_the_same(problem: list[tuple[list[int], float, float, bool, float]], step_ns: int | None) -> None:
+waits_ns = st.integers(0, 20_000_000)
+
+
+@given(
+    st.lists(flows, min_size=1, max_size=12),
+    st.sampled_from([None, 1_000_000, 5_000_000]),
+    st.lists(st.tuples(waits_ns, waits_ns), min_size=1, max_size=8),
+)
+def test_steps_are_the_same(problem: list[Flow], step_ns: int | None, waits: list[tuple[int, int]]) -> None:
     found = library()
     assert found is not None
     one, other = NumpySteps(table_of(problem, step_ns)), CompiledSteps(table_of(problem, step_ns), found)
-    for _ in range(6):
-        change_ns = one.next_change_ns()
-        assert other.next_change_ns() == change_ns
-        assert other.table.rate.tolist() == one.table.rate.tolist()
-        assert other.advance(change_ns) == one.advance(change_ns)
-        assert other.table.sent.tolist() == one.table.sent.tolist()
+    for event_ns, control_ns in waits:
+        until = (one.now_ns + event_ns, one.now_ns + control_ns, one.now_ns + 15_000_000)
+        assert other.run(*until) == one.run(*until)
+        assert (other.now_ns, other.steps, other.flow_steps) == (one.now_ns, one.steps, one.flow_steps)
+        for name in ("rate", "sent", "mark", "live"):
+            assert getattr(other.table, name).tolist() == getattr(one.table, name).tolist()
+
+
+def test_a_flow_that_comes_to_its_mark_is_told_once_and_at_that_time() -> None:
+    found = library()
+    assert found is not None
+    half_way: list[Flow] = [([0], 0.0, 20.0, False, 1e6, 0.5)]
+    for steps in (NumpySteps(table_of(half_way, None)), CompiledSteps(table_of(half_way, None), found)):
+        events = steps.run(10**9, 10**9, 10**9)
+        assert (events.ended, events.marked) == ([], [0])
+        assert steps.table.sent[0] == pytest.approx(0.5e6, abs=1.0)  # a nanosecond is an eighth of a byte here
+        assert steps.run(10**9, 10**9, 10**9).marked == []
 
 
 @settings(max_examples=5, deadline=None)

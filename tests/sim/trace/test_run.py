@@ -14,7 +14,7 @@ from paceline.flowcore.policy import POLICIES
 from paceline.sim.policy_names import POLICY_NAMES, parts
 from paceline.sim.trace.formats.job import Refused, TraceJob
 from paceline.sim.trace.results import row
-from paceline.sim.trace.run import TraceOptions, TraceRun
+from paceline.sim.trace.run import RemainingTimes, TraceOptions, TraceRun
 from paceline.sim.trace.workload import build_topology
 
 pytestmark = pytest.mark.slow
@@ -108,6 +108,34 @@ def test_the_array_engine_has_two_names_on_the_command_line(
     command = ["sim", "trace", str(workload), "--format", "generated", "--servers", "4", "--policy", "fair"]
     assert main([*command, "--engine", name, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["engine"] == "array"
+
+
+def test_a_profile_says_where_the_time_went(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    workload = tmp_path / "w.toml"
+    workload.write_text("jobs = 3\nmedian_s = 2.0\ngpu_mix = [[4, 1]]\n")
+    command = ["sim", "trace", str(workload), "--format", "generated", "--servers", "4", "--gpus-per-server", "2"]
+    assert main([*command, "--policy", "paceline", "--profile", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["profile"]
+    assert {"paceline/sim/array", "paceline/sim/kernel"} <= {room["where"] for room in found["rooms"]}
+    assert sum(room["share"] for room in found["rooms"]) == pytest.approx(1.0)
+    assert found["functions"][0]["own_s"] >= found["functions"][-1]["own_s"] > 0.0
+
+
+def test_time_passes_on_the_progress_bar_while_no_job_comes_or_goes() -> None:
+    told: list[tuple[float, int]] = []
+    options = TraceOptions(servers=6, gpus_per_server=2, policy="fair", sample_s=inf)
+    run = TraceRun(build_topology("section-vii", 6), options)
+    run.run([job("a", 4, 40)], lambda now_s, through: told.append((now_s, through)))
+    assert len(told) > 5
+    assert told == sorted(told)
+    assert told[-1][1] == 1
+
+
+def test_what_jobs_still_need_is_worked_out_for_those_that_are_asked_for() -> None:
+    asked: list[str] = []
+    times = RemainingTimes(lambda name: float(len(asked.append(name) or name)), {"placed": 1})
+    assert (times.get("placed", 1.0), times.get("placed", 1.0), times.get("gone", 1.0)) == (6.0, 6.0, 1.0)
+    assert asked == ["placed"]
 
 
 def test_names_of_policies() -> None:
