@@ -25,7 +25,6 @@ def _why(found: dict[str, Any]) -> dict[str, object]:
     return {
         "because": found["because"],
         "bottleneck": found["bottleneck"]["link"],
-        "waits_for_preds": found["dependency"]["waits_for_preds"],
-        "at_floor": found["at_floor"],
+        "waits": found["dependency"]["waits_for_preds"] or (found["granted"] is not None and found["at_floor"]),
         "urgency": finite(found["bid"]["urgency"]),
     }

@@ -86,7 +86,7 @@ def _job(host: str, job: Mapping[str, Any], why: Mapping[str, Mapping[str, Any]]
 
 def _phase(phase: str, found: Iterable[Mapping[str, Any]]) -> str:
     """A job that would send and has no guarantee waits for its turn."""
-    waits = [one["at_floor"] or one["waits_for_preds"] for one in found]
+    waits = [one["waits"] for one in found]
     return "waiting" if phase == "sending" and waits and all(waits) else phase
 
 

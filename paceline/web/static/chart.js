@@ -1,9 +1,9 @@
 "use strict";
 // The timeline of one link on a canvas: a bar for each bucket of time, stacked by job. A gap, where the daemon was away,
-// is hatched and not drawn as an idle link.
+// is grey and not drawn as an idle link.
 
 const Chart = (() => {
-  const LEFT = 4, RIGHT = 4, TOP = 4, BOTTOM = 34;
+  const LEFT = 4, RIGHT = 4, TOP = 4, BOTTOM = 30;
   const SPANS_S = [30, 600, 3600];
   const TICKS_S = [[5, 10], [60, 120], [600, 900]];  // wide, narrow
 
