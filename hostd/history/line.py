@@ -10,7 +10,7 @@ from hostd.introspect.host_view import HostView
 @dataclass(frozen=True, slots=True)
 class Minute:
     time_s: int  # since 1970, at its end
-    job: str
+    job: str  # with its tenant
     mode: str  # of hostd
     paced: bool  # at its end
     iterations: int
@@ -40,13 +40,13 @@ class Minute:
 
 def minutes_of(view: HostView, time_s: int, since_ns: int) -> list[Minute]:
     """Of the jobs that have ended iterations since then."""
-    found, names = [], view.names
+    found = []
     for name, job in sorted(view.jobs.items()):
         if (estimate := estimate_of(view, job, since_ns)) is not None:
             found.append(
                 Minute(
                     time_s,
-                    names.shown(name),
+                    name,
                     view.mode,
                     view.is_paced(name),
                     estimate.iterations,

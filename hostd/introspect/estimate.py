@@ -19,11 +19,12 @@ class Estimate(NamedTuple):
 
 
 def estimate_of(view: HostView, job: JobTracker, since_ns: int = 0) -> Estimate | None:
-    """Of the iterations since then; None while too little is known, and where this host serves the job's workers: when
-    those compute, it does not know."""
+    """Of the iterations since then; None while too little is known, where a flow leads to a host that the topology has
+    no more, and where this host serves the job's workers: when those compute, it does not know."""
     times, sizes = job.timing.times(since_ns), sizes_of(job)
     roles = {flow.role for flow in sizes}
-    if times is None or not roles - {Role.PULL}:
+    known = all({flow.source, flow.target} <= view.topology.switch_of.keys() for flow in sizes)
+    if times is None or not known or not roles - {Role.PULL}:
         return None
     found_ns = alone_ns(times, exchange_alone_ns(sizes, view.topology), all_flows_known=roles == {Role.RING})
     return Estimate(times.iterations, times.iteration_ns, found_ns) if found_ns else None

@@ -16,7 +16,7 @@ VERSION = 1
 def profiles(view: HostView, since_s: float | None = None) -> dict[str, object]:
     """`since_s`: of the iterations of the last so many seconds."""
     since_ns = 0 if since_s is None else view.own_ns - round(since_s * 1e9)
-    clock, names = view.agent.clock, view.names
+    clock = view.agent.clock
     return {
         "version": VERSION,
         "host": view.name,
@@ -25,14 +25,15 @@ def profiles(view: HostView, since_s: float | None = None) -> dict[str, object]:
         "slot_ms": clock.length_ns / 1e6,
         "horizon": clock.horizon,
         "topology": plain(view.topology),
-        "jobs": [_job(view, names.shown(name), job, since_ns) for name, job in sorted(view.jobs.items())],
+        "jobs": [_job(view, job, since_ns) for _, job in sorted(view.jobs.items())],
     }
 
 
-def _job(view: HostView, shown: str, job: JobTracker, since_ns: int) -> dict[str, object]:
+def _job(view: HostView, job: JobTracker, since_ns: int) -> dict[str, object]:
+    """By tenant and name, which are the same on all of its hosts; what it is shown as is not."""
     times = job.timing.times(since_ns)
     return {
-        "name": shown,
+        "name": job.demand.job,
         "paced": view.is_paced(job.demand.job),
         "members": job.facts.members if job.facts is not None else 0,
         "times": None

@@ -15,6 +15,7 @@ from statistics import fmean
 from paceline.flowcore.demand.slowdown import alone_ns, exchange_alone_ns
 from paceline.flowcore.demand.timing import IterationTimes
 from paceline.flowcore.model.fields import InputError
+from paceline.flowcore.model.job_names import readable
 from paceline.flowcore.model.patterns import FlowId, Role, flows_of
 from paceline.flowcore.model.scenario import MAX_OVERLAP, JobSpec, Pattern, SlotsSpec
 from paceline.flowcore.model.topology import Topology
@@ -54,14 +55,15 @@ def measured_cluster(records: Sequence[HostRecord]) -> MeasuredCluster:
             raise InputError(other.host, "the topology", "another one", f"the one that {first.host} has")
     seen: dict[str, list[tuple[str, WatchedJob]]] = {}
     for record in newest.values():
-        for job in record.jobs:
-            seen.setdefault(job.name, []).append((record.host, job))
+        for watched in record.jobs:
+            seen.setdefault(watched.name, []).append((record.host, watched))
     jobs: list[MeasuredJob] = []
     left_out: dict[str, str] = {}
-    for name, parts in sorted(seen.items()):
-        found = _measured(name, parts, first.topology)
+    names = readable(seen)
+    for job, parts in sorted(seen.items()):
+        found = _measured(names[job], parts, first.topology)
         if isinstance(found, str):
-            left_out[name] = found
+            left_out[names[job]] = found
         else:
             jobs.append(found)
     return MeasuredCluster(first.topology, first.slots, tuple(jobs), left_out)

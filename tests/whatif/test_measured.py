@@ -96,3 +96,8 @@ def test_the_newer_record_of_a_host_counts_and_two_topologies_are_refused() -> N
     assert found.spec.compute_s == pytest.approx(0.12)
     with pytest.raises(InputError, match="h1: the topology"):
         cluster(record("h0", old), record("h1", on_h1, topology=star(3, 2.0)))
+
+
+def test_jobs_are_called_by_their_name_and_by_their_tenant_where_two_have_one() -> None:
+    jobs = [pair(name, 10e6, 200, 100)[0] for name in ("1000/bert", "1001/bert", "1001/gpt")]
+    assert [one.spec.name for one in cluster(record("h0", *jobs)).jobs] == ["1000/bert", "1001/bert", "gpt"]

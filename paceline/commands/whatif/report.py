@@ -61,9 +61,11 @@ def run_report(args: argparse.Namespace) -> int:
 
 def compared(minutes: "Sequence[Minute]") -> list[dict[str, Any]]:
     """By job, weighted by iterations."""
+    from paceline.flowcore.model.job_names import readable
+
     found = []
-    for name in sorted({minute.job for minute in minutes}):
-        own = [minute for minute in minutes if minute.job == name and minute.iterations > 0]
+    for job, name in sorted(readable({minute.job for minute in minutes}).items()):
+        own = [minute for minute in minutes if minute.job == job and minute.iterations > 0]
         before = _summary(minute for minute in own if not minute.paced)
         after = _summary(minute for minute in own if minute.paced)
         change = 100 * (after["iteration_ms"] / before["iteration_ms"] - 1) if before and after else None

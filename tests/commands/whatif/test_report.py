@@ -15,16 +15,17 @@ def test_before_and_after_of_each_job(tmp_path: Path, capsys: pytest.CaptureFixt
     now_s = time.time()
     History(tmp_path).write(
         [
-            minute(now_s - 90_000, "bert", iteration_ms=900.0),
-            minute(now_s - 3600, "bert", iteration_ms=210.0),
-            minute(now_s - 3500, "bert", iteration_ms=190.0),
-            minute(now_s - 60, "bert", paced=True, iteration_ms=150.0),
-            minute(now_s - 60, "new", paced=True),
+            minute(now_s - 90_000, "0/bert", iteration_ms=900.0),
+            minute(now_s - 3600, "0/bert", iteration_ms=210.0),
+            minute(now_s - 3500, "0/bert", iteration_ms=190.0),
+            minute(now_s - 60, "0/bert", paced=True, iteration_ms=150.0),
+            minute(now_s - 60, "0/new", paced=True),
         ]
     )
     where = ["report", "--state-directory", str(tmp_path)]
     _, found = run_json([*where, "--since", "1d"], capsys)
     bert, new = found["jobs"]
+    assert (bert["name"], new["name"]) == ("bert", "new")
     assert bert["before"]["iteration_ms"] == 200.0 and bert["before"]["iterations"] == 20
     assert bert["after"]["iteration_ms"] == 150.0 and bert["change_percent"] == -25.0
     assert new["before"] is None and new["change_percent"] is None
