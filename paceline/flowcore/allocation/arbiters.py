@@ -35,7 +35,7 @@ class Contender:
 
     def alone_bps(self, capacity_bps: Mapping[str, float]) -> float:
         """The rate of each of its flows with the links to itself."""
-        return min(capacity_bps[link] / flows for link, flows in self.flows_on.items())
+        return min([capacity_bps[link] / flows for link, flows in self.flows_on.items()])  # a list: half the time
 
 
 def count_links(paths: Iterable[Iterable[str]]) -> dict[str, int]:
@@ -61,7 +61,7 @@ def _in_turn(contenders: Sequence[Contender], order: Iterable[int], capacity_bps
     rates = [0.0] * len(contenders)
     for index in order:
         contender = contenders[index]
-        rate = max(0.0, min(left[link] / flows for link, flows in contender.flows_on.items()))
+        rate = max(0.0, min([left[link] / flows for link, flows in contender.flows_on.items()]))
         for link, flows in contender.flows_on.items():
             left[link] -= flows * rate
         rates[index] = rate

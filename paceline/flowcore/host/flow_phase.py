@@ -15,7 +15,7 @@ hangs, a member that computes longer); a claim that is not used must hold no oth
 A grant that arrives outside ASKED is used all the same: the switch has news.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
 
@@ -36,10 +36,9 @@ class Phase(Enum):
         self.label, self.live, self.claimed = label, live, claimed
 
 
-def all_stalled(phases: Iterable[Phase]) -> bool:
+def all_stalled(phases: Collection[Phase]) -> bool:
     """Of the flows of a job on one host: bytes of it wait, and none of them through the network's fault."""
-    live = [phase for phase in phases if phase.live]
-    return bool(live) and all(phase is Phase.STALLED for phase in live)
+    return Phase.STALLED in phases and all(phase is Phase.STALLED for phase in phases if phase.live)
 
 
 @dataclass(slots=True)

@@ -166,7 +166,7 @@ class JobFlows:
 
     @property
     def stalled(self) -> bool:
-        return all_stalled(flow.phase for flow in self.flows)
+        return all_stalled([flow.phase for flow in self.flows])
 
     @property
     def remaining_share(self) -> float:

@@ -250,8 +250,8 @@ class ArbitratedControl:
                 flow.lose_grant()
                 self._claim(part, [flow], now_ns)
 
-    def _read_bids(self, contender: ContenderState, now_ns: int) -> bool:
-        """As the arbiter knows them by now; whether one of them is news."""
+    def _read_bids(self, contender: ContenderState, now_ns: int, heard: dict[tuple[str, int], Counters | None]) -> bool:
+        """As the arbiter knows them by now; whether one of them is news. `heard`: what is known of which ToR there."""
         news, newest_ns = False, self._slots[0].taken_ns
         for part in contender.parts:
             if part.bid_ns >= newest_ns:
@@ -259,8 +259,11 @@ class ArbitratedControl:
             claimed = [flow for flow in part.flows if flow.entered]
             if not claimed:
                 continue
-            until_ns = self._bids.heard_ns(part.tor, contender.delay_ns, now_ns)
-            counters = next((slot for slot in self._slots if slot.taken_ns <= until_ns), None)
+            place = part.tor, contender.delay_ns
+            if place not in heard:
+                until_ns = self._bids.heard_ns(*place, now_ns)
+                heard[place] = next((slot for slot in self._slots if slot.taken_ns <= until_ns), None)
+            counters = heard[place]
             if counters is not None and part.bid_ns < counters.taken_ns:
                 part.bid_ns = counters.taken_ns
                 sent, left = part.sums(counters.sent, counters.goal)
@@ -273,7 +276,7 @@ class ArbitratedControl:
         self._reallocate_ns = NEVER_NS
         started_ns = perf_counter_ns()
         met = self._settlement.several
-        settled = self._settlement.settle(partial(self._read_bids, now_ns=now_ns))
+        settled = self._settlement.settle(partial(self._read_bids, now_ns=now_ns, heard={}))
         self.decisions_ns.append(perf_counter_ns() - started_ns)
         if self._settlement.several and not met:
             self._arm(now_ns)

@@ -158,7 +158,7 @@ class HostPart:
 
     def credit(self, sent_bytes: float, now_ns: int) -> None:
         if sent_bytes >= self.counted_bytes:  # else these are older counters than those already counted
-            stalled = all_stalled(flow.phase for flow in self.flows)
+            stalled = all_stalled([flow.phase for flow in self.flows])
             self.progress.credit(now_ns, sent_bytes - self.counted_bytes, self.size_bytes, stalled=stalled)
             self.counted_bytes = sent_bytes
 

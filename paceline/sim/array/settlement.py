@@ -17,8 +17,9 @@ from paceline.flowcore.allocation.arbiters import Arbiter, Contender, groups
 from paceline.flowcore.allocation.borrowing import FEW_FLOWS, Floats, ceilings, ceilings_of_few
 from paceline.sim.array.claims import NO_BID, ArrayFlow, ContenderState, paths_of
 
-# Groups, and rates of one group, that are kept. A crowd never comes back as it was.
-MOST_KEPT = 512
+# Groups that are kept, and rates of one group. A crowd never comes back as it was.
+MOST_GROUPS = 4096
+MOST_RATES = 64
 
 Shares = list[tuple[float, float]]  # of every flow, with its ceiling
 Member = tuple[str, tuple[int, ...]]  # a contender's name, and its flows that claim
@@ -137,7 +138,7 @@ class Settlement:
             key = tuple((state.name, tuple(sorted(state.entered))) for state in members)
             group = self._known.get(key)
             if group is None:
-                if len(self._known) >= MOST_KEPT:
+                if len(self._known) >= MOST_GROUPS:
                     self._known.clear()
                 group = self._group(members)
                 if len(group.flows) <= FEW_FLOWS:
@@ -167,7 +168,7 @@ class Settlement:
         rates = self._rates(group)
         shares = group.shares_of.get(rates)
         if shares is None:
-            if len(group.shares_of) >= MOST_KEPT or len(group.flows) > FEW_FLOWS:
+            if len(group.shares_of) >= MOST_RATES or len(group.flows) > FEW_FLOWS:
                 group.shares_of.clear()
             shares = group.shares_of[rates] = self._with_ceilings(group, rates)
         decisions = []

@@ -64,3 +64,17 @@ def all_feeds(of_jobs: Sequence[Feeds], grain: Floats) -> AllFeeds:
         by=by,
         upstream_grain=np.repeat(grain_of_feed, upstream_in),
     )
+
+
+def with_job(found: AllFeeds, feeds: Feeds, grain: Floats) -> AllFeeds:
+    """As all_feeds finds them, with one job more, which comes last."""
+    if not len(feeds.fed):
+        return found
+    one = all_feeds((feeds,), grain)
+    return AllFeeds(
+        upstream=np.concatenate([found.upstream, one.upstream]),
+        first_upstream=np.concatenate([found.first_upstream, one.first_upstream + len(found.upstream)]),
+        fed=np.concatenate([found.fed, one.fed]),
+        by=np.concatenate([found.by, one.by + len(found.first_upstream)]),
+        upstream_grain=np.concatenate([found.upstream_grain, one.upstream_grain]),
+    )

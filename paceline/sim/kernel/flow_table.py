@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from paceline.flowcore.allocation.borrowing import Floats, Ints
-from paceline.sim.kernel.feeds import AllFeeds, Feeds, all_feeds
+from paceline.sim.kernel.feeds import AllFeeds, Feeds, all_feeds, with_job
 
 FEWEST_ROWS = 64
 SHORTEST_PATH = 2  # up from a host and down to another one
@@ -122,8 +122,9 @@ class NetworkTable(FlowTable):
         return self._all_feeds
 
     def put_feeds(self, job: str, feeds: Feeds) -> None:
+        known = self._all_feeds if job not in self.feeds_of_jobs else None
         self.feeds_of_jobs[job] = feeds
-        self._all_feeds = None
+        self._all_feeds = None if known is None else with_job(known, feeds, self.grain)
 
     def drop_feeds(self, job: str) -> None:
         del self.feeds_of_jobs[job]

@@ -5,9 +5,10 @@ What is compared, and how: paceline/sim/agreement.py. Most single runs are the s
 
 mlcc is chaos where patterns mix and across racks, not a rule that differs: plans are made to end with their slot and
 equal slots are filled in order, so the last digit of a sum decides whether a flow reports once more, and which slot it
-takes. A test here shows it in the agents alone. So mlcc is held there to the first meetings of many seeds: on the clos, three iterations of each
-are the same to 0.01 %; on the tree ties come with the first. After that only the mean over many says anything:
-over 20 iterations and 16 seeds the ratio was 0.989 on the clos and 0.996 on the tree, single runs 0.87 to 1.05.
+takes. A test here shows it in the agents alone. So mlcc is held there to the first meetings: on the clos, three
+iterations of each of many seeds are the same to 0.01 %; on the tree ties come with the first. After that only the mean
+over many says anything: over 20 iterations and 16 seeds the ratio was 0.989 on the clos and 0.996 on the tree, single
+runs 0.87 to 1.05.
 """
 
 from pathlib import Path

@@ -3,7 +3,7 @@
 import numpy as np
 
 from paceline.flowcore.model.patterns import FlowId, FlowSpec, Role
-from paceline.sim.kernel.feeds import all_feeds, feeds_of
+from paceline.sim.kernel.feeds import all_feeds, feeds_of, with_job
 
 
 def job(name: str, first: int) -> tuple[list[FlowSpec], dict[FlowId, int]]:
@@ -28,3 +28,12 @@ def test_one_reduction_finds_the_slowest_flow_of_every_feed_of_every_job() -> No
     sent = np.array([5.0, 3.0, 1.0, 0.0, 0.0, 8.0, 9.0, 2.0, 0.0, 0.0])
     assert np.minimum.reduceat(sent[feeds.upstream], feeds.first_upstream).tolist() == [3.0, 1.0, 8.0, 2.0]
     assert feeds.upstream_grain.tolist() == [2.0, 2.0, 4.0, 7.0, 7.0, 9.0]
+
+
+def test_a_job_more_is_as_all_of_them_anew() -> None:
+    nothing, jobs = feeds_of([], {}), [feeds_of(*job("j", 0)), feeds_of(*job("k", 5))]
+    grain = np.arange(10.0)
+    for order in (jobs, [nothing, *jobs], [*jobs, nothing]):
+        expected, found = all_feeds(order, grain), with_job(all_feeds(order[:-1], grain), order[-1], grain)
+        for name in ("upstream", "first_upstream", "fed", "by", "upstream_grain"):
+            assert getattr(found, name).tolist() == getattr(expected, name).tolist()
