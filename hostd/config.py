@@ -7,6 +7,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
+from hostd.address_book import AddressBook, address_book
 from hostd.enforce.settings import BACKENDS, EnforcementSettings
 from hostd.enforce.transport import KERNEL_MIN_RTO_MS, Transport
 from hostd.monitor.jobs_without_shim import JobWithoutShim
@@ -28,6 +29,7 @@ from paceline.flowcore.policy import FOR_DAEMONS
 from paceline.service.address import host_port
 from paceline.service.renamed_keys import with_new_names
 from paceline.service.tls import TlsFiles, plaintext_allowed, tls_files
+from paceline.service.topology_file import read_topology_file, topology_file
 
 MODES = ("observe", "advise", "enforce")
 RUNTIME_DIRECTORY = Path("/run/paceline/hostd")
@@ -44,7 +46,7 @@ RENAMED = {"small_bundles": "small_tso_bursts", "retransmit_ms": "min_rto_ms"}
 class HostConfig:
     name: str
     topology: Topology
-    host_of: dict[str, str]  # address → host
+    host_of: AddressBook  # address → host
     switch: str | None = None  # address of its ToR's switchd; None: decide alone
     slots: SlotsSpec = field(default_factory=SlotsSpec)
     policy: str = "paceline"
@@ -65,6 +67,7 @@ class HostConfig:
     metrics: str | None = None
     tls: TlsFiles | None = None
     plaintext: bool = False
+    unresolved: tuple[str, ...] = ()  # names in the topology file without an address, a line each
 
     @property
     def switch_name(self) -> str:
@@ -72,7 +75,8 @@ class HostConfig:
 
     @property
     def nic_bps(self) -> float:
-        return self.topology.links[f"{self.name}->{self.switch_name}"].capacity_bps
+        """Of the fastest of its NICs."""
+        return max(link.capacity_bps for link in self.topology.nics(self.name))
 
     @property
     def enforcement(self) -> EnforcementSettings:
@@ -120,24 +124,46 @@ def parse_config(text: str, source: str) -> HostConfig:
         raise InputError(source, "the file", f"no TOML ({error})", "a host's configuration in TOML") from None
     root = with_new_names(root, RENAMED)
     found: dict[str, Any] = read_table(root, _TOP)
-    addresses, nic_gbps = found.pop("addresses"), found.pop("nic_gbps")
-    if found["topology"] is None:
-        if nic_gbps is None:
-            raise root.at("topology").wrong("a [topology] as in a scenario, or nic_gbps for a host on its own")
-        if found["switch"] is not None:
-            raise root.at("topology").wrong("the [topology] that the switch has, too")
-        found["topology"] = star_of(tuple(addresses), nic_gbps)
-    topology = found["topology"]
-    for name in (found["name"], *addresses):
-        if name not in topology.switch_of:
-            key = "name" if name == found["name"] else f"addresses.{name}"
-            raise root.at(key).wrong(f"a host of the topology, {topology.hosts[0]} to {topology.hosts[-1]}")
-    host_of = _host_of(root.at("addresses"), addresses)
-    config = HostConfig(**found, host_of=host_of)
+    found |= _from_file(root, found) if found["topology_file"] is not None else _from_tables(root, found)
+    for key in ("addresses", "nic_gbps", "topology_file"):
+        del found[key]
+    config = HostConfig(**found)
     if config.switch and config.tls is None and not plaintext_allowed(config.switch, config.plaintext):
         expected = "a [tls] table, a loopback address, or plaintext = true"
         raise InputError(source, "switch", f"{config.switch!r} without TLS", expected)
     return config
+
+
+def _from_file(root: Value, found: Mapping[str, Any]) -> dict[str, Any]:
+    """Topology and addresses, and its switch, if the file says where that listens and the configuration does not."""
+    for key in ("topology", "addresses", "nic_gbps"):
+        if not root.at(key).missing:
+            raise root.at(key).wrong("nothing beside topology_file, which says it")
+    cluster = read_topology_file(found["topology_file"])
+    name, topology = found["name"], cluster.topology
+    if name not in topology.switch_of:
+        raise root.at("name").wrong(f"a host of {found['topology_file']}, such as {topology.hosts[0]}")
+    host_of, unresolved = address_book(cluster.addresses, name, topology.rails.get(name, {}))
+    switch = found["switch"] or cluster.listen.get(topology.switch_of[name])
+    return {"topology": topology, "host_of": host_of, "unresolved": tuple(unresolved), "switch": switch}
+
+
+def _from_tables(root: Value, found: Mapping[str, Any]) -> dict[str, Any]:
+    """[topology] and [addresses]."""
+    addresses, nic_gbps, topology = found["addresses"], found["nic_gbps"], found["topology"]
+    if addresses is None:
+        raise root.at("addresses").wrong("a table of keys for addresses, or topology_file")
+    if topology is None:
+        if nic_gbps is None:
+            raise root.at("topology").wrong("a [topology] as in a scenario, or nic_gbps for a host on its own")
+        if found["switch"] is not None:
+            raise root.at("topology").wrong("the [topology] that the switch has, too")
+        topology = star_of(tuple(addresses), nic_gbps)
+    for name in (found["name"], *addresses):
+        if name not in topology.switch_of:
+            key = "name" if name == found["name"] else f"addresses.{name}"
+            raise root.at(key).wrong(f"a host of the topology, {topology.hosts[0]} to {topology.hosts[-1]}")
+    return {"topology": topology, "host_of": AddressBook(_host_of(root.at("addresses"), addresses))}
 
 
 def _host_of(table: Value, addresses: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
@@ -245,7 +271,8 @@ _QUOTAS = {
 
 _TOP = {
     "name": Field(printable_name),
-    "addresses": Field(_addresses),
+    "addresses": Field(_addresses, None),
+    "topology_file": Field(topology_file, None),
     "topology": Field(topology_table, None),
     "nic_gbps": Field(number_from(1e-3, 1e4), None),
     "switch": Field(_address, None),

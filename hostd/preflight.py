@@ -33,15 +33,18 @@ def warnings(config: HostConfig) -> Iterator[str]:
     """One line each."""
     listed = {address for address, host in config.host_of.items() if host == config.name}
     own = _own_addresses()
-    if not listed:
+    if not listed and not config.host_of.has_network_of(config.name):
         yield f"addresses: {config.name}, this host, has none: other hosts cannot tell that a flow comes from here"
-    elif not listed & own:
+    elif listed and not any(config.host_of.get(address) == config.name for address in own):
         yield (
             f"addresses.{config.name}: {_some(listed)} is on no device of this host, which has {_some(own) or 'none'}: "
             "its jobs will not be known as this host's"
         )
-    for address in sorted(own & config.host_of.keys() - listed):
-        yield f"addresses.{config.host_of[address]}: {address} is an address of this host, {config.name}"
+    for address in sorted(own):
+        if (host := config.host_of.get(address, config.name)) != config.name:
+            yield f"addresses.{host}: {address} is an address of this host, {config.name}"
+    for problem in config.unresolved[:MOST_NAMED]:
+        yield f"topology_file: {problem}"
 
 
 def _require_congestion_control(name: str, source: str) -> None:

@@ -25,6 +25,7 @@ from paceline.commands.arguments import CommandError, Parser
 from paceline.commands.bench import group as bench_commands
 from paceline.commands.install import group as install_commands
 from paceline.commands.sim import group as sim_commands
+from paceline.commands.topology import group as topology_commands
 from paceline.commands.watch import cluster as cluster_status
 from paceline.commands.watch import trace as trace_commands
 from paceline.commands.watch import web as web_command
@@ -120,6 +121,7 @@ def build_parser() -> Parser:
     web_command.add_parser(commands)
     trace_commands.add_parser(commands)
     certs_commands.add_parser(commands)
+    topology_commands.add_parser(commands)
     install_commands.add_parser(commands, parser)
     return parser
 

@@ -62,20 +62,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         reason = reason_of(error) if isinstance(error, OSError) else str(error)
         print(f"switchd: {printable(reason)}", file=sys.stderr)
         return BAD_INPUT
-    return 0 if args.check else run_daemon("switchd", lambda: SwitchDaemon(config))
+    return 0 if args.check else run_daemon("switchd", lambda: SwitchDaemon(config, args.config))
 
 
 def _configuration(args: argparse.Namespace) -> "SwitchConfig":
-    from switchd.config import of_scenario, parse_config
+    from switchd.config import of_scenario, read_config, text_of
 
-    path = args.config or args.scenario
-    try:
-        text = path.read_text()
-    except UnicodeDecodeError:
-        raise InputError(str(path), "the file", "no UTF-8 text", "TOML") from None
     if args.config:
-        return parse_config(text, str(path))
-    return of_scenario(path, text, args.switch, args.policy, args.base_port)
+        return read_config(args.config)
+    return of_scenario(args.scenario, text_of(args.scenario), args.switch, args.policy, args.base_port)
 
 
 if __name__ == "__main__":

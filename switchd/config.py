@@ -7,8 +7,8 @@ metrics = "127.0.0.1:9465"      # optional
 plaintext = false               # true: without TLS also beyond loopback
 
 [slots]                         # as in a scenario
-[topology]                      # as in a scenario
-[parents]                       # name → address of every switch one tier up
+[topology]                      # as in a scenario; or, instead of it, above: topology_file = "topology.toml"
+[parents]                       # name → address of every switch one tier up; a topology file may say these and `listen`
 [tls]                           # ca, certificate, key: PEM files; `paceline certs` makes them
 """
 
@@ -23,6 +23,7 @@ from paceline.flowcore.model.topology import Topology
 from paceline.flowcore.policy import FOR_DAEMONS
 from paceline.service.address import HostPort, host_port
 from paceline.service.tls import TlsFiles, plaintext_allowed, tls_files
+from paceline.service.topology_file import read_topology_file, topology_file
 
 DEFAULT_PORT = 7470
 
@@ -50,7 +51,14 @@ def parse_config(text: str, source: str) -> SwitchConfig:
     except (ValueError, RecursionError) as error:
         raise InputError(source, "the file", f"no TOML ({error})", "a switch's configuration in TOML") from None
     found: dict[str, Any] = read_table(root, _TOP)
-    config = SwitchConfig(**found)
+    file = found.pop("topology_file")
+    if file is not None:
+        found |= _from_file(root, file, found)
+    if found["topology"] is None:
+        raise root.at("topology").wrong("a [topology] as in a scenario, or topology_file")
+    if found["listen"] is None:
+        raise root.at("listen").wrong("an address, HOST:PORT")
+    config = SwitchConfig(**found | {"parents": found["parents"] or {}})
     topology = config.topology
     if config.name not in topology.switches:
         raise root.at("name").wrong(f"a switch of the topology: {_some(topology.switches)}")
@@ -63,6 +71,31 @@ def parse_config(text: str, source: str) -> SwitchConfig:
             expected = "a [tls] table, a loopback address, or plaintext = true"
             raise InputError(source, key, f"{address!r} without TLS", expected)
     return config
+
+
+def _from_file(root: Value, path: Path, found: dict[str, Any]) -> dict[str, Any]:
+    """The topology; and where this switch and its parents listen, as far as the configuration does not say it."""
+    if found["topology"] is not None:
+        raise root.at("topology").wrong("nothing beside topology_file, which says it")
+    cluster = read_topology_file(path)
+    above = cluster.topology.parents.get(found["name"], ())
+    said = {name: cluster.listen[name] for name in above if name in cluster.listen}
+    return {
+        "topology": cluster.topology,
+        "parents": said if found["parents"] is None else found["parents"],
+        "listen": found["listen"] or cluster.listen.get(found["name"]),
+    }
+
+
+def read_config(path: Path) -> SwitchConfig:
+    return parse_config(text_of(path), str(path))
+
+
+def text_of(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise InputError(str(path), "the file", "no UTF-8 text", "TOML") from None
 
 
 def of_scenario(path: Path, text: str, switch: str, policy: str, base_port: int = DEFAULT_PORT) -> SwitchConfig:
@@ -120,11 +153,12 @@ def _flag(value: Value) -> bool:
 
 _TOP = {
     "name": Field(_name),
-    "listen": Field(_address),
-    "topology": Field(topology_table),
+    "listen": Field(_address, None),
+    "topology": Field(topology_table, None),
+    "topology_file": Field(topology_file, None),
     "slots": Field(slots_table, SlotsSpec()),
     "policy": Field(one_of(*FOR_DAEMONS), "paceline"),
-    "parents": Field(_addresses, {}),
+    "parents": Field(_addresses, None),
     "tls": Field(tls_files, None),
     "plaintext": Field(_flag, False),
     "metrics": Field(_address, None),

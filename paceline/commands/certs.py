@@ -58,7 +58,8 @@ def add_parser(subparsers: Any) -> None:
         "issue-all",
         help="make the certificates of all hosts and switches",
         description="Makes the certificates that are missing in DIR, or expire soon, of every host and switch in FILE:"
-        "\nTOML with a [topology] (a scenario, hostd.toml, switchd.toml), or a text with NAME ADDRESS… a line.",
+        "\na topology file, TOML with a [topology] (a scenario, hostd.toml, switchd.toml), or a text with NAME\n"
+        "ADDRESS… a line.",
         epilog="example: paceline certs issue-all certs /etc/paceline/hostd.toml",
     )
     _add_making(every, LEAF_DAYS)

@@ -1,7 +1,8 @@
 """The hosts and switches of a cluster with their addresses, from a file that is there already.
 
 TOML    a scenario, hostd.toml or switchd.toml: every host and switch of its [topology]; addresses are those of
-        [addresses], of [parents], and the `listen` of the switch that it is for
+        [addresses], of [parents], and the `listen` of the switch that it is for; or a topology file, or a
+        configuration that names one
 text    a line each: NAME ADDRESS…, with commas or spaces; # begins a comment
 """
 
@@ -13,6 +14,9 @@ from typing import Any
 from paceline.commands.arguments import CommandError
 from paceline.flowcore.model.fields import InputError, Value
 from paceline.flowcore.model.scenario import topology_table
+from paceline.flowcore.model.topology import RAIL
+from paceline.flowcore.model.topology_file import ClusterMap
+from paceline.service.topology_file import read_topology_file, topology_file
 
 MAX_BYTES = 10_000_000
 
@@ -36,6 +40,9 @@ def _of_toml(path: Path, text: str) -> dict[str, tuple[str, ...]]:
     except ValueError as error:
         raise CommandError(f"{path}: found no TOML ({error}), expected a [topology]") from None
     try:
+        if "hosts" in table or "topology_file" in table:
+            own = path if "hosts" in table else topology_file(Value(str(path), "", table).at("topology_file"))
+            return _of_cluster(read_topology_file(own))
         topology: Any = topology_table(Value(str(path), "", table).at("topology"))
     except InputError as error:
         raise CommandError(str(error)) from None
@@ -44,6 +51,15 @@ def _of_toml(path: Path, text: str) -> dict[str, tuple[str, ...]]:
     _add(addresses, table.get("parents"))
     _add(addresses, {table.get("name"): table.get("listen")})
     return {name: tuple(dict.fromkeys(own)) for name, own in addresses.items()}
+
+
+def _of_cluster(cluster: ClusterMap) -> dict[str, tuple[str, ...]]:
+    """Networks are no address of a certificate; a host's NICs have one between them."""
+    found: dict[str, list[str]] = {name: [] for name in (*cluster.topology.hosts, *cluster.topology.switches)}
+    for end, own in cluster.addresses.items():
+        found[end.partition(RAIL)[0]] += [address for address in own if "/" not in address]
+    _add(found, cluster.listen)
+    return {name: tuple(dict.fromkeys(own)) for name, own in found.items()}
 
 
 def _add(addresses: dict[str, list[str]], more: object) -> None:

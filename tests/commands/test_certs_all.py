@@ -70,3 +70,12 @@ def test_what_is_wrong_makes_nothing(
     assert cli.main(["certs", "issue-all", str(directory), str(path)]) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert said in line and {file.stem for file in directory.iterdir()} == {"ca"}
+
+
+def test_of_a_topology_file_and_of_a_configuration_that_names_one(tmp_path: Path) -> None:
+    text = 'version = 1\n[switches]\ntor = {listen = "10.0.9.1:7470"}\n[hosts]\n'
+    text += 'gpu-a = {switch = "tor", gbps = 1, addresses = ["10.0.0.1", "10.244.0.0/24", "gpu-a.example.org"]}\n'
+    (tmp_path / "topology.toml").write_text(text)
+    (tmp_path / "hostd.toml").write_text('name = "gpu-a"\ntopology_file = "topology.toml"\n')
+    expected = {"gpu-a": ("10.0.0.1", "gpu-a.example.org"), "tor": ("10.0.9.1",)}
+    assert names_in(tmp_path / "topology.toml") == names_in(tmp_path / "hostd.toml") == expected

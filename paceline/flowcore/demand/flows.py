@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from paceline.flowcore.demand.facts import Ends
 from paceline.flowcore.messages.events import JobJoined
-from paceline.flowcore.model.patterns import FlowId, FlowSpec, Role
+from paceline.flowcore.model.patterns import FlowId, FlowSpec, Role, arriving
 from paceline.flowcore.model.units import UNLIMITED
 
 
@@ -42,12 +42,12 @@ def _spec(flow: FlowId, size_bytes: float, sources: Iterable[Ends], members: int
 
 
 def _arriving(flow: FlowId, sent_as: Role, received_as: Role, sources: Iterable[Ends]) -> tuple[FlowId, ...]:
-    return tuple(FlowId(flow.job, host, flow.source, sent_as) for role, host in sources if role == received_as)
+    return tuple(arriving(flow.job, end, flow.source, sent_as) for role, end in sources if role == received_as)
 
 
 def _downstream(flow: FlowId, sources: Iterable[Ends], members: int) -> tuple[FlowId, ...]:
     if flow.role == Role.PUSH:
-        return (FlowId(flow.job, flow.target, flow.source, Role.PULL),)
+        return (arriving(flow.job, flow.target, flow.source, Role.PULL),)
     if flow.role == Role.RING and members == 2 and (Role.RING, flow.target) in sources:
-        return (FlowId(flow.job, flow.target, flow.source, Role.RING),)
+        return (arriving(flow.job, flow.target, flow.source, Role.RING),)
     return ()

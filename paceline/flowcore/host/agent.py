@@ -42,7 +42,7 @@ from paceline.flowcore.messages.reports import Bid, Claim, Feedback, Report, Wit
 from paceline.flowcore.model.domain import Domain
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.slots import SlotClock
-from paceline.flowcore.model.topology import Topology, link_name
+from paceline.flowcore.model.topology import Topology
 from paceline.flowcore.model.units import UNLIMITED, transfer_bytes
 from paceline.flowcore.switch.agent import SwitchAgent
 
@@ -57,10 +57,12 @@ class HostAgent:
         self.policy = policy
         self.jobs: dict[str, JobFlows] = {}
         self.flows: dict[FlowId, FlowState] = {}
-        self.nic = topology.links[link_name(name, topology.switch_of[name])]
-        self.nic_bps = self.nic.capacity_bps
+        # Several NICs count as one: without a switch they are limited by what leaves the host, not by which way.
+        nics = topology.nics(name)
+        self.nic_bps = sum(nic.capacity_bps for nic in nics)
+        self.nic = replace(nics[0], capacity_bps=self.nic_bps)
         self.answers = AnswerClock()
-        self._topology = topology
+        self.topology = topology  # of jobs that join from now on
         self._switch = switch
         self.local = self._nic_agent()  # what answers when no switch does
         self.isolated = switch is None
@@ -198,7 +200,7 @@ class HostAgent:
         job = self.jobs[event.job] = JobFlows(JobProgress(now_ns))
         downstream = dict(event.downstream)
         for spec in event.flows:
-            path = self._topology.path(spec.flow.source, spec.flow.target, str(spec.flow))
+            path = self.topology.path(spec.flow.source, spec.flow.target, str(spec.flow))
             estimate = BandwidthEstimate(self.nic_bps)
             flow = FlowState(spec=spec, path=path, downstream=downstream.get(spec.flow, ()), bandwidth=estimate)
             self.flows[spec.flow] = flow

@@ -23,6 +23,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from paceline.flowcore.model.scenario import JobSpec, Pattern
+from paceline.flowcore.model.topology import RAIL
 from paceline.flowcore.model.units import bytes_from_mb
 
 
@@ -48,6 +49,12 @@ class FlowId(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.job}/{self.role}/{self.source}>{self.target}"
+
+
+def arriving(job: str, end: str, host: str, role: Role) -> FlowId:
+    """The flow to a host from one end of another, as its sender calls it: what comes from a@r1 to b is a's to b@r1."""
+    source, at, rail = end.partition(RAIL)
+    return FlowId(job, source, f"{host}{at}{rail}", role)
 
 
 @dataclass(frozen=True, slots=True)

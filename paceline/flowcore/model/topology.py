@@ -1,22 +1,26 @@
 """Hosts, switches and the directed links between them.
 
-Every topology here is layered: each node has parents one tier up, all nodes of a tier have equally many, and
-hosts are the bottom tier. So a path needs no search: climb from both ends, one tier at a time, until the two
-sides meet.
+Every node has parents, up to a top. So a path needs no search: climb from both ends, from the lower one first, until
+the two sides meet. The kinds that scenarios have are layered, and both sides climb together; real racks may be of any
+size and depth (topology_file.py).
 
     star   h* - sw
     tree   h* - tor* - edge* - agg
     clos   h* - tor* = spine*            every ToR on every spine
 
-Where a node has several parents (a ToR below the spines), both sides take the one at the same position,
-chosen by a hash of the flow's key: ECMP as switches do it, one path per flow, the same in every process and
+Where a node has several parents (a ToR below the spines), both sides take the same one, or the ones at the same
+position, chosen by a hash of the flow's key: ECMP as switches do it, one path per flow, the same in every process and
 on every machine (`hash()` is salted per process and would not be).
+
+A host with several NICs is plugged into its *home*, the switch of its first one, and has a *rail* for each of the
+further ones. host@rail is that end of it: a flow to b@r1 arrives at b's NIC r1, and leaves its source by that one's
+NIC r1, where it has one, as routing by subnets does it; a flow to b goes between the first NICs.
 
 Links are full duplex: two directed links per cable. The switch that keeps a link's table: domain.py.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
 from itertools import chain, pairwise
@@ -28,6 +32,13 @@ class UnknownHostError(KeyError):
     """A path was asked for from or to something that is not a host of the topology."""
 
     __str__ = Exception.__str__  # KeyError would show the message in quotes
+
+
+class UnconnectedError(ValueError):
+    """Two hosts have no switch in common."""
+
+
+RAIL = "@"  # between a host's name and that of one of its NICs
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +58,7 @@ class Topology:
     switches: tuple[str, ...]
     links: Mapping[str, Link]
     parents: Mapping[str, tuple[str, ...]]  # one tier up; the top tier is absent
+    rails: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # host → further NIC → the switch it leads to
 
     @cached_property
     def switch_of(self) -> Mapping[str, str]:
@@ -61,17 +73,71 @@ class Topology:
 
     def path(self, src_host: str, dst_host: str, flow_key: str) -> tuple[str, ...]:
         """Names of the links from one host to another, in order; empty from a host to itself."""
-        for host in (src_host, dst_host):
-            if host not in self.switch_of:
-                raise UnknownHostError(f"no host {host!r} in this {self.kind} of {len(self.hosts)} hosts")
-        climb, descent = [src_host], [dst_host]
+        (source, _), (target, rail) = self._end(src_host), self._end(dst_host)
+        if source == target:
+            return ()
+        climb, descent = [source, self._port(source, rail)], [target, self._port(target, rail)]
         while climb[-1] != descent[-1]:
-            above_src, above_dst = self.parents[climb[-1]], self.parents[descent[-1]]
-            choice = _ecmp_choice(flow_key, len(above_src))
-            climb.append(above_src[choice])
-            descent.append(above_dst[choice])
+            self._climb(climb, descent, flow_key)
         nodes = climb + descent[-2::-1]  # the node where they meet is in both
         return tuple(link_name(source, target) for source, target in pairwise(nodes))
+
+    def has(self, end: str) -> bool:
+        """Whether it is a host, or host@rail of one."""
+        host, at, rail = end.partition(RAIL)
+        return host in self.switch_of and (not at or rail in self.rails.get(host, ()))
+
+    def _end(self, name: str) -> tuple[str, str]:
+        """The host and the rail of host or host@rail."""
+        host, _, rail = name.partition(RAIL)
+        if not self.has(name):
+            raise UnknownHostError(f"no host {name!r} in this {self.kind} of {len(self.hosts)} hosts")
+        return host, rail
+
+    def _port(self, host: str, rail: str) -> str:
+        """The switch that the host's NIC on this rail leads to; that of the first one, where it has none."""
+        return self.rails.get(host, {}).get(rail) or self.switch_of[host]
+
+    def _climb(self, climb: list[str], descent: list[str], flow_key: str) -> None:
+        """One tier: the lower side, or both."""
+        one, other = climb[-1], descent[-1]
+        above_one, above_other = self.parents.get(one, ()), self.parents.get(other, ())
+        lower = self._depth[one] - self._depth[other]
+        if lower > 0:
+            climb.append(above_one[_ecmp_choice(flow_key, len(above_one))])
+        elif lower < 0:
+            descent.append(above_other[_ecmp_choice(flow_key, len(above_other))])
+        elif not above_one or not above_other:
+            raise UnconnectedError(f"nothing connects {climb[0]} and {descent[0]}")
+        elif above_one == above_other or (shared := tuple(node for node in above_one if node in above_other)):
+            choices = above_one if above_one == above_other else shared
+            both = choices[_ecmp_choice(flow_key, len(choices))]
+            climb.append(both)
+            descent.append(both)
+        else:
+            climb.append(above_one[_ecmp_choice(flow_key, len(above_one))])
+            descent.append(above_other[_ecmp_choice(flow_key, len(above_other))])
+
+    @cached_property
+    def _depth(self) -> Mapping[str, int]:
+        """Tiers above each switch."""
+        depth: dict[str, int] = {}
+        for switch in self.switches:
+            way = [switch]  # upward, as far as it is not known
+            while way:
+                node = way[-1]
+                unknown = [parent for parent in self.parents.get(node, ()) if parent not in depth]
+                if unknown:
+                    way += unknown
+                else:
+                    depth[node] = 1 + max((depth[parent] for parent in self.parents.get(node, ())), default=-1)
+                    way.pop()
+        return depth
+
+    def nics(self, host: str) -> tuple[Link, ...]:
+        """The links of all its NICs, outward, the first one's first."""
+        switches = (self.switch_of[host], *self.rails.get(host, {}).values())
+        return tuple(self.links[link_name(host, switch)] for switch in switches)
 
 
 def link_name(source: str, target: str) -> str:
@@ -132,6 +198,24 @@ def racks(places: Sequence[tuple[str, str, str]], link_gbps: Sequence[float]) ->
     return _wire("racks", hosts, (*pod_of, *core_of, *cores), uplinks)
 
 
+def wired(
+    hosts: Sequence[str],
+    switches: Sequence[str],
+    uplinks: Mapping[str, Sequence[tuple[str, float]]],
+    rails: Mapping[str, Mapping[str, str]],
+) -> Topology:
+    """Any cables: for each node its parents, with the rate of the cable to each. A host's first parent is its home, and
+    its further ones are the switches of its rails."""
+    links: dict[str, Link] = {}
+    for node, above in uplinks.items():
+        for parent, gbps in above:
+            _add_cable(links, node, parent, gbps)
+    homes = {host: (uplinks[host][0][0],) for host in hosts}
+    above_switches = {node: tuple(parent for parent, _ in above) for node, above in uplinks.items()}
+    parents = {node: above for node, above in above_switches.items() if above} | homes
+    return Topology("file", tuple(hosts), tuple(switches), links, parents, rails)
+
+
 # A node, its parents, and the rate of the cable to each.
 _Uplinks = tuple[str, tuple[str, ...], float]
 
@@ -152,15 +236,19 @@ def _wire(kind: str, hosts: tuple[str, ...], switches: tuple[str, ...], uplinks:
     links: dict[str, Link] = {}
     parents_of: dict[str, tuple[str, ...]] = {}
     for node, parents, gbps in uplinks:
-        if not gbps > 0:
-            raise ValueError(f"the links of {node} must be faster than 0 Gbit/s, not {gbps}")
         parents_of[node] = parents
-        capacity_bps = bps_from_gbps(gbps)
         for parent in parents:
-            for source, target in ((node, parent), (parent, node)):
-                name = link_name(source, target)
-                links[name] = Link(name, source, target, capacity_bps)
+            _add_cable(links, node, parent, gbps)
     return Topology(kind, hosts, switches, links, parents_of)
+
+
+def _add_cable(links: dict[str, Link], node: str, parent: str, gbps: float) -> None:
+    if not gbps > 0:
+        raise ValueError(f"the links of {node} must be faster than 0 Gbit/s, not {gbps}")
+    capacity_bps = bps_from_gbps(gbps)
+    for source, target in ((node, parent), (parent, node)):
+        name = link_name(source, target)
+        links[name] = Link(name, source, target, capacity_bps)
 
 
 def _ecmp_choice(flow_key: str, choices: int) -> int:

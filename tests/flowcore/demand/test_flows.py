@@ -31,3 +31,15 @@ def test_a_rings_flow_forwards_what_comes_in_and_only_a_ring_of_two_knows_where_
     assert spec.upstream == (FlowId("a", "h1", "h0", Role.RING),), "nothing came from h2"
     assert spec.window_bytes == 100.0 / (2 * (members - 1))
     assert joined.downstream == ((spec.flow, spec.upstream if members == 2 else ()),)
+
+
+def test_between_rails_both_ends_call_a_flow_the_same() -> None:
+    """What h1 sends to h0's NIC on r1 comes, for h0, from h1's NIC on r1."""
+    ring = {(Role.RING, "h1@r1"): 100.0}
+    joined = job_joined("a", "h0", ring, ring, members=2)
+    [spec] = joined.flows
+    back = FlowId("a", "h1", "h0@r1", Role.RING)
+    assert (spec.flow, spec.upstream) == (FlowId("a", "h0", "h1@r1", Role.RING), (back,))
+    assert joined.downstream == ((spec.flow, (back,)),)
+    push = job_joined("p", "h0", {(Role.PUSH, "h2@r1"): 100.0}, {}, members=2)
+    assert push.downstream[0][1] == (FlowId("p", "h2", "h0@r1", Role.PULL),)
