@@ -18,6 +18,7 @@ from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 
+from hostd.address_book import AddressBook
 from hostd.admission import Admission
 from hostd.config import HostConfig, read_config
 from hostd.driver import AgentDriver
@@ -71,6 +72,7 @@ LOSSES_S = 0.1  # paceline/flowcore/detect/losses.py
 # What a reload may change. With the rest the agent was built, or other hosts hold on to it.
 RELOADABLE = {"mode", "jobs", "without_shim", "quotas"}
 RELOADABLE |= {"tls"}  # for streams to come
+RELOADABLE |= {"topology", "host_of", "unresolved"}  # but for the cables of this host
 RELOADABLE |= {"backend", "takeover", "small_tso_bursts", "congestion_control", "min_rto_ms"}
 
 
@@ -96,6 +98,8 @@ class HostDaemon:
         self._unpaced_log = UnpacedLog()
         self._users = Users(config.tenants)
         self._admission = Admission(config, self._users, self._agent.jobs)
+        self._host_of = AddressBook({})  # the monitor's; its entries may change
+        self._host_of.become(config.host_of)
         self._namespace = own_namespace()
         self._throughput = Throughput()
         self._timeline = Timeline()
@@ -123,7 +127,7 @@ class HostDaemon:
         self._open.callback(self._enforcer.close)  # limits are lifted first
         self._monitor = Monitor(
             config.name,
-            config.host_of,
+            self._host_of,
             config.nic_bps,
             config.shim_directory,
             self._sockets_changed,
@@ -189,14 +193,16 @@ class HostDaemon:
         await self._open.aclose()
 
     async def reload(self) -> None:
-        """What can change while jobs run: mode, backend, which jobs, and how a backend works."""
+        """What can change while jobs run: mode, backend, which jobs, how a backend works, and the topology. Files are
+        read in a thread, and names of hosts looked up: slots go on meanwhile."""
         if self._path is None:
             return
-        fresh, before = read_config(self._path, **self._overrides), self.config
+        fresh, before = await asyncio.to_thread(read_config, self._path, **self._overrides), self.config
         refuse_what_cannot_work(fresh, str(self._path))
         changed = {one.name for one in fields(fresh) if getattr(fresh, one.name) != getattr(before, one.name)}
         if fixed := changed - RELOADABLE:
             raise OSError(f"{self._path}: {min(fixed)} cannot change while hostd runs; restart it")
+        self._refuse_other_cables(fresh)
         if self._enforcer.released or fresh.enforcement != before.enforcement:
             try:
                 self._enforcer.reconfigure(fresh.enforcement)
@@ -204,17 +210,39 @@ class HostDaemon:
                 raise OSError(f"{self._path}: {error}") from None
         self.config = fresh
         self._renew_certificates()
+        moved = self._rewire(fresh) if changed & {"topology", "host_of"} else set()
         self._admission.reload(fresh)
         self._driver.filter.most_claims = fresh.quotas.claims
         self._monitor.slow_poll, self._monitor.without_shim = fresh.mode == "observe", fresh.without_shim
         leaving = [JobLeft(job) for job in self._agent.jobs if not self._admission.wants(job)]
-        joining = [job for job in self._monitor.jobs if self._admission.wants(job) and job not in self._agent.jobs]
+        new = [job for job in self._monitor.jobs if job in moved or job not in self._agent.jobs]
+        joining = [job for job in new if self._admission.wants(job)]
         introduced = [event for job in joining for event in self._monitor.introduce(job)]
         self._job_log.note(introduced, self._admission.wants)
         for event in leaving:
             _log.info("job no longer paced", extra=log_fields(event.job))
         self._driver.take(*self._admission.passed([*leaving, *introduced], self._clock.own_ns()))
         _log.info("%s with %s from now on", fresh.mode, self._enforcer.backend.name)
+
+    def _refuse_other_cables(self, fresh: HostConfig) -> None:
+        """Of this host, or of a host that a job sends to just now."""
+        if fresh.topology.nics(fresh.name) != self.config.topology.nics(fresh.name):
+            raise OSError(f"{self._path}: the cables of this host cannot change while hostd runs; restart it")
+        for name, job in self._monitor.jobs.items():
+            for _, target in job.sockets.sending:
+                if not fresh.topology.has(target):
+                    raise OSError(f"{self._path}: {target} is not in the topology any more, and job {name} sends to it")
+
+    def _rewire(self, fresh: HostConfig) -> set[str]:
+        """Addresses and paths from now on; returns the jobs whose flows have another path."""
+        self._host_of.become(fresh.host_of)
+        topology = self._agent.topology = fresh.topology
+        if self._link is not None:
+            self._link.knows(topology)
+        hosts, switches = len(topology.hosts), len(topology.switches)
+        _log.info("another topology: %d hosts, %d switches", hosts, switches)
+        flows = self._agent.flows.values()
+        return {flow.id.job for flow in flows if flow.path != topology.path(*flow.id[1:3], str(flow.id))}
 
     def _renew_certificates(self) -> None:
         """Read again at every reload: the files may be others under the same names."""

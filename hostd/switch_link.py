@@ -11,6 +11,7 @@ from hostd.introspect.host_view import SwitchView
 from paceline.flowcore.messages.events import SwitchLost, Welcomed
 from paceline.flowcore.messages.reports import Feedback
 from paceline.flowcore.model.slots import SlotClock
+from paceline.flowcore.model.topology import Topology
 from paceline.service.handshakes.tls_failure import why_handshake_fails
 from paceline.service.shared_clock import SharedClock
 from paceline.service.tls import TlsFiles, expecting
@@ -49,6 +50,7 @@ class SwitchLink:
             reopen=self._open_channel,
             diagnose=self._why_handshake_fails,
         )
+        self.stream.knows(config.topology)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -60,6 +62,11 @@ class SwitchLink:
     def renew(self, tls: TlsFiles) -> None:
         """Shows these files' certificate from the next stream on, which is tried at once if none is open."""
         self._tls, self._credentials = tls, tls.channel_credentials()
+        self.stream.renew()
+
+    def knows(self, topology: Topology) -> None:
+        """A stream that is open goes on; one that was refused is tried again at once."""
+        self.stream.knows(topology)
         self.stream.renew()
 
     def _open_channel(self) -> grpc.aio.Channel:

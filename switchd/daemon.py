@@ -3,6 +3,8 @@
 import asyncio
 import logging
 from contextlib import AsyncExitStack, suppress
+from dataclasses import fields
+from pathlib import Path
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -15,10 +17,11 @@ from paceline.service.metrics import MetricsServer
 from paceline.service.tls import RenewableCredentials
 from paceline.wire.calls import MAX_MESSAGE_BYTES, SERVICE, UNREAD_OPTIONS
 from paceline.wire.codec import BadMessage
-from switchd.config import SwitchConfig
+from switchd.config import SwitchConfig, read_config
 from switchd.handshake import HELLO_TIMEOUT_S
 from switchd.streams import Streams
 from switchd.switch import Switch
+from switchd.topology.place import WARM_UP_SLOTS, Place
 from switchd.uplink import Uplink
 
 _log = logging.getLogger(__name__)
@@ -44,13 +47,18 @@ ALIVE_SLOTS = 10
 
 HOUSEKEEPING_S = 5.0
 
+# What a reload may change.
+RELOADABLE = {"topology", "tls"}
+
 # Streams get a few slots to finish; then hosts decide without their switch.
 DRAIN_S = 0.2
 
 
 class SwitchDaemon:
-    def __init__(self, config: SwitchConfig) -> None:
+    def __init__(self, config: SwitchConfig, path: Path | None = None) -> None:
+        """`path`: of the configuration, which a reload reads again."""
         self.config = config
+        self._path = path
         self.port = 0
         self.switch: Switch | None = None
         self._open = AsyncExitStack()
@@ -60,7 +68,7 @@ class SwitchDaemon:
     async def startup(self) -> None:
         switch = self.switch = Switch(self.config)
         self._open.callback(switch.close)
-        self._note_expiry()
+        self._note_expiry(self.config)
         streams = Streams(switch)
         self._hear_of_refused_handshakes(streams)
         server = grpc.aio.server(options=SERVER_OPTIONS)
@@ -98,15 +106,40 @@ class SwitchDaemon:
             switch.warn_of_split_jobs()
 
     async def reload(self) -> None:
-        """Certificates, from the same files, for handshakes to come; all else is read at the start."""
-        tls = self.config.tls
-        if tls is None or self._credentials is None:
+        """Certificates, for handshakes to come, and the topology, while streams stay open; all else is read at the
+        start. Files are read in a thread: hosts are answered meanwhile."""
+        fresh = self.config if self._path is None else await asyncio.to_thread(read_config, self._path)
+        self._refuse_what_is_fixed(fresh)
+        rewired = fresh.topology != self.config.topology
+        if fresh.tls is None and not rewired:
             raise NothingToReload("a switch reads its configuration at its start; restart it to change it")
-        self._note_expiry()
-        self._credentials.renew(tls)
-        for uplink in self._uplinks:
-            uplink.renew(tls)
-        _log.info("certificates read anew; all else is read at the start", extra={"switch": self.config.name})
+        if fresh.tls is not None and self._credentials is not None:
+            self._note_expiry(fresh)
+            self._credentials.renew(fresh.tls)
+            for uplink in self._uplinks:
+                uplink.renew(fresh.tls)
+            _log.info("certificates read anew", extra={"switch": fresh.name})
+        if rewired and self.switch is not None:
+            await self._rewire(self.switch, fresh)
+        self.config = fresh
+
+    def _refuse_what_is_fixed(self, fresh: SwitchConfig) -> None:
+        before, name = self.config, self.config.name
+        changed = {one.name for one in fields(fresh) if getattr(fresh, one.name) != getattr(before, one.name)}
+        fixed = changed - RELOADABLE
+        if (fresh.tls is None) != (before.tls is None):
+            fixed.add("tls")
+        if fresh.topology.parents.get(name) != before.topology.parents.get(name):
+            fixed.add("parents")
+        if fixed:
+            raise OSError(f"{self._path}: {min(fixed)} cannot change while switchd runs; restart it")
+
+    async def _rewire(self, switch: Switch, fresh: SwitchConfig) -> None:
+        switch.prepare(await asyncio.to_thread(Place, fresh, switch.slots))
+        await asyncio.sleep(WARM_UP_SLOTS * switch.slots.length_ns / 1e9)
+        switch.take_over()
+        hosts, switches = len(fresh.topology.hosts), len(fresh.topology.switches)
+        _log.info("another topology: %d hosts, %d switches", hosts, switches, extra={"switch": fresh.name})
 
     def _hear_of_refused_handshakes(self, streams: Streams) -> None:
         """Counted and logged as every refused peer is; of which peer, gRPC does not say."""
@@ -119,10 +152,10 @@ class SwitchDaemon:
 
         grpc_lines.on_refused_handshake = refused
 
-    def _note_expiry(self) -> None:
+    def _note_expiry(self, config: SwitchConfig) -> None:
         """Raises InputError for certificates that peers would refuse."""
-        if self.config.tls is not None and self.switch is not None:
-            found = require_valid(self.config.tls, self.config.name)
+        if config.tls is not None and self.switch is not None:
+            found = require_valid(config.tls, config.name)
             for name, expires_s in (("own", found.expires_s), ("ca", found.ca_expires_s)):
                 self.switch.instruments.certificate_expiry.labels(name).set(expires_s)
 

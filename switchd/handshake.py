@@ -20,11 +20,13 @@ from urllib.parse import unquote
 import grpc
 from google.protobuf.message import DecodeError, Message
 
+from paceline.flowcore.model.uplinks import disagreement
 from paceline.service.log_rate_limit import LogRateLimit
 from paceline.service.tls import peer_names
 from paceline.wire import control_pb2 as pb
 from paceline.wire.calls import MAX_MESSAGE_BYTES, PROTOCOL
 from paceline.wire.codec import BadMessage
+from paceline.wire.hello import uplinks_of
 from switchd.switch import Switch
 
 _log = logging.getLogger(__name__)
@@ -59,7 +61,10 @@ class Handshake:
         self._switch = switch
         self._log_limit = LogRateLimit()
         self._open: Counter[tuple[str, str]] = Counter()  # streams or watchers, by kind and address
-        self._max_streams = SPARE_STREAMS + 2 * (len(switch.own_hosts) + len(switch.routes.other_switches))
+
+    @property
+    def _max_streams(self) -> int:
+        return SPARE_STREAMS + 2 * (len(self._switch.own_hosts) + len(self._switch.routes.other_switches))
 
     def check_hello(self, hello: pb.Hello, context: Context, known: frozenset[str], what: str) -> str:
         """The peer's name, if its terms are this switch's; a term that Hello leaves out is accepted."""
@@ -68,7 +73,12 @@ class Handshake:
         if hello.protocol != PROTOCOL:
             raise BadMessage("protocol", f"{name} speaks version {hello.protocol}, this switch {PROTOCOL}")
         if hello.topology and hello.topology != topology.fingerprint:
-            raise BadMessage("topology", f"{name} was configured with another topology than {self._switch.name}")
+            # It may have been read at another time: what was added meanwhile is no contradiction.
+            other = f"{name} was configured with another topology than {self._switch.name}"
+            if not hello.uplink:
+                raise BadMessage("topology", other)
+            if why := disagreement(topology, uplinks_of(hello)):
+                raise BadMessage("topology", f"{other}: {why}")
         if hello.horizon not in (0, horizon):
             raise _different_terms("horizon", f"{name} plans {hello.horizon} slots ahead, this switch {horizon}")
         if hello.slot_length_ns not in (0, self._switch.slots.length_ns):

@@ -91,6 +91,8 @@ class Streams:
                 await context.write(serialized(pb.SwitchMessage(clock=session.clock_echo, feedback=feedback)))
 
     def _closed(self, host: str, session: HostSession) -> BadMessage:
+        if host not in self._switch.own_hosts:
+            return BadMessage("identity", f"{host} is no longer a host of {self._switch.name}")
         if self._switch.hosts.get(host) is not session:
             return BadMessage("busy", "another stream of this host has taken over")
         return BadMessage("slow", "the host does not read its answers")
@@ -190,6 +192,8 @@ class Streams:
                 await context.write(frame)
         if self._switch.neighbours.get(child) is not outbox:
             raise BadMessage("busy", "another stream of this switch has taken over")
+        if child not in self._switch.routes.children:
+            raise BadMessage("identity", f"{child} is no longer a child of {self._switch.name}")
         raise BadMessage("slow", "the child does not read its messages")
 
     def _note_frame(self, echo: pb.ClockEcho, frame: pb.Frame) -> None:

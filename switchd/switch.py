@@ -14,29 +14,24 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from functools import partial
 
-from paceline.flowcore.messages.events import PeersFound, PeersLost, Send, SwitchEvent, Tick
+from paceline.flowcore.messages.events import Message, PeersFound, PeersLost, Send, SwitchEvent, Tick
 from paceline.flowcore.messages.reports import NO_ANSWER, Feedback, Report
-from paceline.flowcore.model.domain import domains
 from paceline.flowcore.model.job_names import log_fields, name_of, readable
 from paceline.flowcore.model.patterns import FlowId
-from paceline.flowcore.model.topology import Topology
-from paceline.flowcore.policy import POLICIES
-from paceline.flowcore.switch.agent import SwitchAgent
 from paceline.service.instruments import SwitchInstruments
 from paceline.service.log_rate_limit import LogRateLimit
 from paceline.service.metrics import new_registry
 from paceline.service.shared_clock import SharedClock
 from paceline.service.timer import Timer
 from paceline.wire import control_pb2 as pb
-from paceline.wire.codec import FEEDBACK, REPORT, BadMessage, FlowPaths, message_from_envelope
+from paceline.wire.codec import FEEDBACK, REPORT, BadMessage, BadRows, message_from_envelope, sift_envelope
 from paceline.wire.host_state import as_many_as_fit
 from switchd.clock_watch import ClockWatch
 from switchd.config import SwitchConfig
 from switchd.frames import Outgoing
 from switchd.outbox import Outbox
-from switchd.routing import RoutingTable
 from switchd.split_jobs import split_jobs
-from switchd.validation import MessageValidator
+from switchd.topology.place import Place
 
 _log = logging.getLogger(__name__)
 
@@ -46,11 +41,6 @@ HOST_OUTBOX = 64
 # Nothing in it is of use any more: dropping it is how a switch with too much to do catches up. An older report comes
 # from another clock.
 LATE_HORIZONS = 10
-# Groups in which the hosts of a rack report, if they are more than a few. Each group causes frames to other switches
-# and back, whose cost hardly depends on how many hosts they are about. A group reports in one instant: a frame leaves
-# as soon as a message waits for it, and takes along only the messages that wait by then.
-FEW_HOSTS = 3
-REPORT_GROUPS = 2
 # All hosts of a ToR may report in the same instant.
 SWITCH_OUTBOX = 4096
 
@@ -81,35 +71,55 @@ class Switch:
         self.hosts: dict[str, HostSession] = {}
         self.neighbours: dict[str, Outbox[Outgoing]] = {}  # connected switches, above and below
         self.calls: dict[tuple[str, int], asyncio.Future[pb.Feedback]] = {}  # pending unary calls
-        domain = domains(config.topology)[config.name]
-        self.own_hosts = domain.hosts
-        self.agent = SwitchAgent(config.name, domain, self.slots, POLICIES[config.policy]())
-        self.routes = RoutingTable(config.topology, config.name)
-        self.phases_ns = _phases(config.topology, config.name, self.slots.length_ns)
-        self._paths = FlowPaths(config.topology)
-        self._validator = MessageValidator(
-            config.name,
-            config.topology,
-            domain,
-            config.slots.horizon,
-            config.max_flows_per_host,
-            self.agent.remembers,
-            self._paths.path,
-            self.agent.arbitration is not None,
-        )
+        self._links: set[str] = set()  # with a gauge
+        self._next: Place | None = None  # prepared to take over
         self._log_limit = LogRateLimit()
         self.stopping = False
         self._lost: set[str] = set()
         self._timer: Timer | None = None  # made with the first deadline, which comes with an event loop
         self._armed_ns: int | None = None
-        for link in self.agent.table.capacity_bps:
-            self.instruments.link_load.labels(link).set_function(partial(self._load_ratio, link))
+        self._occupy(Place(config, self.slots))
         self.instruments.hosts.set_function(lambda: len(self.hosts))
         self.instruments.shared_links.set_function(self._shared_links)
         self.instruments.split_jobs.set_function(lambda: len({name for pair in self.split_jobs() for name in pair}))
         self.instruments.silent_parents.set_function(
             lambda: sum(one not in self.neighbours or one in self.agent.silent for one in self.routes.parents)
         )
+
+    # ---- Its place in the topology ----
+
+    def _occupy(self, place: Place) -> None:
+        self._place, self.config = place, place.config
+        self.agent, self.routes, self.own_hosts = place.agent, place.routes, place.own_hosts
+        links = set(self.agent.table.capacity_bps)
+        for link in self._links - links:
+            self.instruments.link_load.remove(link)
+        for link in links - self._links:
+            self.instruments.link_load.labels(link).set_function(partial(self._load_ratio, link))
+        self._links = links
+
+    def prepare(self, place: Place) -> None:
+        """From now on it hears what this switch hears, until it takes over."""
+        place.begin(self._place, self.clock.now_ns())
+        self._next = place
+
+    def take_over(self) -> None:
+        """The prepared place is this switch's now. Streams stay open, but for hosts and switches that it has not."""
+        place, before, self._next = self._next, self._place, None
+        if place is None:
+            return
+        self._occupy(place)
+        for send in place.taking_over(before):
+            self._send(send)
+        self.handle(Tick())
+        for host in self.hosts.keys() - self.own_hosts:
+            self.hosts[host].outbox.close()
+        for name in self.neighbours.keys() - {*self.routes.children, *self.routes.parents}:
+            self.neighbours[name].close()
+
+    @property
+    def phases_ns(self) -> dict[str, int]:
+        return self._place.phases_ns
 
     # ---- Hosts ----
 
@@ -141,8 +151,8 @@ class Switch:
             return
         session = self.hosts.get(host)
         try:
-            report = REPORT.from_wire(wire, self._paths)
-            self._validator.check_host_report(host, report, slot)
+            report = REPORT.from_wire(wire, self._place.paths)
+            self._place.validator.check_host_report(host, report, slot)
         except BadMessage:
             report = self._sifted(host, wire, slot)
             if not report.claims and session is not None:  # or the host would take the switch for silent
@@ -158,9 +168,9 @@ class Switch:
 
     def _sifted(self, host: str, wire: pb.Report, slot: int) -> Report:
         """Without the claims that are refused; raises BadMessage where more than those is wrong."""
-        report, bad = REPORT.sift(wire, self._paths)
-        report, over = self._validator.sift(host, report)
-        self._validator.check_host_report(host, report, slot)
+        report, bad = REPORT.sift(wire, self._place.paths)
+        report, over = self._place.validator.sift(host, report)
+        self._place.validator.check_host_report(host, report, slot)
         refused = [*bad, *over]
         if host not in self.hosts and not report.claims:
             raise refused[0]  # of a call, which is answered with its status
@@ -215,9 +225,21 @@ class Switch:
             self._lost |= {origin} & self.routes.other_switches
             self._report_lost()
         else:
-            message = message_from_envelope(envelope, self._paths)
-            self._validator.check_switch_message(origin, message, self.slots.index(self.clock.now_ns()))
+            message = self._message_in(envelope)
+            self._place.validator.check_switch_message(origin, message, self.slots.index(self.clock.now_ns()))
             self.handle(message)
+
+    def _message_in(self, envelope: pb.Envelope) -> Message:
+        """Without claims for hosts that only the sender's topology has, and the like: the rest is heard."""
+        try:
+            return message_from_envelope(envelope, self._place.paths)
+        except BadRows:
+            message, bad = sift_envelope(envelope, self._place.paths)
+            for error in bad:
+                self.count_refusal(error.reason)
+            key, said = ("claims", envelope.source, bad[0].reason), "refused claims of a switch: %s"
+            self._log_limit.log(_log, logging.WARNING, key, said, bad[0], extra={"switch": envelope.source})
+            return message
 
     def _relay(self, envelope: pb.Envelope, from_above: bool) -> None:
         hop = self.routes.next_hop(envelope.to, set(self.neighbours), from_above=from_above)
@@ -248,6 +270,8 @@ class Switch:
         now_ns = self.clock.now_ns()
         self.messages += 1
         self.instruments.messages.inc()
+        if self._next is not None:
+            self._next.hear(event, now_ns)
         for effect in self.agent.handle(event, now_ns):
             if not isinstance(effect, Send):
                 continue
@@ -342,16 +366,3 @@ class Switch:
             own_host=sorted(self.own_hosts),
             host_state=as_many_as_fit(one.state for one in self.hosts.values() if host_states and one.state),
         )
-
-
-def _phases(topology: Topology, switch: str, length_ns: int) -> dict[str, int]:
-    """When in a slot each host reports: evenly over the slot, so that no two reports meet at the switch, and the racks
-    one after the other, so that their messages do not meet at the switches above either. The hosts of a large rack
-    report in groups: their messages to other switches then go together. All begin a quarter of a step late: at the
-    beginning and in the middle of a slot the switches divide links anew (REALLOCATIONS_PER_SLOT)."""
-    racks = list(dict.fromkeys(topology.switch_of[host] for host in topology.hosts))
-    own = [host for host in topology.hosts if topology.switch_of[host] == switch]
-    groups = REPORT_GROUPS if len(own) > FEW_HOSTS and switch in topology.parents else len(own)
-    steps = len(racks) * groups
-    turns = {host: number % groups * len(racks) + racks.index(switch) for number, host in enumerate(own)}
-    return {host: (4 * turn + 1) * length_ns // (4 * steps) for host, turn in turns.items()}

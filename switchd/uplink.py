@@ -13,6 +13,7 @@ from paceline.wire import control_pb2 as pb
 from paceline.wire.calls import PROTOCOL, open_channel, path, serialized
 from paceline.wire.codec import BadMessage
 from paceline.wire.duplex import both
+from paceline.wire.hello import tell_topology
 from paceline.wire.retry import RETRY_S, Retry, may_be_a_certificate
 from switchd.frames import Outgoing, frames
 from switchd.outbox import FramePace, Outbox
@@ -102,11 +103,11 @@ class Uplink:
         hello = pb.Hello(
             name=switch.name,
             protocol=PROTOCOL,
-            topology=switch.config.topology.fingerprint,
             horizon=switch.slots.horizon,
             slot_length_ns=switch.slots.length_ns,
             policy=switch.config.policy,
         )
+        tell_topology(hello, switch.config.topology)
         try:
             await call.write(serialized(pb.Frame(sent_ns=switch.clock.own_ns(), hello=hello)))
             opening = pb.Frame.FromString(await _first(call))

@@ -47,6 +47,7 @@ __all__ = [
     "flow_of",
     "message_from_envelope",
     "message_to_envelope",
+    "sift_envelope",
     "text_of",
 ]
 
@@ -255,8 +256,19 @@ def message_to_envelope(source: str, to: str, message: Message) -> pb.Envelope:
 
 
 def message_from_envelope(envelope: pb.Envelope, paths: FlowPaths) -> Message:
+    body, table = _body_of(envelope)
+    return cast(Message, table.from_wire(getattr(envelope, body), paths))
+
+
+def sift_envelope(envelope: pb.Envelope, paths: FlowPaths) -> tuple[Message, list[BadRows]]:
+    """As `MessageTable.sift`."""
+    body, table = _body_of(envelope)
+    return cast(tuple[Message, list[BadRows]], table.sift(getattr(envelope, body), paths))
+
+
+def _body_of(envelope: pb.Envelope) -> tuple[str, MessageTable[Any, Any]]:
     body = envelope.WhichOneof("body")
     table = BODIES.get(body or "")
     if body is None or table is None:
         raise BadMessage("shape", f"found {body or 'nothing'} in an envelope, expected a message")
-    return cast(Message, table.from_wire(getattr(envelope, body), paths))
+    return body, table

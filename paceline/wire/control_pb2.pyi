@@ -7,20 +7,32 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Hello(_message.Message):
-    __slots__ = ("name", "protocol", "topology", "horizon", "slot_length_ns", "policy")
+    __slots__ = ("name", "protocol", "topology", "horizon", "slot_length_ns", "policy", "uplink")
     NAME_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     TOPOLOGY_FIELD_NUMBER: _ClassVar[int]
     HORIZON_FIELD_NUMBER: _ClassVar[int]
     SLOT_LENGTH_NS_FIELD_NUMBER: _ClassVar[int]
     POLICY_FIELD_NUMBER: _ClassVar[int]
+    UPLINK_FIELD_NUMBER: _ClassVar[int]
     name: str
     protocol: int
     topology: str
     horizon: int
     slot_length_ns: int
     policy: str
-    def __init__(self, name: _Optional[str] = ..., protocol: _Optional[int] = ..., topology: _Optional[str] = ..., horizon: _Optional[int] = ..., slot_length_ns: _Optional[int] = ..., policy: _Optional[str] = ...) -> None: ...
+    uplink: _containers.RepeatedCompositeFieldContainer[Uplink]
+    def __init__(self, name: _Optional[str] = ..., protocol: _Optional[int] = ..., topology: _Optional[str] = ..., horizon: _Optional[int] = ..., slot_length_ns: _Optional[int] = ..., policy: _Optional[str] = ..., uplink: _Optional[_Iterable[_Union[Uplink, _Mapping]]] = ...) -> None: ...
+
+class Uplink(_message.Message):
+    __slots__ = ("node", "parent", "capacity_bps")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    PARENT_FIELD_NUMBER: _ClassVar[int]
+    CAPACITY_BPS_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    parent: _containers.RepeatedScalarFieldContainer[str]
+    capacity_bps: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, node: _Optional[str] = ..., parent: _Optional[_Iterable[str]] = ..., capacity_bps: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class Welcome(_message.Message):
     __slots__ = ("name", "protocol", "epoch_ns", "slot_length_ns", "horizon", "phase_ns", "policy", "takes_state")

@@ -19,10 +19,12 @@ from google.protobuf.message import DecodeError
 from paceline.flowcore.detect.clocks import ClockEstimate
 from paceline.flowcore.messages.reports import Feedback, Report
 from paceline.flowcore.model.slots import SlotClock
+from paceline.flowcore.model.topology import Topology
 from paceline.wire import control_pb2 as pb
 from paceline.wire.calls import PROTOCOL, path
 from paceline.wire.codec import FEEDBACK, REPORT, BadMessage
 from paceline.wire.duplex import both
+from paceline.wire.hello import tell_topology
 from paceline.wire.host_state import HostState, to_wire
 from paceline.wire.retry import RETRY_S, Retry, may_be_a_certificate
 
@@ -117,6 +119,10 @@ class HostStream:
                 self.connected, told = False, True
                 self._on_lost()
             await self._pause(self._retry.delay_s(failure))
+
+    def knows(self, topology: Topology) -> None:
+        """This host's topology, from the next stream on."""
+        tell_topology(self._hello, topology)
 
     def renew(self) -> None:
         """Streams from now on have a channel that `reopen` makes; one that is open goes on."""

@@ -19,6 +19,7 @@ from switchd import switch as switch_module
 from switchd.clock_watch import ENOUGH, ClockWatch
 from switchd.config import SwitchConfig
 from switchd.switch import Switch
+from switchd.topology.phases import FEW_HOSTS, REPORT_GROUPS, phases
 from tests.switchd.fabric import PATIENCE_S, Fabric, claim, flow, until
 
 STAR = star(4, 1.0)
@@ -50,21 +51,21 @@ async def test_racks_take_turns(fabric) -> None:
 def test_no_host_reports_while_the_switches_divide_links(racks: int, servers: int) -> None:
     """They divide at the slot\'s beginning and in its middle: a quarter of a step is kept from both."""
     topology = clos(servers, racks, 1, (1.0, 1.0))
-    steps = racks * (switch_module.REPORT_GROUPS if servers > switch_module.FEW_HOSTS else servers)
+    steps = racks * (REPORT_GROUPS if servers > FEW_HOSTS else servers)
     half_ns, apart_ns = SLOT_NS // REALLOCATIONS_PER_SLOT, SLOT_NS // (4 * steps)
     for rack in range(racks):
-        for phase_ns in switch_module._phases(topology, f"tor{rack}", SLOT_NS).values():
+        for phase_ns in phases(topology, f"tor{rack}", SLOT_NS).values():
             assert 0 <= phase_ns < SLOT_NS
             assert apart_ns <= phase_ns % half_ns <= half_ns - apart_ns
 
 
 def test_a_large_rack_reports_in_groups() -> None:
-    racks = [set(switch_module._phases(CLOS, tor, SLOT_NS).values()) for tor in ("tor0", "tor1")]
-    assert len(racks[0]) == len(racks[1]) == switch_module.REPORT_GROUPS
+    racks = [set(phases(CLOS, tor, SLOT_NS).values()) for tor in ("tor0", "tor1")]
+    assert len(racks[0]) == len(racks[1]) == REPORT_GROUPS
     assert not racks[0] & racks[1]
     phases = sorted(racks[0] | racks[1])
     gaps_ns = {later - earlier for earlier, later in pairwise(phases)}
-    assert gaps_ns == {SLOT_NS // (2 * switch_module.REPORT_GROUPS)}
+    assert gaps_ns == {SLOT_NS // (2 * REPORT_GROUPS)}
 
 
 async def test_a_host_whose_clock_is_off_is_told_and_counted_once(fabric) -> None:

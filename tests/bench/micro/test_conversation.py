@@ -13,7 +13,7 @@ from paceline.flowcore.model.topology import Topology, clos, star
 from paceline.service.shared_clock import SharedClock
 from paceline.wire import control_pb2 as pb
 from paceline.wire.calls import SERVICE
-from switchd.switch import _phases
+from switchd.topology.phases import phases
 
 SLOTS = SlotClock(50_000_000, 10)
 PHASE_NS = 20_000_000
@@ -74,7 +74,7 @@ RATES = (1.0, 1.0)
 def test_the_bare_round_trip_keeps_away_from_hosts_and_ticks(topology: Topology, together: bool) -> None:
     length_ns = 60_000_000
     racks = set(topology.switch_of.values())
-    phases_ns = {0} if together else {ns for rack in racks for ns in _phases(topology, rack, length_ns).values()}
+    phases_ns = {0} if together else {ns for rack in racks for ns in phases(topology, rack, length_ns).values()}
     found_ns = quiet_phase_ns(phases_ns, length_ns)
     assert 0 < found_ns < length_ns
     apart_ns = length_ns // (8 * len(topology.hosts))

@@ -12,6 +12,7 @@ import pytest
 
 from bench.jobs.daemons import DaemonProcess
 from bench.jobs.process_group import ProcessGroup
+from hostd.address_book import AddressBook
 from hostd.config import HostConfig
 from hostd.daemon import HostDaemon
 from hostd.kernel.netlink import Netlink
@@ -153,7 +154,7 @@ async def test_the_guardian_hears_from_hostd_before_anything_else_is_done(
 ) -> None:
     """And with it hostd hears whether it still has a lease."""
     directories = {"runtime_directory": tmp_path, "shim_directory": tmp_path}
-    daemon = HostDaemon(HostConfig("h0", star_of(("h0", "h1"), 1.0), {}, mode="advise", **directories))
+    daemon = HostDaemon(HostConfig("h0", star_of(("h0", "h1"), 1.0), AddressBook({}), mode="advise", **directories))
     await daemon.startup()
     done: list[str] = []
     for owner, what in ((daemon._enforcer, "beat"), (daemon._monitor, "poll"), (daemon._driver, "judge")):

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from bench.jobs.process_group import ProcessGroup
+from hostd.address_book import AddressBook
 from hostd.config import HostConfig
 from hostd.daemon import HostDaemon
 from hostd.introspect.status import status as status_of
@@ -82,7 +83,9 @@ async def test_a_switch_that_does_not_compare_terms_hears_no_claims(
     flow = FlowId("a", "h0", "h1", Role.RING)
     net = Fabric(topology, policy="mlcc")
     await net.start()
-    config = HostConfig("h0", topology, {}, switch=net.address("sw"), mode="advise", runtime_directory=tmp_path)
+    config = HostConfig(
+        "h0", topology, AddressBook({}), switch=net.address("sw"), mode="advise", runtime_directory=tmp_path
+    )
     daemon, requests = HostDaemon(config), Requests()
     serving = asyncio.create_task(serve(daemon, requests))
     try:
