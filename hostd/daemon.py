@@ -47,6 +47,7 @@ from hostd.monitor.users import Users
 from hostd.preflight import refuse_what_cannot_work
 from hostd.registration.registrations import Registrations
 from hostd.report_filter import ReportFilter
+from hostd.rewiring import rewire, why_not
 from hostd.switch_link import SwitchLink
 from hostd.workers.pool import Workers
 from paceline.flowcore.host.agent import HostAgent
@@ -193,8 +194,7 @@ class HostDaemon:
         await self._open.aclose()
 
     async def reload(self) -> None:
-        """What can change while jobs run: mode, backend, which jobs, how a backend works, and the topology. Files are
-        read in a thread, and names of hosts looked up: slots go on meanwhile."""
+        """What can change while jobs run. Files are read in a thread, and names looked up: slots go on meanwhile."""
         if self._path is None:
             return
         fresh, before = await asyncio.to_thread(read_config, self._path, **self._overrides), self.config
@@ -202,7 +202,8 @@ class HostDaemon:
         changed = {one.name for one in fields(fresh) if getattr(fresh, one.name) != getattr(before, one.name)}
         if fixed := changed - RELOADABLE:
             raise OSError(f"{self._path}: {min(fixed)} cannot change while hostd runs; restart it")
-        self._refuse_other_cables(fresh)
+        if why := why_not(before.topology, fresh.topology, fresh.name, self._monitor.jobs):
+            raise OSError(f"{self._path}: {why}")
         if self._enforcer.released or fresh.enforcement != before.enforcement:
             try:
                 self._enforcer.reconfigure(fresh.enforcement)
@@ -224,25 +225,12 @@ class HostDaemon:
         self._driver.take(*self._admission.passed([*leaving, *introduced], self._clock.own_ns()))
         _log.info("%s with %s from now on", fresh.mode, self._enforcer.backend.name)
 
-    def _refuse_other_cables(self, fresh: HostConfig) -> None:
-        """Of this host, or of a host that a job sends to just now."""
-        if fresh.topology.nics(fresh.name) != self.config.topology.nics(fresh.name):
-            raise OSError(f"{self._path}: the cables of this host cannot change while hostd runs; restart it")
-        for name, job in self._monitor.jobs.items():
-            for _, target in job.sockets.sending:
-                if not fresh.topology.has(target):
-                    raise OSError(f"{self._path}: {target} is not in the topology any more, and job {name} sends to it")
-
     def _rewire(self, fresh: HostConfig) -> set[str]:
-        """Addresses and paths from now on; returns the jobs whose flows have another path."""
+        """Addresses and paths from now on."""
         self._host_of.become(fresh.host_of)
-        topology = self._agent.topology = fresh.topology
         if self._link is not None:
-            self._link.knows(topology)
-        hosts, switches = len(topology.hosts), len(topology.switches)
-        _log.info("another topology: %d hosts, %d switches", hosts, switches)
-        flows = self._agent.flows.values()
-        return {flow.id.job for flow in flows if flow.path != topology.path(*flow.id[1:3], str(flow.id))}
+            self._link.knows(fresh.topology)
+        return rewire(self._agent, fresh.topology)
 
     def _renew_certificates(self) -> None:
         """Read again at every reload: the files may be others under the same names."""

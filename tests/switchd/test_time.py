@@ -63,8 +63,8 @@ def test_a_large_rack_reports_in_groups() -> None:
     racks = [set(phases(CLOS, tor, SLOT_NS).values()) for tor in ("tor0", "tor1")]
     assert len(racks[0]) == len(racks[1]) == REPORT_GROUPS
     assert not racks[0] & racks[1]
-    phases = sorted(racks[0] | racks[1])
-    gaps_ns = {later - earlier for earlier, later in pairwise(phases)}
+    both_ns = sorted(racks[0] | racks[1])
+    gaps_ns = {later - earlier for earlier, later in pairwise(both_ns)}
     assert gaps_ns == {SLOT_NS // (2 * REPORT_GROUPS)}
 
 

@@ -110,7 +110,7 @@ def held(switch: Switch) -> int:
     """Blocks of memory in use, but for the caches, which have limits of their own."""
     flow_of.cache_clear()
     text_of.cache_clear()
-    switch._paths.path.cache_clear()
+    switch._place.paths.path.cache_clear()
     gc.collect()
     return sys.getallocatedblocks()
 
