@@ -11,8 +11,9 @@
 
 Announcements and ends are dated by the shim; which of them were first in a burst only close looks tell, so other looks
 count iterations and nothing else. Where the counter is moved by the next iteration's first bytes (a parameter server's
-worker), the exchange ended where bytes last came to their end. A job without such dates (NCCL launches ahead, or there
-is no shim) computes while nothing moves: LEAST_REST_NS of it, or it is a gap within the exchange.
+worker), the exchange ended where bytes last came to their end; between two bursts, where they last moved. A job without
+such dates (NCCL launches ahead, or there is no shim) computes while nothing moves: LEAST_REST_NS of it, or it is a gap
+within the exchange.
 """
 
 from collections import deque
@@ -73,6 +74,7 @@ class JobTiming:
         self._began_ns = 0  # the iteration in hand
         self._announced_ns = self._idle_ns = self._moved_ns = 0
         self._sending = False
+        self._ahead_ns = 2**63  # the caller's clock of the shim's, at most: no date is of the future
         self._begin(whole=False)
 
     def _begin(self, whole: bool) -> None:
@@ -87,6 +89,7 @@ class JobTiming:
             self._moved_ns = facts.moved_ns
             return
         self._whole &= closely
+        self._ahead_ns = min(self._ahead_ns, now_ns - max(facts.began_ns, facts.announced_ns, facts.completed_ns))
         if facts.iteration > self._iteration:
             self._count(facts, now_ns, closely)
         if facts.began_ns and not facts.counts_early:
@@ -144,7 +147,9 @@ class JobTiming:
             self._sending = True
         if not facts.outstanding:
             self._sending = False
-            self._idle_ns = max(self._idle_ns, facts.completed_ns, facts.began_ns)
+            # Handed to the kernel is not sent: between bursts the job waits for what it moves, and its peers to it.
+            moved_ns = facts.moved_ns - self._ahead_ns if self._bursts and facts.moved_ns else 0
+            self._idle_ns = max(self._idle_ns, facts.completed_ns, facts.began_ns, moved_ns)
 
     def _burst(self, facts: JobFacts) -> None:
         """Begins, after the computing that the last exchange let begin."""

@@ -21,11 +21,13 @@ class Ring:
         self.now_ns = self.iteration = 0
         self.began_ns = self.announced_ns = self.completed_ns = 5 * MS
         self.outstanding = self.early = False
+        self.moved_ns = 0
 
     def look(self, closely: bool = True) -> None:
         seen = facts(
             self.iteration, began_ns=self.began_ns, announced_ns=self.announced_ns, completed_ns=self.completed_ns,
             outstanding=self.outstanding, counts_early=self.early,
+            moved_ns=HOSTD_NS + self.moved_ns if self.moved_ns else 0,
         )  # fmt: skip
         self.timing.observe(seen, HOSTD_NS + self.now_ns, closely)
 
@@ -107,6 +109,23 @@ def test_bursts_of_an_iteration_are_counted_and_their_computing_added_up() -> No
     ring.look()
     times = ring.times()
     assert (times.bursts, times.computing_ns) == (3, 60 * MS)
+
+
+def test_between_bursts_a_job_waits_for_what_the_kernel_has_yet_to_send() -> None:
+    ring = warmed_up()
+    for _ in range(4):
+        for _ in range(2):
+            ring.wait(20)
+            ring.announce()
+            ring.wait(20)
+            ring.complete()
+            for _ in range(5):
+                ring.wait(2)
+                ring.moved_ns = ring.now_ns
+        ring.end()
+    ring.look()
+    times = ring.times()
+    assert (times.bursts, times.computing_ns) == (2, pytest.approx(40 * MS, abs=2 * MS))
 
 
 def test_what_is_announced_while_bytes_travel_is_computed_beside_them() -> None:
