@@ -23,6 +23,7 @@ from bench.jobs.process_group import ProcessGroup
 from bench.jobs.run import iteration_ends_ns
 from bench.testbed.leftovers import new_directory
 from bench.testbed.network import Testbed
+from nccl_shim.segment.memory_search import admit_memories
 from nccl_shim.segment.reader import ProcessView, Reader
 from paceline.flowcore.model.scenario import JobSpec, Pattern, Scenario, SlotsSpec
 from paceline.flowcore.model.topology import star
@@ -32,6 +33,7 @@ ROW_BYTES = 4096  # of a layer (bench/workload/training.py): a model is rounded 
 WARM_UP = 3  # iterations of the job alone that do not count
 DOWN_S = 1.0
 _LOOK_S, _STATUS_S = 0.005, 0.1
+_UNREGISTERED_S = 1.0  # within which every process has begun to count
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ def _network(setup: Setup) -> Iterator[tuple[Testbed, Path]]:
 
 
 def _specs(setup: Setup, scenario: Scenario, testbed: Testbed, directory: Path) -> list[ProcessSpec]:
-    return process_specs(scenario, scenario.seed, setup.workload, testbed.addresses, directory)
+    return process_specs(scenario, scenario.seed, setup.workload, testbed.addresses, directory, registered=True)
 
 
 def _alone_s(setup: Setup, fork_server: ForkServer) -> float:
@@ -131,8 +133,11 @@ class _Chain:
 
     def observe(self, alone_s: float | None, restart: bool) -> Observations:
         self._group.await_ready()
+        self._pids = {process.pid for process in self._group.processes}
         self._group.go()
-        self._look_for(self._setup.before_s / 2)
+        self._look_for(_UNREGISTERED_S)
+        admit_memories(self._readers[0])
+        self._look_for(self._setup.before_s / 2 - _UNREGISTERED_S)
         self._look_for(self._setup.before_s / 2, self._statuses)
         killed_ns, found_again_s = self._restart(self._hosts[HOSTS[0]]) if restart else (None, None)
         self._count()
@@ -176,6 +181,8 @@ class _Chain:
     def _count(self) -> None:
         for reader in self._readers:
             for view in reader.poll():
+                if view.host_pid not in self._pids:  # memory of another run on this machine
+                    continue
                 count(self._counted.setdefault((view.snapshot.job, view.snapshot.global_rank), Counted()), view)
 
 
@@ -184,7 +191,7 @@ def count(counted: Counted, view: ProcessView) -> None:
     counter = view.snapshot.iteration_counter
     if counter is None:
         return
-    counted.iterations = counter.iteration
+    counted.iterations, counted.registered = counter.iteration, view.registered
     if counter.iteration:
         counted.sizes[counter.iteration] = counter.last_enqueued_bytes
         latest_ns = max((flow.enqueued_ns for flow in view.snapshot.flows if flow.kind.outbound), default=0)

@@ -34,6 +34,7 @@ class Counted:
     sizes: dict[int, int] = field(default_factory=dict)  # announced bytes, by iteration
     gaps_s: dict[int, float] = field(default_factory=dict)  # from an iteration's end to the next announcement
     iterations: int = 0
+    registered: bool = False  # with hostd; otherwise they are in a file
 
 
 @dataclass(slots=True)
@@ -91,6 +92,9 @@ def _jobs(seen: Observations) -> Iterator[tuple[str, str, Mapping[str, Any] | No
 
 
 def _hostd(seen: Observations) -> Iterator[Verdict]:
+    registered = sum(one.registered for one in seen.counted.values())
+    found = f"{registered} of {len(seen.counted)}"
+    yield Verdict("hostd", "counters were handed to hostd", found, registered == len(seen.counted) > 0)
     words = list(_jobs(seen))
     blind = [f"{name} on {host}" for host, name, job in words if job is None or not job["controlled"]]
     yield Verdict("hostd", "every hostd paces both jobs", ", ".join(blind) or "all", not blind)

@@ -132,6 +132,15 @@ plaintext = true
     return DaemonProcess(testbed, switch, "switchd", config, directory / f"switchd-{switch}")
 
 
+def _hostd_place(directory: Path, host: str) -> Path:
+    return directory / f"hostd-{host}"
+
+
+def registration_socket(directory: Path, host: str) -> Path:
+    """Where the host's hostd takes the counters of jobs."""
+    return _hostd_place(directory, host) / "jobs" / "hostd.sock"
+
+
 def hostd(
     testbed: Testbed,
     host: str,
@@ -146,7 +155,7 @@ def hostd(
     journal: Path | None = None,
 ) -> DaemonProcess:
     """Counters of the host's jobs are in `directory`/HOST; `more` are further lines of configuration."""
-    place = directory / f"hostd-{host}"
+    place = _hostd_place(directory, host)
     tor = testbed.topology.switch_of[host]
     switch = f'switch = "{testbed.addresses.control[tor].ip}:{PORT}"' if with_switch else ""
     config = f"""

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.jobs.daemons import registration_socket
 from bench.testbed.addresses import Addresses
 from bench.testbed.network import DATA_IFNAME
 from bench.workload.assignment import FIRST_PORT, PORTS_PER_JOB, Assignment
@@ -58,12 +59,18 @@ def fork_server_environment() -> dict[str, str]:
 
 
 def process_specs(
-    scenario: Scenario, seed: int, workload: str, addresses: Addresses, directory: Path
+    scenario: Scenario,
+    seed: int,
+    workload: str,
+    addresses: Addresses,
+    directory: Path,
+    registered: bool = False,
 ) -> list[ProcessSpec]:
+    """`registered`: counters are handed to the host's hostd; otherwise, or where none listens, they are files."""
     specs = [
         spec
         for number, job in enumerate(scenario.jobs)
-        for spec in _of_job(job, number, seed, program_for(job, workload), addresses, directory)
+        for spec in _of_job(job, number, seed, program_for(job, workload), addresses, directory, registered)
     ]
     for number, bursts in enumerate(scenario.cross_traffic):
         port = FIRST_PORT + PORTS_PER_JOB * (len(scenario.jobs) + number)
@@ -72,7 +79,13 @@ def process_specs(
 
 
 def _of_job(
-    job: JobSpec, number: int, seed: int, program: Program, addresses: Addresses, directory: Path
+    job: JobSpec,
+    number: int,
+    seed: int,
+    program: Program,
+    addresses: Addresses,
+    directory: Path,
+    registered: bool,
 ) -> Iterator[ProcessSpec]:
     data = {host: str(address) for host, address in addresses.data.items()}
     store = str(addresses.control[job.workers[0]].ip)  # torch's rendezvous is no training: off the emulated links
@@ -92,8 +105,9 @@ def _of_job(
         if program in ON_GPU.values():
             log = directory / host / "nccl.%p.log"
             env |= _NCCL_ENVIRONMENT | {"NCCL_HOSTID": f"{number}-{host}", "NCCL_DEBUG_FILE": str(log)}
+        socket = registration_socket(directory, host) if registered else None
         env |= observed_environment(
-            env, (program.module,), host, _known_as(job, number), job.pattern.value, role, directory / host
+            env, (program.module,), host, _known_as(job, number), job.pattern.value, role, directory / host, socket
         )
         name = f"{job.name} {role} on {host}"
         arguments = (own.to_json(), *program.arguments)

@@ -12,6 +12,7 @@ from itertools import pairwise
 from math import inf
 
 from bench.jobs.control import Control, DaemonCpu
+from bench.jobs.daemon_control import DaemonControl
 from bench.jobs.fork_server import ForkServer
 from bench.jobs.launch import process_specs
 from bench.jobs.process_group import ProcessGroup, RunFailed, RunProcess
@@ -70,7 +71,9 @@ def run_once(
         with Testbed(*network) as testbed:
             for host in scenario.topology.hosts:
                 (directory / host).mkdir()
-            specs = process_specs(scenario, seed, conditions.workload, testbed.addresses, directory)
+            # What reads counters itself, beside or instead of hostd, finds them in files.
+            registered = isinstance(control, DaemonControl)
+            specs = process_specs(scenario, seed, conditions.workload, testbed.addresses, directory, registered)
             group = ProcessGroup(fork_server, testbed, specs, directory)
             with control.running(testbed, scenario, directory) as running, group, watching_stalls() as stalls:
                 group.await_ready()

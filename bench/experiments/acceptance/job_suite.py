@@ -16,7 +16,7 @@ from paceline.flowcore.model.topology import star
 
 HOSTS = {"same": (("h0", "h1"), ("h0", "h1")), "cross": (("h0", "h2"), ("h1", "h2"))}
 ALONE = "alone"  # the case of every job by itself
-SIDE_BY_SIDE_GBPS = 1.0  # up to here runs that are made at the same time leave one another enough of the machine
+SIDE_BY_SIDE_GBPS = 1.0  # the fastest link of runs that are made at the same time
 
 
 class UnknownCase(Failure):
@@ -30,12 +30,18 @@ class Job:
     model_mb: float
     compute_s: float
     link_gbps: float = 1.0
+    fills_gpu: bool = False  # its computing does, and would delay that of runs at the same time
     same_as: str | None = None  # the job that does exactly the same: its runs alone are this job's, too
 
     @property
     def link_s(self) -> float:
         """How long an iteration's bytes take at the link's speed: of two workers, each sends the model's size."""
         return self.model_mb * 8e-3 / self.link_gbps
+
+    @property
+    def side_by_side(self) -> bool:
+        """Whether its runs leave others that are made at the same time enough of the machine."""
+        return self.link_gbps <= SIDE_BY_SIDE_GBPS and not self.fills_gpu
 
     @property
     def measured_alone(self) -> str:

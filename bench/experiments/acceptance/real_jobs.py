@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from statistics import fmean, median
 
-from bench.experiments.acceptance.job_suite import ALONE, SIDE_BY_SIDE_GBPS, Job, Pair, Suite
+from bench.experiments.acceptance.job_suite import ALONE, Job, Pair, Suite
 from bench.experiments.acceptance.real_job_cases import MUST_NOT_LOSE, SUITE
 from bench.experiments.experiment import Check, Experiment, Options, Result, as_json
 from bench.jobs.cases import Case, CaseRuns
@@ -58,19 +58,15 @@ def _alone_case(job: Job, duration_s: float, options: Options, is_compared: bool
     controls = (ALONE_CONTROL, OURS) if is_compared else (ALONE_CONTROL,)
     conditions = Conditions(_workload(f"{job.name}={job.workload}", options), options.seed)
     scenario = job.alone_scenario(duration_s)
-    return Case(scenario.name, scenario, controls, conditions, alone=False, side_by_side=_side_by_side(job))
+    return Case(scenario.name, scenario, controls, conditions, alone=False, side_by_side=job.side_by_side)
 
 
 def _pair_case(pair: Pair, duration_s: float, options: Options) -> Case:
     conditions = Conditions(_workload(pair.workload, options), options.seed)
-    side_by_side = _side_by_side(*pair.jobs)
+    side_by_side = all(job.side_by_side for job in pair.jobs)
     return Case(
         pair.name, pair.scenario(duration_s), options.controls, conditions, alone=False, side_by_side=side_by_side
     )
-
-
-def _side_by_side(*jobs: Job) -> bool:
-    return all(job.link_gbps <= SIDE_BY_SIDE_GBPS for job in jobs)
 
 
 def _workload(workload: str, options: Options) -> str:

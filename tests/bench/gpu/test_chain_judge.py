@@ -22,7 +22,7 @@ def status(**flow: Any) -> dict[str, Any]:
 
 def sound(**changed: Any) -> Observations:
     counted = {
-        (job, rank): Counted(dict.fromkeys(range(3, 20), SIZE), dict.fromkeys(range(20), 0.25), 19)
+        (job, rank): Counted(dict.fromkeys(range(3, 20), SIZE), dict.fromkeys(range(20), 0.25), 19, True)
         for job in "ab"
         for rank in (0, 1)
     }
@@ -76,6 +76,12 @@ def test_a_hostd_that_sees_nothing_is_noticed() -> None:
     assert broken_links(sound(statuses={"h0": [status()], "h1": [blank]})) == {"hostd", "htb"}
     assert broken_links(sound(statuses={"h0": [status(sockets=0)], "h1": [status()]})) == {"hostd"}
     assert broken_links(sound(statuses={"h0": [status(size_bytes=SIZE / 2)], "h1": [status()]})) == {"hostd"}
+
+
+def test_counters_that_hostd_was_not_given_are_noticed() -> None:
+    seen = sound()
+    seen.counted["b", 1].registered = False
+    assert broken_links(seen) == {"hostd"}
 
 
 def test_a_switch_that_is_not_there_is_noticed() -> None:

@@ -12,6 +12,7 @@ from paceline.flowcore.host.agent import HostAgent
 from paceline.flowcore.messages.events import FlowDone, FlowReady, IterationEnded, Limit
 from paceline.flowcore.messages.journal import decode, replay
 from paceline.flowcore.messages.reports import Feedback
+from paceline.flowcore.model.job_names import name_of
 from paceline.flowcore.model.scenario import parse_scenario
 from paceline.flowcore.policy import POLICIES
 
@@ -51,5 +52,5 @@ def test_shim_to_rates_with_real_torch(tmp_path: Path) -> None:
         assert list(replay(lines, {host: agent})) == []
         entries = [decode(line) for line in lines]
         assert {type(entry.event) for entry in entries} >= {FlowReady, FlowDone, IterationEnded, Feedback}
-        held = {effect.flow.job for entry in entries for effect in entry.effects if isinstance(effect, Limit)}
+        held = {name_of(effect.flow.job) for entry in entries for effect in entry.effects if isinstance(effect, Limit)}
         assert held == {"a", "b"}
