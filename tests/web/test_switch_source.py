@@ -34,7 +34,7 @@ async def watched(cluster: Fabric, switch: str) -> AsyncIterator[tuple[Board, Da
 
 
 async def test_links_are_divided_by_job(fabric: Make) -> None:
-    topology = star(2, 1.0)
+    topology = star(3, 1.0)
     cluster = await fabric(topology, policy="mlcc")
     [switch] = topology.switches
     host = await cluster.joined("h0")
@@ -44,9 +44,9 @@ async def test_links_are_divided_by_job(fabric: Make) -> None:
 
         async def claims() -> None:
             while True:
-                one = claim(topology, flow("bert", "h0", "h1"), *[4e8] * 10, urgency=2.5)
-                other = claim(topology, flow("gpt", "h0", "h1"), *[1e8] * 10)
-                await host.ask(one, other)
+                one = claim(topology, flow("bert", "h0", "h1"), *[3e8] * 10, urgency=2.5)
+                more = claim(topology, flow("bert", "h0", "h2"), *[1e8] * 10)
+                await host.ask(one, more, claim(topology, flow("gpt", "h0", "h1"), *[1e8] * 10))
                 await asyncio.sleep(0.02)
 
         task = asyncio.create_task(claims())
