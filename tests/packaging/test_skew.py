@@ -88,7 +88,7 @@ def test_hosts_of_both_versions_are_paced_under_an_older_switch_and_then_a_newer
         of_version(hosts[0], old)
         with of_version(older, old):
             for daemon in hosts:
-                cluster.start(daemon)
+                stack.enter_context(daemon)
             group = cluster.jobs("a", "b")
             _comes_true(cluster, group, hosts, lambda daemon: joined(daemon) == {"a", "b"})
             _comes_true(cluster, group, hosts, _is_answered)
@@ -116,7 +116,7 @@ def _comes_true(
             return all(holds(daemon) for daemon in hosts)
         return False
 
-    cluster.run(group, all_hold, 2 * SETTLED_S)
+    cluster.run(group, all_hold, 3 * SETTLED_S)
 
 
 def test_counters_of_an_older_shim_are_read(old: Path, tmp_path: Path) -> None:
