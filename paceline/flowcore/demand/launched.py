@@ -30,6 +30,7 @@ LAUNCHED_AHEAD = 2  # iterations counted since this one began: it is over, whate
 class LaunchedDemand(Demand):
     def __init__(self, job: str, host: str, least_bytes: float = 0.0) -> None:
         super().__init__(job, host, least_bytes)
+        self._iteration = 0  # its own count: the job's counter runs ahead
         self._rested: Mapping[Ends, float] | None = None  # sent when it last rested; None: not since this burst began
         self._counted = -1  # iterations at the last sample ...
         self._counted_with: Mapping[Ends, float] = {}  # ... and what had been sent by then
