@@ -1,4 +1,4 @@
-"""A job that launches as NCCL does: Python announces and counts an iteration, and the device computes and sends later."""
+"""A job that launches as NCCL does: Python announces and counts an iteration, the device computes and sends later."""
 
 import time
 import zlib
