@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
 
 from hostd.enforce.enforcer import Enforcer
 from hostd.introspect.durations import Durations
@@ -24,7 +26,33 @@ class SwitchView:
     silent: tuple[str, ...] = ()  # switches that it has lost
 
 
-@dataclass(frozen=True, slots=True)
+def script_of(job: str) -> str | None:
+    """Of a name of the kind script-pid."""
+    script, dash, pid = job.rpartition("-")
+    return script if dash and script and pid.isdecimal() else None
+
+
+class Launch(NamedTuple):
+    """A job, and what its processes on this host say of it."""
+
+    job: str
+    world_sizes: frozenset[int]
+    ranks: frozenset[int]
+
+    @classmethod
+    def of(cls, job: JobTracker) -> "Launch":
+        said = [process.view.snapshot for process in job.processes.values() if process.view is not None]
+        members = [one for one in said if one.global_rank >= 0 and one.world_size > 1]
+        sizes = frozenset(one.world_size for one in members)
+        return cls(job.demand.job, sizes, frozenset(one.global_rank for one in members))
+
+    def may_be_part_of(self, other: "Launch") -> bool:
+        """They have different ranks of one world."""
+        known = bool(self.ranks and other.ranks)
+        return known and self.world_sizes == other.world_sizes and self.ranks.isdisjoint(other.ranks)
+
+
+@dataclass(frozen=True)
 class HostView:
     name: str
     mode: str
@@ -52,10 +80,19 @@ class HostView:
     bad_numbers: Mapping[str, str] = field(default_factory=dict)  # the same
     held_back: Mapping[str, int] = field(default_factory=dict)  # claims beyond a slot's quota, by tenant
 
-    @property
+    @cached_property
     def names(self) -> JobNames:
         """What people call the jobs."""
         return JobNames(self.jobs, self.users)
+
+    @cached_property
+    def launches(self) -> Mapping[str, list[Launch]]:
+        """The jobs with a name of the kind script-pid, by tenant and script."""
+        found: dict[str, list[Launch]] = {}
+        for job, tracker in self.jobs.items():
+            if (script := script_of(job)) is not None:
+                found.setdefault(script, []).append(Launch.of(tracker))
+        return found
 
     @property
     def slot(self) -> int:

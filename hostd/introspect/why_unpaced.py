@@ -12,22 +12,21 @@ a job from being paced. A job that is paced may have some, too: of one that send
 flow is left to TCP. The reason is one of a fixed few, for metrics; the text names addresses, processes and jobs.
 """
 
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from ipaddress import ip_address
 from typing import NamedTuple
 
 from hostd.enforce.errors import ErrorKind
-from hostd.introspect.host_view import HostView
+from hostd.introspect.host_view import HostView, Launch, script_of
 from hostd.kernel.sockets import DataSocket
 from hostd.monitor.job_tracker import JobTracker
-from nccl_shim.segment.reader import ProcessView
 from paceline.flowcore.host.flow_state import FlowState
 from paceline.flowcore.model.patterns import Role
 
 MOST_NAMED = 5
+MOST_COMPARED = 16  # launches of one script: a user may have hundreds of jobs, each compared with all
 LATELY_S = 3.0  # an error that lasts comes again every second
 UNHEARD_ITERATIONS = 3  # of its own that a flow has sent, while the switch has heard of no byte of what feeds it
 
@@ -157,42 +156,17 @@ def _by_its_names(view: HostView, job: JobTracker) -> Iterator[Unpaced]:
         why = f"its processes say that it has {' and '.join(map(str, sizes))} members"
         yield Unpaced(Reason.MERGED, f"{why}: two jobs have this name (paceline run --job tells them apart)")
     name, names = job.demand.job, view.names
-    others = ((other, tracker) for other, tracker in view.jobs.items() if other != name)
-    if siblings := [names.shown(other) for other, tracker in others if _are_one(job, tracker)]:
+    others = view.launches.get(script_of(name) or "", [])[:MOST_COMPARED]
+    own = Launch.of(job)
+    if siblings := [names.shown(one.job) for one in others if one.job != name and own.may_be_part_of(one)]:
         yield Unpaced(Reason.SPLIT, f"{_some(siblings)} on this host looks like a part of it: give both one --job name")
-    for flow in view.agent.flows.values():
-        if flow.id.job == name and _other_end_is_unheard_of(view, flow):
+    joined = view.agent.jobs.get(name)
+    for flow in joined.flows if joined is not None else ():
+        if _other_end_is_unheard_of(view, flow):
             feeders = _some(map(names.shown_flow, flow.spec.upstream))
             why = f"the switch hears nothing of {feeders}: the job has another name there, or is not paced"
             yield Unpaced(Reason.SPLIT, why)
             break
-
-
-def _are_one(job: JobTracker, other: JobTracker) -> bool:
-    """Two names of the kind script-pid, of one script and user, whose processes have different ranks of one world."""
-    if _stem(job.demand.job) is None or _stem(job.demand.job) != _stem(other.demand.job):
-        return False
-    mine, theirs = _members(job.processes), _members(other.processes)
-    return bool(mine and theirs) and _worlds(mine) == _worlds(theirs) and not _ranks(mine) & _ranks(theirs)
-
-
-def _members(processes: Mapping[int, object]) -> list[ProcessView]:
-    views = [getattr(process, "view", None) for process in processes.values()]
-    return [one for one in views if one is not None and one.snapshot.global_rank >= 0 and one.snapshot.world_size > 1]
-
-
-def _worlds(members: Iterable[ProcessView]) -> set[tuple[int, int]]:
-    return {(one.uid, one.snapshot.world_size) for one in members}
-
-
-def _ranks(members: Iterable[ProcessView]) -> set[int]:
-    return {one.snapshot.global_rank for one in members}
-
-
-def _stem(name: str) -> str | None:
-    """The script of script-pid."""
-    found = re.fullmatch(r"(.+)-\d+", name)
-    return found[1] if found else None
 
 
 def _other_end_is_unheard_of(view: HostView, flow: FlowState) -> bool:

@@ -1,5 +1,6 @@
 """The rules by which a job is said not to be paced: one case each, and what two of them make together."""
 
+import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -30,10 +31,8 @@ def socket_to(remote: str, local: str = OWN, namespace: int = HERE) -> DataSocke
     return DataSocket(17, 5, 1, local, remote, 4000, namespace)
 
 
-def member(rank: int, world: int = 2, uid: int = 1000) -> Any:
-    return SimpleNamespace(
-        uid=uid, snapshot=SimpleNamespace(global_rank=rank, world_size=world, role=ProcessRole.WORKER)
-    )
+def member(rank: int, world: int = 2) -> Any:
+    return SimpleNamespace(snapshot=SimpleNamespace(global_rank=rank, world_size=world, role=ProcessRole.WORKER))
 
 
 def job(name: str, *sockets: DataSocket, members: tuple[Any, ...] = (), sending: bool = True) -> JobTracker:
@@ -58,7 +57,8 @@ def view(published: Published, tmp_path: Path) -> HostView:
 
 def reasons(view: HostView, one: JobTracker) -> dict[Reason, str]:
     view.jobs[one.demand.job] = one  # type: ignore[index]
-    return {found.reason: found.why for found in why_unpaced(view, one) if found.reason is not Reason.NO_BACKEND}
+    now = replace(view)  # what a view has found out about its jobs, it keeps
+    return {found.reason: found.why for found in why_unpaced(now, one) if found.reason is not Reason.NO_BACKEND}
 
 
 def test_a_young_job_is_learned_and_nothing_is_wrong(view: HostView) -> None:
@@ -137,13 +137,27 @@ def test_two_jobs_of_one_name_and_one_of_two_names(view: HostView) -> None:
     merged = job("m", socket_to(PEER), members=(member(0), member(0)))
     assert "several processes have rank 0" in reasons(view, merged)[Reason.MERGED]
     assert "2 and 4 members" in reasons(view, job("n", members=(member(0), member(1, 4))))[Reason.MERGED]
-    one, other = job("train.py-17", members=(member(0),)), job("train.py-18", members=(member(1),))
+    one, other = job("1/train.py-17", members=(member(0),)), job("1/train.py-18", members=(member(1),))
     reasons(view, one)
     assert "train.py-17 on this host looks like a part of it" in reasons(view, other)[Reason.SPLIT]
     assert Reason.SPLIT in reasons(view, one)
-    for name, rank, world, uid in (("x.py-1", 1, 2, 1000), ("train.py-19", 0, 2, 1000), ("train.py-20", 1, 2, 7)):
-        stranger = job(name, members=(member(rank, world, uid),))
-        assert Reason.SPLIT not in reasons(replace(view, jobs={"train.py-17": one}), stranger), name
+    for name, rank, world in (
+        ("1/x.py-1", 1, 2),
+        ("1/train.py-19", 0, 2),
+        ("1/train.py-20", 1, 4),
+        ("2/train.py-20", 1, 2),
+    ):
+        stranger = job(name, members=(member(rank, world),))
+        assert Reason.SPLIT not in reasons(replace(view, jobs={"1/train.py-17": one}), stranger), name
+
+
+def test_hundreds_of_jobs_are_looked_at_in_no_time(view: HostView) -> None:
+    """A user may have as many, and hostd's loop waits for this once a second."""
+    jobs = {f"1/x-{n}": job(f"1/x-{n}", socket_to(PEER), members=(member(n, 512),)) for n in range(512)}
+    began_s = time.process_time()
+    found = UnpacedLog().note(replace(view, jobs=jobs))
+    assert time.process_time() - began_s < 0.5, "and not in ten seconds"
+    assert all(Reason.SPLIT in {one.reason for one in reasons} for reasons in found.values())
 
 
 def test_of_a_job_that_is_paced_only_what_is_wrong_is_said(view: HostView) -> None:
