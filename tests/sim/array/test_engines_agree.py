@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 SCENARIOS = Path(__file__).parents[3] / "scenarios"
 ITERATIONS, SEEDS = 6, (1, 2, 3, 4)
 CHAOTIC = {("mixed", "mlcc"): 3, ("clos", "mlcc"): 2, ("tree", "mlcc"): 1}  # for how many iterations to look
-WIDER = {("tree", "mcs"): 0.02}  # forwarding whole grains, the array engine is 1.8 % faster there
+WIDER = {("tree", "mcs"): 0.02}  # the array engine is 1.8 % faster there; why is not known
 UNEVEN = {("mixed", "srpt"), ("clos", "mlcc"), ("tree", "mlcc")}  # few seeds of many differ
 MANY_SEEDS = tuple(range(1, 9))
 
