@@ -16,7 +16,7 @@ from typing import Any
 
 from bench.gpu.breaks import Damage
 from bench.gpu.chain_judge import FOUND_AGAIN_S, Counted, Observations
-from bench.jobs.daemons import DaemonProcess, hostd, switchd
+from bench.jobs.daemons import START_S, DaemonProcess, hostd, registration_socket, switchd
 from bench.jobs.fork_server import ForkServer
 from bench.jobs.launch import ProcessSpec, fork_server_environment, modules_for, process_specs
 from bench.jobs.process_group import ProcessGroup
@@ -32,6 +32,8 @@ HOSTS, JOBS = ("h0", "h1"), ("a", "b")
 ROW_BYTES = 4096  # of a layer (bench/workload/training.py): a model is rounded up to whole rows
 WARM_UP = 3  # iterations of the job alone that do not count
 DOWN_S = 1.0
+REGISTRATION_S = 5.0  # within which hostd's socket for jobs is there
+LOG_LINES = 20
 _LOOK_S, _STATUS_S = 0.005, 0.1
 _UNREGISTERED_S = 1.0  # within which every process has begun to count
 
@@ -118,9 +120,11 @@ class _Chain:
             for host in HOSTS:
                 (place / host).mkdir(parents=True, exist_ok=True)
             switch = stack.enter_context(switchd(testbed, scenario.topology.switches[0], directory, scenario.slots))
+            self._switch = switch
             self._hosts = {host: stack.enter_context(hostd(testbed, host, place, scenario.slots)) for host in HOSTS}
-            for daemon in self._hosts.values():
+            for host, daemon in self._hosts.items():
                 daemon.await_hostd(connected=True, switches=[switch])
+                _await_path(registration_socket(place, host))
             specs = _specs(self._setup, scenario, testbed, directory)
             harmed = [replace(spec, env={**spec.env, **self._harm.environment}) for spec in specs]
             self._group = stack.enter_context(ProcessGroup(self._fork_server, testbed, harmed, directory))
@@ -147,22 +151,28 @@ class _Chain:
             self._counted, self._statuses,
             {job: iteration_ends_ns(job, processes, 0) for job in JOBS},
             {(str(one.spec.job), int(one.spec.env["RANK"])): len(one.numbers) for one in processes},
-            killed_ns, found_again_s,
+            killed_ns, found_again_s, self._logs(),
         )  # fmt: skip
 
+    def _logs(self) -> dict[str, list[str]]:
+        daemons = {"switch": self._switch, **self._hosts}
+        return {node: daemon.log().splitlines()[-LOG_LINES:] for node, daemon in daemons.items()}
+
     def _restart(self, daemon: DaemonProcess) -> tuple[int, float | None]:
-        """When hostd was killed, and how long its successor took to pace both jobs."""
+        """When hostd was killed, and how long its successor took to pace both jobs, from when it answered."""
         daemon.process.kill()
         daemon.process.wait()
         killed_ns = time.monotonic_ns()
         self._look_for(DOWN_S)
         daemon.start()
-        began_s, found_s = time.monotonic(), None
-        while found_s is None and time.monotonic() < began_s + FOUND_AGAIN_S:
+        began_s = time.monotonic()
+        answered_s = found_s = None
+        while found_s is None and time.monotonic() < (answered_s or began_s + START_S) + FOUND_AGAIN_S:
             self._look_for(_STATUS_S)
             with suppress(OSError):
                 known = {job["name"] for job in daemon.status()["jobs"] if job["controlled"]}
-                found_s = time.monotonic() - began_s if known >= {*JOBS} else None
+                answered_s = answered_s or time.monotonic()
+                found_s = time.monotonic() - answered_s if known >= {*JOBS} else None
         self._look_for(self._setup.after_s)
         return killed_ns, found_s
 
@@ -184,6 +194,13 @@ class _Chain:
                 if view.host_pid not in self._pids:  # memory of another run on this machine
                     continue
                 count(self._counted.setdefault((view.snapshot.job, view.snapshot.global_rank), Counted()), view)
+
+
+def _await_path(path: Path) -> None:
+    """For a moment: a process of hostd's makes it, and jobs that do not find it go on without."""
+    end_s = time.monotonic() + REGISTRATION_S
+    while not path.exists() and time.monotonic() < end_s:
+        time.sleep(_LOOK_S)
 
 
 def count(counted: Counted, view: ProcessView) -> None:

@@ -22,7 +22,7 @@ LEAST_GAP_SHARE = 0.5  # of the computing time, between an iteration's end and t
 SIZE_TOLERANCE = 0.1  # of what hostd has learned: headers and retransmissions are on the wire, too
 MOST_SLOWDOWN = {"nccl": 1.10, "gloo": 1.30}  # gloo's is for busy machines with two cores
 STOOD_STILL = 3.0  # times the median of the iterations
-FOUND_AGAIN_S = 15.0
+FOUND_AGAIN_S = 15.0  # from hostd's first answer: jobs try to register again every eight seconds, and are learned
 FEW = 10  # times seen, of which nothing can be said
 LARGER_SHARE = 2.0  # of the sending job's rate, against the other's
 
@@ -51,6 +51,7 @@ class Observations:
     iterations: Mapping[tuple[str, int], int]  # that processes say they did, by job and rank
     killed_ns: int | None = None  # None: hostd was not killed
     found_again_s: float | None = None
+    logs: Mapping[str, Sequence[str]] = field(default_factory=dict)  # the daemons' last lines, by node
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +97,8 @@ def _hostd(seen: Observations) -> Iterator[Verdict]:
     found = f"{registered} of {len(seen.counted)}"
     yield Verdict("hostd", "counters were handed to hostd", found, registered == len(seen.counted) > 0)
     words = list(_jobs(seen))
-    blind = [f"{name} on {host}" for host, name, job in words if job is None or not job["controlled"]]
-    yield Verdict("hostd", "every hostd paces both jobs", ", ".join(blind) or "all", not blind)
+    blind = [_why_not(host, name, job) for host, name, job in words if job is None or not job["controlled"]]
+    yield Verdict("hostd", "every hostd paces both jobs", "; ".join(blind) or "all", not blind)
     flows = [flow for _, _, job in words if job is not None for flow in job["flows"]]
     bare = sum(not flow["sockets"] for flow in flows)
     found = f"{len(flows)} flows, {bare} without a socket"
@@ -109,8 +110,14 @@ def _hostd(seen: Observations) -> Iterator[Verdict]:
     yield Verdict("hostd", claim, found, bool(sizes) and not wrong)
     switches = [status["switch"] for statuses in seen.statuses.values() for status in statuses]
     alone = sum(not switch["connected"] or switch["deciding_alone"] for switch in switches)
-    found = f"{alone} of {len(switches)} times not"
+    reasons = sorted({str(switch["why"]) for switch in switches if switch.get("why")})
+    found = f"{alone} of {len(switches)} times not{' (' if reasons else ''}{'; '.join(reasons)}{')' if reasons else ''}"
     yield Verdict("switchd", "hosts decide with their switch", found, bool(switches) and 10 * alone <= len(switches))
+
+
+def _why_not(host: str, name: str, job: Mapping[str, Any] | None) -> str:
+    reasons = [one["why"] for one in job.get("not_paced", ())] if job is not None else ["it is not known"]
+    return f"{name} on {host}: {', '.join(reasons) or 'no reason'}"
 
 
 def _kernel(seen: Observations) -> Iterator[Verdict]:

@@ -24,7 +24,12 @@ from paceline.failure import Failure
 
 def check(setup: Setup, broken: str | None) -> list[Verdict]:
     with damage(broken) as harm:
-        return judge(observe(setup, harm, sound=broken is None))
+        seen = observe(setup, harm, sound=broken is None)
+    verdicts = judge(seen)
+    if broken is None and not all(one.passed for one in verdicts):
+        for node, lines in seen.logs.items():
+            print(*(f"{node}: {line}" for line in lines), sep="\n", file=sys.stderr)
+    return verdicts
 
 
 def document(verdicts: list[Verdict]) -> dict[str, Any]:
