@@ -82,7 +82,7 @@ class Browser:
 
     def open(self, url: str) -> None:
         self.call("Page.navigate", url=url)
-        self.until("document.readyState === 'complete'")
+        self.until("document.readyState === 'complete'", ANSWER_S)
 
     def resize(self, width: int, height: int, scale: float = 1.0) -> None:
         self.call(

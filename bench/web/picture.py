@@ -1,8 +1,9 @@
 """The picture in README: python -m bench.web.picture docs/web.png
 
-Three jobs on two hosts, half a minute of them, and the whole page as it looks then.
+Three jobs on two hosts, a minute of them, and the whole page as it looks then.
 """
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -16,19 +17,20 @@ JOBS = (
     ring("gpt2-medium", ("h0", "h1"), 14.0, 0.9),
     ring("resnet50", ("h0", "h1"), 4.0, 0.4),
 )
-RUN_S = 34.0
+RUN_S, SETTLED_S = 70.0, 3.0  # by then the troubles of the start are past
 WIDTH, HEIGHT = 1180, 1270
 
 
 def main(path: str) -> None:
     ensure_networks()
-    with (
-        SmallCluster(JOBS, hosts=2, link_gbps=0.2, watched_hosts=["h0", "h1"]) as cluster,
-        Browser(cluster.popen, WIDTH, HEIGHT) as browser,
-    ):
-        browser.open(cluster.url)
+    with SmallCluster(JOBS, hosts=2, link_gbps=0.2, watched_hosts=["h0", "h1"]) as cluster:
+        for daemon in (cluster.switch, *cluster.hosts.values()):  # as important as the jobs, and as this process
+            os.setpriority(os.PRIO_PROCESS, daemon.pid, os.getpriority(os.PRIO_PROCESS, 0))
         time.sleep(RUN_S)
-        browser.screenshot(Path(path))
+        with Browser(cluster.popen, WIDTH, HEIGHT) as browser:  # the page knows what was before it
+            browser.open(cluster.url)
+            time.sleep(SETTLED_S)
+            browser.screenshot(Path(path))
 
 
 if __name__ == "__main__":
