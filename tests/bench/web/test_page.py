@@ -16,6 +16,7 @@ pytestmark = [
     pytest.mark.skipif(chromium() is None, reason="no Chromium here: scripts/setup browser"),
 ]
 
+PATIENCE_S = 40.0  # on a busy machine; nothing here waits that long for its own sake
 TRICKY = "<img src=x onerror=alert(1)>"
 JOBS = (ring("bert", ("h0", "h1"), 1.0, 0.1), ring(TRICKY, ("h0", "h1"), 1.5, 0.12))
 # The pixels of the first chart, as a number that changes with them.
@@ -44,22 +45,28 @@ def has(text: str, selector: str = "body") -> str:
 
 def test_the_page_shows_jobs_as_text_and_bars_that_move(browser: Browser) -> None:
     for job in ("bert", TRICKY):
-        browser.until(has(job, "#jobs"), 20)
-        browser.until(has(job, "#legend"))
+        browser.until(has(job, "#jobs"), PATIENCE_S)
+        browser.until(has(job, "#legend"), PATIENCE_S)
     assert browser.evaluate("document.images.length") == 0
     browser.until(has("live", "#daemons"))
-    browser.until("document.querySelectorAll('.link canvas').length >= 3")  # promised both ways, measured one way
+    browser.until(
+        "document.querySelectorAll('.link canvas').length >= 3", PATIENCE_S
+    )  # promised both ways, measured one way
     first = browser.evaluate(PICTURE)
-    browser.until(f"{PICTURE} !== {first}", 3)
+    browser.until(f"{PICTURE} !== {first}", PATIENCE_S)
     slowdowns = "[...document.querySelectorAll('#jobs td:nth-child(5)')].some(cell => Number(cell.innerText) >= 1)"
-    browser.until(slowdowns, 20)
+    browser.until(slowdowns, PATIENCE_S)
     assert not browser.errors
 
 
 def test_the_switch_tells_of_its_hosts(cluster: SmallCluster) -> None:
     command = [sys.executable, "-m", "paceline", "status", "--cluster", "--switch", cluster.switch_address, "--json"]
-    with cluster.popen(command, stdout=subprocess.PIPE) as asked:
-        found = json.loads(asked.communicate(timeout=30)[0])
+    for _ in range(3):  # a busy machine may need longer than the command waits
+        with cluster.popen(command, stdout=subprocess.PIPE) as asked:
+            said = asked.communicate(timeout=PATIENCE_S)[0]
+        if asked.returncode == 0:
+            break
+    found = json.loads(said)
     hosts = {host["name"]: host for host in found["hosts"]}
     assert hosts["h1"]["connected"] and hosts["h1"]["mode"] == "enforce" and hosts["h1"]["backend"] == "htb"
     assert {job["name"] for job in hosts["h1"]["jobs"]} == {"bert", TRICKY}
@@ -70,7 +77,7 @@ def test_it_fits_a_telephone_and_keeps_an_hour(browser: Browser) -> None:
     browser.dark(True)
     assert browser.evaluate("document.documentElement.scrollWidth") == 400
     browser.evaluate("document.querySelector('#range input[value=\"2\"]').click()")
-    browser.until("document.querySelectorAll('.link canvas').length >= 3")
+    browser.until("document.querySelectorAll('.link canvas').length >= 3", PATIENCE_S)
     browser.evaluate("document.querySelector('#range input[value=\"0\"]').click()")
     browser.dark(False)
     browser.resize(1200, 900)
@@ -90,5 +97,5 @@ def test_daemons_that_are_killed_are_away_and_come_back(cluster: SmallCluster, b
     browser.until(has("2 away", "#connection"))
     for daemon in killed:
         daemon.start()
-    browser.until(f"{away} === 0", 20)
+    browser.until(f"{away} === 0", PATIENCE_S)
     assert not browser.errors
