@@ -138,7 +138,9 @@ def test_a_host_and_a_rack_are_added_to_a_running_cluster(cluster: GrowingCluste
     alone: list[str] = []
 
     def missed() -> int:
-        return sum(daemon.status()["missed_slots"] for daemon in hosts.values())
+        """Slots, and times that limits were lifted because too many were."""
+        every = [daemon.status() for daemon in hosts.values()]
+        return sum(status["missed_slots"] + status["fail_opens"] for status in every)
 
     def all_told() -> bool:
         alone.extend(name for name, daemon in hosts.items() if daemon.status()["switch"]["deciding_alone"])
@@ -175,4 +177,4 @@ def test_a_host_and_a_rack_are_added_to_a_running_cluster(cluster: GrowingCluste
     assert alone == [], "the switch has answered all the time"
     for daemon in hosts.values():
         status = daemon.status()
-        assert status["fail_opens"] == 0 and status["troubles"] == {} and joined(daemon) == {"old"}
+        assert status["troubles"] == {} and joined(daemon) == {"old"}
