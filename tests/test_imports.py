@@ -40,7 +40,8 @@ MAY_IMPORT = {
     "paceline.sim.kernel": f"{CORE} paceline.sim.parameters",
     "paceline.sim.array": f"{CORE} paceline.cluster paceline.sim",
     # Histories run what switchd has of pure rules, its routes and checks, instead of a copy.
-    "paceline.sim.faults": f"{CORE} paceline.sim paceline.sim.reference paceline.wire switchd",
+    "paceline.sim.lies": f"{CORE} paceline.sim paceline.sim.reference paceline.sim.run paceline.wire",
+    "paceline.sim.faults": f"{CORE} paceline.sim paceline.sim.reference paceline.sim.lies paceline.wire switchd",
     "paceline.sim.run": f"{CORE} paceline.sim paceline.sim.reference paceline.sim.array",
     "paceline.sim.agreement": f"{CORE} paceline.sim paceline.sim.reference paceline.sim.array",
     "paceline.sim.compare": f"{CORE} paceline.sim paceline.sim.run",

@@ -11,18 +11,7 @@ again with the same job; a long one still favours a job for old delays after it 
 starts slowly: it takes τ to notice). From 4 to 8 iterations makes little difference.
 """
 
-import math
-
-MEMORY_ITERATIONS = 5.0
-
-# Weight of the newest iteration in the learned compute time: jitter averages out, a new batch size is learned in
-# a handful of iterations.
-COMPUTE_GAIN = 0.25
-
-
-# Urgency is bounded: a job bids with the square of its slowdown, and one that crawls for a reason of its own must not
-# outbid all others together for ever.
-LEAST_PACE = 1 / 16
+from paceline.flowcore.detect.pace import learned, mean_pace
 
 
 class JobProgress:
@@ -67,8 +56,7 @@ class JobProgress:
         pace = sent_share * self.alone_comm_ns / elapsed_ns if self.communicating else 1.0
         if pace > 1.0:
             pace = 1.0
-        kept = math.exp(-elapsed_ns / (MEMORY_ITERATIONS * alone_ns))
-        self._pace = min(1.0, max(LEAST_PACE, kept * self._pace + (1.0 - kept) * pace))
+        self._pace = mean_pace(self._pace, pace, elapsed_ns, alone_ns)
 
     def credit(self, now_ns: int, fresh_bytes: float, size_bytes: float, *, stalled: bool) -> None:
         """This host sent so many bytes since the last call, of an iteration of `size_bytes`. A job that holds itself up
@@ -93,9 +81,7 @@ class JobProgress:
             return
         self._bursts += 1
         self.advance(now_ns, 0.0)
-        measured_ns = float(now_ns - self._started_ns)
-        gain = COMPUTE_GAIN if self.compute_ns else 1.0
-        self.compute_ns += gain * (measured_ns - self.compute_ns)
+        self.compute_ns = learned(self.compute_ns, float(now_ns - self._started_ns))
         self.communicating = True
 
     def iteration_ended(self, now_ns: int, sent_share: float) -> None:

@@ -141,7 +141,10 @@ class Arbitration:
         for claim in self._claims.values():
             claims_of.setdefault(claim.flow.job, []).append(claim)
         contenders = {job: contender(job, claims) for job, claims in sorted(claims_of.items())}
-        overdrawn = self._ledger.overdrawn(contenders, now_ns) if self._ledger is not None else frozenset[str]()
+        overdrawn = frozenset[str]()
+        if self._ledger is not None:
+            overdrawn = self._ledger.overdrawn(contenders, now_ns)
+            contenders = {job: self._ledger.believed(one) for job, one in contenders.items()}
         shares: dict[FlowId, Share] = {}
         escalate: list[Claim] = []
         for group in self._groups(contenders):

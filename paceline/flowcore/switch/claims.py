@@ -75,12 +75,13 @@ class Claims:
         flow = claim.flow
         links = self.table.renew(flow, claim.path, slot)
         known = self._flows.get(flow)
+        renewed = known is not None
         if known is None:
             demand = self._jobs.setdefault(flow.job, JobDemand(self._domain.table_bps))
             known = self._flows[flow] = _KnownFlow(claim, reporter, demand)
         else:
             known.claim, known.reporter = claim, reporter
-        known.demand.learn(claim, links, slot)
+        known.demand.learn(claim, links, slot, renewed=renewed)
         self._volume_bytes[flow] = claim.sent_bytes + claim.planned_bytes
 
     def withdraw(self, withdrawal: Withdrawal) -> None:

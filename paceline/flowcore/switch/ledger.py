@@ -1,7 +1,8 @@
 """What each job was given of the links, beside what an equal share would have given it.
 
 Bids are what hosts say. A host may lie or be wrong, and a job that bids high enough would have the links for ever. What
-the switch gave a job is no host's word, so the switch keeps a ledger. With y_j the part of its best rate that job j is
+the switch gave a job is no host's word, so the switch keeps a ledger: it says what a bid is worth (observed_job.py),
+and which jobs have had too much. With y_j the part of its best rate that job j is
 given, and f_j the part that max-min sharing would give it among the jobs that are here or ahead,
 
     A_j(t) = ∫ e^{−(t−u)/MEMORY} (y_j − f_j) du        seconds of link time that job j is ahead of an equal share
@@ -17,12 +18,13 @@ until bytes move. An honest host would have withdrawn the claim long before (det
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from paceline.flowcore.allocation.arbiters import Contender, max_min_shares
 from paceline.flowcore.messages.reports import Claim
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.units import transfer_bytes
+from paceline.flowcore.switch.observed_job import ObservedJob
 
 # With a quarter of MOST_AHEAD honest jobs are held back too: random mixes have 1 % more mean slowdown. With half of it
 # a job that hangs shifts the turns of the others (tests/sim/test_hung_jobs.py).
@@ -38,6 +40,9 @@ class _Account:
     contender: Contender  # as it last was
     ahead_s: float = 0.0
     present: bool = False
+    observed: ObservedJob = field(default_factory=ObservedJob)
+    heard_ns: int = 0
+    divided: bool = False  # here: else another switch gives it something
     given: float = 0.0  # y_j in force ...
     fair: float = 0.0  # ... and f_j
     rate_bps: float = 0.0  # of all its flows together
@@ -55,6 +60,8 @@ class _Account:
         ahead_s = self.ahead_s * math.exp(-elapsed_s / MEMORY_S) + (self.given - self.fair) * elapsed_s
         self.ahead_s = max(-MOST_AHEAD_S, ahead_s)  # no job may save up for a long absence of the others
         self.promised_bytes += transfer_bytes(self.rate_bps, elapsed_ns)
+        if self.divided or not self.present:
+            self.observed.advance(elapsed_s, min(1.0, self.given) if self.present else 1.0, self.given)
 
     def watch(self, now_ns: int) -> None:
         self.watched_ns, self.promised_bytes, self.sent_bytes = now_ns, 0.0, 0.0
@@ -96,17 +103,25 @@ class Ledger:
         for account in self._accounts.values():
             account.advance(elapsed_ns)
             account.given = account.fair = account.rate_bps = 0.0
-            account.present &= account.contender.job in contenders
+            account.divided = False
+            if account.present and account.contender.job not in contenders:
+                account.present = False
+                account.observed.left(now_ns)
         for job, contender in contenders.items():
             account = self._accounts.setdefault(job, _Account(contender))
             if not account.present:
                 account.watch(now_ns)
-            account.contender, account.present = contender, True
+                account.observed.came(now_ns)
+            account.contender, account.present, account.heard_ns = contender, True, now_ns
             account.judge(now_ns, self._slot_ns)
-        self._accounts = {job: one for job, one in self._accounts.items() if one.present or one.ahead or one.idle}
+        self._accounts = {job: one for job, one in self._accounts.items() if now_ns - one.heard_ns <= MEMORY_S * 1e9}
         return frozenset(
             job for job in contenders if self._accounts[job].idle or self._accounts[job].ahead_s > MOST_AHEAD_S
         )
+
+    def believed(self, contender: Contender) -> Contender:
+        """With the bid as far as the switch believes it; after `overdrawn` of this division."""
+        return replace(contender, bid=self._accounts[contender.job].observed.believed(contender.bid))
 
     def enter(
         self, members: Sequence[Contender], shares_bps: Mapping[str, float], capacity_bps: Mapping[str, float]
@@ -116,10 +131,11 @@ class Ledger:
         through = [
             account.contender
             for account in self._accounts.values()
-            if not account.present and not links.isdisjoint(account.contender.flows_on)
+            if not account.present and account.ahead and not links.isdisjoint(account.contender.flows_on)
         ]
         for member in members:
             account = self._accounts[member.job]
+            account.divided = True
             account.rate_bps = shares_bps[member.job] * len(self._sent_bytes[member.job])
             account.given = shares_bps[member.job] / member.alone_bps(capacity_bps)
         counted = [member for member in members if not self._accounts[member.job].idle]

@@ -9,7 +9,8 @@ import random
 from typing import NamedTuple
 
 from paceline.flowcore.model.topology import Topology
-from paceline.sim.faults.history import Fault, History, Job, Kind, Lie
+from paceline.sim.faults.history import Fault, History, Job, Kind
+from paceline.sim.lies.telling import DRAWN
 
 TOPOLOGIES = ("star", "tree", "clos")
 SHAPES = {
@@ -95,7 +96,7 @@ def _fault(draws: random.Random, involved: _Involved, jobs: tuple[Job, ...], slo
         case Kind.DOUBLED | Kind.SUSPEND:
             node = draws.choice(involved.hosts)
         case Kind.LIE:
-            node, peer = draws.choice(involved.hosts), draws.choice(list(Lie))
+            node, peer = draws.choice(involved.hosts), draws.choice(list(DRAWN))
         case Kind.HANG | Kind.KILL:
             node = draws.choice(jobs).name
         case Kind.CLOCK:

@@ -27,14 +27,6 @@ class Kind(StrEnum):
     LIE = "lie"  # the host `node` tells its switch what is not so: `peer` says which lie
 
 
-class Lie(StrEnum):
-    URGENT = "urgent"  # the most urgent bid a message can carry
-    NEARLY_DONE = "nearly done"  # nothing remains, always
-    ABSURD = "absurd"  # numbers that no flow can have
-    PHANTOM = "phantom"  # flows of jobs that do not exist
-    EARLY = "early"  # plans for all of the NIC, for all slots
-
-
 @dataclass(frozen=True, slots=True)
 class Fault:
     kind: Kind

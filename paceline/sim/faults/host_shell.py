@@ -26,9 +26,9 @@ from paceline.flowcore.messages.reports import Feedback, Report
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.units import UNLIMITED
 from paceline.flowcore.policy import POLICIES
-from paceline.sim.faults.lies import told
 from paceline.sim.faults.node_clock import NodeClock
 from paceline.sim.faults.surroundings import Surroundings
+from paceline.sim.lies.telling import told
 
 PATIENCE_SLOTS = 5  # hostd/safety/lease.py
 RENEW_SLOTS = 17  # hostd/daemon.py: HOUSEKEEPING_S

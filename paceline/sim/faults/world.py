@@ -16,11 +16,11 @@ from paceline.flowcore.model.slots import SlotClock
 from paceline.flowcore.model.units import NS_PER_MS
 from paceline.sim.faults.history import Fault, History, Kind
 from paceline.sim.faults.host_shell import PATIENCE_SLOTS, HostShell
-from paceline.sim.faults.lies import as_received
 from paceline.sim.faults.stream import Stream
 from paceline.sim.faults.surroundings import Counters, Envelope
 from paceline.sim.faults.switch_shell import SwitchShell
 from paceline.sim.faults.training import Training
+from paceline.sim.lies.telling import as_received
 from paceline.wire.codec import BadMessage
 
 SLOT_NS = 60 * NS_PER_MS

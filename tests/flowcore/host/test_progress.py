@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.flowcore.allocation.arbiters import Contender
-from paceline.flowcore.host.progress import COMPUTE_GAIN, MEMORY_ITERATIONS, JobProgress
+from paceline.flowcore.detect.pace import GAIN, MEMORY_ITERATIONS
+from paceline.flowcore.host.progress import JobProgress
 from paceline.flowcore.messages.reports import Bid
 from paceline.flowcore.policy import paceline
 
@@ -114,7 +115,7 @@ def test_compute_time_is_learned() -> None:
     assert progress.compute_ns == 100 * MS  # the first is believed at once
     progress.iteration_ended(300 * MS, 1.0)
     progress.compute_ended(600 * MS)
-    assert progress.compute_ns == pytest.approx((100 + COMPUTE_GAIN * 200) * MS)
+    assert progress.compute_ns == pytest.approx((100 + GAIN * 200) * MS)
     now_ns = 600 * MS
     for _ in range(20):  # a new batch size
         now_ns = iterate(progress, now_ns, 300, 100)

@@ -1,12 +1,25 @@
 """What a host that lies makes of its reports. They pass the codec: what it refuses, the switch refuses."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from enum import StrEnum
 
 from paceline.flowcore.messages.reports import Bid, Claim, Report
 from paceline.flowcore.model.patterns import FlowId, Role
 from paceline.flowcore.model.topology import Topology
-from paceline.sim.faults.history import Lie
 from paceline.wire.codec import REPORT, FlowPaths
+
+
+class Lie(StrEnum):
+    URGENT = "urgent"  # the most urgent bid a message can carry
+    NEARLY_DONE = "nearly done"  # nothing remains, always
+    ABSURD = "absurd"  # numbers that no flow can have
+    PHANTOM = "phantom"  # flows of jobs that do not exist
+    EARLY = "early"  # plans for all of the NIC, for all slots
+    BORROWED_NAME = "borrowed name"  # flows of another's job that do not exist
+
+
+DRAWN = (Lie.URGENT, Lie.NEARLY_DONE, Lie.ABSURD, Lie.PHANTOM, Lie.EARLY)  # in fault histories: their seeds are kept
 
 URGENT = 1e12
 ABSURD = 1e30
@@ -37,8 +50,22 @@ def as_received(report: Report, topology: Topology) -> Report:
 
 def phantoms(host: str, topology: Topology) -> tuple[Claim, ...]:
     """Claims of flows that no job sends."""
-    targets = [other for other in topology.hosts if other != host]
-    flows = [FlowId(f"phantom{n}", host, targets[n % len(targets)], Role.RING) for n in range(PHANTOMS)]
+    targets = _targets(host, topology)
+    return _never_sent(
+        [FlowId(f"phantom{n}", host, targets[n % len(targets)], Role.RING) for n in range(PHANTOMS)], topology
+    )
+
+
+def in_the_name_of(job: str, host: str, topology: Topology) -> tuple[Claim, ...]:
+    """Claims of flows that this job, which is another's, does not have."""
+    return _never_sent([FlowId(job, host, target, Role.PUSH) for target in _targets(host, topology)], topology)
+
+
+def _targets(host: str, topology: Topology) -> list[str]:
+    return [other for other in topology.hosts if other != host]
+
+
+def _never_sent(flows: Sequence[FlowId], topology: Topology) -> tuple[Claim, ...]:
     paths = [topology.path(flow.source, flow.target, str(flow)) for flow in flows]
     bid = Bid(100.0, 1e8, 1e7)
     return tuple(Claim(flow, path, 1e7, bid, 0.0, 0.0, (), ()) for flow, path in zip(flows, paths, strict=True))

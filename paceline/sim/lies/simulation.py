@@ -6,8 +6,7 @@ from typing import Any
 from paceline.flowcore.messages.events import Effect, HostEvent, Send, SwitchEvent
 from paceline.flowcore.messages.reports import Report
 from paceline.flowcore.model.scenario import Scenario
-from paceline.sim.faults.history import Lie
-from paceline.sim.faults.lies import phantoms, told
+from paceline.sim.lies.telling import Lie, in_the_name_of, phantoms, told
 from paceline.sim.reference.engine import Simulation
 
 
@@ -24,10 +23,12 @@ class LyingSimulation(Simulation):
         if actor not in self.hosts or not isinstance(effect, Send) or not isinstance(effect.message, Report):
             return effect
         report, topology = effect.message, self.scenario.topology
-        if self._lie is Lie.PHANTOM:
+        if self._lie in (Lie.PHANTOM, Lie.BORROWED_NAME):
             if actor != self.jobs[self._liar].hosts[0]:
                 return effect
-            return Send(effect.to, replace(report, claims=report.claims + phantoms(actor, topology)))
+            victim = next(name for name in self.jobs if name != self._liar)
+            more = phantoms(actor, topology) if self._lie is Lie.PHANTOM else in_the_name_of(victim, actor, topology)
+            return Send(effect.to, replace(report, claims=report.claims + more))
         lies = told(
             replace(report, claims=tuple(c for c in report.claims if c.flow.job == self._liar)), self._lie, topology
         )

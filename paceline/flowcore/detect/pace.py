@@ -1,0 +1,26 @@
+"""The mean pace of a job, P, and learned times: the same rule for the host, which sees bytes, and for the switch, which
+sees what it gives (host/progress.py has the equation).
+"""
+
+import math
+
+MEMORY_ITERATIONS = 5.0
+
+# Urgency is bounded: a job bids with the square of its slowdown, and one that crawls for a reason of its own must not
+# outbid all others together for ever.
+LEAST_PACE = 1 / 16
+
+# Weight of the newest iteration in a learned time: jitter averages out, a new batch size is learned in a handful of
+# iterations.
+GAIN = 0.25
+
+
+def mean_pace(mean: float, pace: float, elapsed: float, alone: float) -> float:
+    """The mean after `elapsed` at this pace; `alone`: an iteration's length alone, T⁰."""
+    kept = math.exp(-elapsed / (MEMORY_ITERATIONS * alone))
+    return min(1.0, max(LEAST_PACE, kept * mean + (1.0 - kept) * pace))
+
+
+def learned(known: float, measured: float) -> float:
+    """0: not known yet."""
+    return known + GAIN * (measured - known) if known else measured

@@ -1,0 +1,59 @@
+"""What a switch has seen of a job itself, and so how far it believes the job's bid.
+
+A bid is what a host says. The switch knows when a job claims links, when it withdraws, and which part y of its best
+rate the job is given meanwhile, and no host's word is in that:
+
+    v   link time of a burst, ∫ y dt over one claim
+    c   time from one claim's end to the next one
+    P   mean pace (detect/pace.py): y while the job claims, 1 while it does not
+
+Hosts see more: bytes that a grant did not move, and every slot on the other switches of a path. So a bid is believed
+up to a margin, and no further:
+
+    urgency ≤ 1.15 / P²        compute ≤ 1.3·c        remaining ≥ 0.8·(v − what it was given of this burst)
+
+The margins are what honest mixes lose nothing by (`paceline sim mixes`), and what keeps lies below 5 % (`sim lies`).
+"""
+
+from paceline.flowcore.detect.pace import learned, mean_pace
+from paceline.flowcore.messages.reports import Bid
+
+URGENCY_MARGIN, COMPUTE_MARGIN, REMAINING_MARGIN = 1.15, 1.3, 0.8
+
+# Of a job whose first burst has not ended: how fast its pace moves, and the most that its computing counts.
+UNKNOWN_ALONE_S = 0.2
+
+
+class ObservedJob:
+    __slots__ = ("_burst_s", "_compute_s", "_given_s", "_left_ns", "_pace")
+
+    def __init__(self) -> None:
+        self._burst_s = 0.0  # v
+        self._compute_s = 0.0  # c
+        self._given_s = 0.0  # of this burst
+        self._left_ns: int | None = None
+        self._pace = 1.0  # P
+
+    def came(self, now_ns: int) -> None:
+        """It claims links again."""
+        if self._left_ns is not None:
+            self._compute_s = learned(self._compute_s, (now_ns - self._left_ns) / 1e9)
+
+    def left(self, now_ns: int) -> None:
+        """It is through with a burst."""
+        self._burst_s, self._given_s, self._left_ns = learned(self._burst_s, self._given_s), 0.0, now_ns
+
+    def advance(self, elapsed_s: float, pace: float, given: float) -> None:
+        """So much time has passed, in which it was given this part of its best rate."""
+        self._given_s += given * elapsed_s
+        alone_s = self._burst_s + self._compute_s if self._burst_s else UNKNOWN_ALONE_S
+        self._pace = mean_pace(self._pace, pace, elapsed_s, alone_s)
+
+    def believed(self, bid: Bid) -> Bid:
+        compute_s = COMPUTE_MARGIN * self._compute_s or UNKNOWN_ALONE_S
+        remaining_s = REMAINING_MARGIN * (self._burst_s - self._given_s)
+        return Bid(
+            min(bid.urgency, URGENCY_MARGIN / self._pace**2),
+            min(bid.compute_ns, compute_s * 1e9),
+            max(bid.remaining_ns, remaining_s * 1e9),
+        )

@@ -1,0 +1,43 @@
+"""How far a switch believes a bid: by what it has given the job itself."""
+
+import pytest
+
+from paceline.flowcore.messages.reports import Bid
+from paceline.flowcore.switch.observed_job import COMPUTE_MARGIN, REMAINING_MARGIN, URGENCY_MARGIN, ObservedJob
+
+LIE = Bid(1e12, 1e12, 0.0)
+
+
+def after(iterations: int, given: float, burst_s: float = 0.2, compute_s: float = 0.1) -> ObservedJob:
+    """A job that was given this part of its best rate in every burst."""
+    job, now_s, step_s = ObservedJob(), 0.0, 0.01
+    for _ in range(iterations):
+        job.came(round(now_s * 1e9))
+        for _ in range(round(burst_s / given / step_s)):
+            job.advance(step_s, given, given)
+            now_s += step_s
+        job.left(round(now_s * 1e9))
+        for _ in range(round(compute_s / step_s)):
+            job.advance(step_s, 1.0, 0.0)
+            now_s += step_s
+    return job
+
+
+def test_a_job_that_had_all_it_could_use_is_not_urgent() -> None:
+    assert after(10, given=1.0).believed(LIE).urgency == pytest.approx(URGENCY_MARGIN)
+
+
+def test_a_job_at_half_of_its_rate_is_as_urgent_as_it_is_slow() -> None:
+    slowdown = (0.1 + 0.4) / (0.1 + 0.2)
+    assert after(40, given=0.5).believed(LIE).urgency == pytest.approx(URGENCY_MARGIN * slowdown**2, rel=0.15)
+
+
+def test_times_are_believed_up_to_what_was_measured() -> None:
+    bid = after(10, given=0.5).believed(LIE)
+    assert bid.compute_ns == pytest.approx(COMPUTE_MARGIN * 0.1e9, rel=0.01)
+    assert bid.remaining_ns == pytest.approx(REMAINING_MARGIN * 0.2e9, rel=0.01)
+
+
+def test_an_honest_bid_is_believed() -> None:
+    honest = Bid(1.1, 0.1e9, 0.2e9)
+    assert after(10, given=1.0).believed(honest) == honest

@@ -1,0 +1,47 @@
+"""No lie of a job takes the links from the others: they have nearly what TCP would give them."""
+
+import pytest
+
+from paceline.flowcore.policy import POLICIES
+from paceline.flowcore.switch.observed_job import ObservedJob
+from paceline.sim.lies.cost import CROWDS, Cost, cost, crowd, iterations_s
+from paceline.sim.lies.simulation import LyingSimulation
+from paceline.sim.lies.telling import DRAWN, Lie
+from paceline.sim.reference.engine import Simulation
+
+pytestmark = pytest.mark.slow
+
+DURATION_S = 40.0
+MOST = 1.05  # times what an iteration takes under fair
+
+
+@pytest.fixture(scope="module", params=CROWDS)
+def found(request: pytest.FixtureRequest) -> Cost:
+    return cost(crowd(request.param, DURATION_S), seed=1)
+
+
+@pytest.mark.parametrize("lie", Lie)
+def test_the_others_have_nearly_what_tcp_would_give_them(found: Cost, lie: Lie) -> None:
+    assert found.slower[lie] <= MOST
+
+
+def test_without_the_ledger_a_bid_takes_the_link(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(POLICIES["paceline"], "keeps_ledger", False)
+    assert _slower_for_an_urgent_bid() > 2.0
+
+
+def test_a_switch_that_believes_every_bid_serves_the_liar(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ObservedJob, "believed", lambda _, bid: bid)
+    assert _slower_for_an_urgent_bid() > MOST
+
+
+def test_fault_histories_have_the_lies_that_they_always_had() -> None:
+    """A seed names a history for good."""
+    assert [lie.value for lie in DRAWN] == ["urgent", "nearly done", "absurd", "phantom", "early"]
+
+
+def _slower_for_an_urgent_bid() -> float:
+    scenario = crowd(2, DURATION_S)
+    fair_s = iterations_s(Simulation(scenario, "fair", 1), "job0")
+    lied_s = iterations_s(LyingSimulation(scenario, "paceline", 1, liar="job0", lie=Lie.URGENT), "job0")
+    return lied_s["job1"] / fair_s["job1"]
