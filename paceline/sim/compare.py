@@ -1,13 +1,12 @@
 """Policies against each other on random mixes, and each against fair, which is what jobs get without Paceline."""
 
-import signal
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from functools import partial
-from multiprocessing import get_context
 from statistics import fmean
 
 from paceline.sim.mixes import peak_load, random_mix
+from paceline.sim.processes import each
 from paceline.sim.run import alone_iterations_s, run
 
 YARDSTICK = "fair"
@@ -60,13 +59,7 @@ class PolicySummary:
 
 def run_mixes(series: Series, count: int, processes: int) -> Iterator[MixResult]:
     """Mixes 0 to count - 1, in order, as they are done."""
-    work = partial(run_mix, series)
-    if min(processes, count) == 1:
-        yield from map(work, range(count))
-        return
-    # Spawned, not forked: numpy and the progress bar have threads, of which a fork copies only the locks.
-    with get_context("spawn").Pool(min(processes, count), initializer=_leave_interrupts_to_parent) as pool:
-        yield from pool.imap(work, range(count))
+    return each(partial(run_mix, series), range(count), processes)
 
 
 def run_mix(series: Series, number: int) -> MixResult:
@@ -115,8 +108,3 @@ def mix_document(mix: MixResult) -> dict[str, object]:
         "ratios": {policy: mix.ratio_to_bound(policy) for policy in mix.slowdowns},
         "slowdowns": mix.slowdowns,
     }
-
-
-def _leave_interrupts_to_parent() -> None:
-    """Ctrl-C reaches every process of the terminal; only the parent should react, by ending the pool."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -9,6 +9,7 @@ between the stages give each stage the time that it would take with a larger bat
 and as far apart.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -52,22 +53,23 @@ class _Pause(torch.autograd.Function):
         return gradient, None
 
 
-class Staged(nn.Module):
+class Staged(nn.Module, ABC):
     """Its forward pass returns the loss of a batch."""
 
     stages: nn.ModuleList
     pace: Pace | None = None
 
+    @abstractmethod
     def enter(self, batch: torch.Tensor) -> torch.Tensor:
-        raise NotImplementedError
+        """What comes before the first stage."""
 
+    @abstractmethod
     def leave(self, value: torch.Tensor) -> torch.Tensor:
         """Scores of the classes, one row for each target."""
-        raise NotImplementedError
 
+    @abstractmethod
     def random_batch(self, size: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
         """Inputs and targets."""
-        raise NotImplementedError
 
     def forward(self, batch: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         value = self.enter(batch)

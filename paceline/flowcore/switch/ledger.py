@@ -32,7 +32,7 @@ MEMORY_S = 60.0
 MOST_AHEAD_S = 2.0
 
 WATCHED_SLOTS = 4  # a flow is heard of once a slot, and now and then late
-_LEAST_AHEAD_S = 1e-3  # a job that is through and ahead by less is forgotten
+_LEAST_AHEAD_S = 1e-3  # a job that is through and ahead by less counts no more
 
 
 @dataclass(slots=True)
@@ -61,7 +61,7 @@ class _Account:
         self.ahead_s = max(-MOST_AHEAD_S, ahead_s)  # no job may save up for a long absence of the others
         self.promised_bytes += transfer_bytes(self.rate_bps, elapsed_ns)
         if self.divided or not self.present:
-            self.observed.advance(elapsed_s, min(1.0, self.given) if self.present else 1.0, self.given)
+            self.observed.advance(elapsed_s, self.given if self.present else None)
 
     def watch(self, now_ns: int) -> None:
         self.watched_ns, self.promised_bytes, self.sent_bytes = now_ns, 0.0, 0.0

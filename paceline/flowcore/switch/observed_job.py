@@ -43,9 +43,10 @@ class ObservedJob:
         """It is through with a burst."""
         self._burst_s, self._given_s, self._left_ns = learned(self._burst_s, self._given_s), 0.0, now_ns
 
-    def advance(self, elapsed_s: float, pace: float, given: float) -> None:
-        """So much time has passed, in which it was given this part of its best rate."""
-        self._given_s += given * elapsed_s
+    def advance(self, elapsed_s: float, given: float | None) -> None:
+        """So much time has passed, in which it was given this part of its best rate; None: it claimed nothing."""
+        pace = 1.0 if given is None else min(1.0, given)
+        self._given_s += (given or 0.0) * elapsed_s
         alone_s = self._burst_s + self._compute_s if self._burst_s else UNKNOWN_ALONE_S
         self._pace = mean_pace(self._pace, pace, elapsed_s, alone_s)
 

@@ -1,15 +1,14 @@
 """Many histories, one after the other or in several processes; those that fail are shrunk where they ran."""
 
-import signal
 from collections.abc import Iterator, Sequence
 from functools import partial
-from multiprocessing import get_context
 from typing import NamedTuple
 
 from paceline.sim.faults.draw import draw
 from paceline.sim.faults.history import encode
 from paceline.sim.faults.run import check
 from paceline.sim.faults.shrink import shrink
+from paceline.sim.processes import each
 
 
 class Failure(NamedTuple):
@@ -26,13 +25,7 @@ def run_histories(
 ) -> Iterator[Failure | None]:
     """As they are done, in order: None where all held. Every seed runs on one of the topologies in turn."""
     which = [(first_seed + n, topologies[n % len(topologies)]) for n in range(count)]
-    work = partial(run_history, slots)
-    if min(workers, count) == 1:
-        yield from map(work, which)
-        return
-    # Spawned, not forked: numpy and the progress bar have threads, of which a fork copies only the locks.
-    with get_context("spawn").Pool(min(workers, count), initializer=_leave_interrupts_to_parent) as pool:
-        yield from pool.imap(work, which, chunksize=8)
+    return each(partial(run_history, slots), which, workers, at_once=8)
 
 
 def run_history(slots: int, which: tuple[int, str]) -> Failure | None:
@@ -43,7 +36,3 @@ def run_history(slots: int, which: tuple[int, str]) -> Failure | None:
     smallest = shrink(verdict)
     history = smallest.history
     return Failure(seed, topology, smallest.rule, smallest.what, history.lines(), encode(history))
-
-
-def _leave_interrupts_to_parent() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)

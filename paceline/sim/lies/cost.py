@@ -9,7 +9,6 @@ small for their jobs, where a turn is worth lying for, and random mixes (sim/mix
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing import get_context
 from statistics import fmean
 
 from paceline.flowcore.model.scenario import JobSpec, Pattern, Scenario, SlotsSpec
@@ -17,6 +16,7 @@ from paceline.flowcore.model.topology import star
 from paceline.sim.lies.simulation import LyingSimulation
 from paceline.sim.lies.telling import Lie
 from paceline.sim.mixes import random_mix
+from paceline.sim.processes import each
 from paceline.sim.reference.engine import Simulation
 from paceline.sim.run import mean_iteration_s
 
@@ -46,12 +46,7 @@ def scenarios(mixes: int, seed: int, duration_s: float) -> list[Scenario]:
 
 def costs(wanted: list[Scenario], seed: int, processes: int) -> Iterator[Cost]:
     """In order, as they are done."""
-    work = partial(cost, seed=seed)
-    if min(processes, len(wanted)) == 1:
-        yield from map(work, wanted)
-        return
-    with get_context("spawn").Pool(min(processes, len(wanted))) as pool:
-        yield from pool.imap(work, wanted)
+    return each(partial(cost, seed=seed), wanted, processes)
 
 
 def cost(scenario: Scenario, seed: int) -> Cost:

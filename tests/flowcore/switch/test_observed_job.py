@@ -14,11 +14,11 @@ def after(iterations: int, given: float, burst_s: float = 0.2, compute_s: float 
     for _ in range(iterations):
         job.came(round(now_s * 1e9))
         for _ in range(round(burst_s / given / step_s)):
-            job.advance(step_s, given, given)
+            job.advance(step_s, given)
             now_s += step_s
         job.left(round(now_s * 1e9))
         for _ in range(round(compute_s / step_s)):
-            job.advance(step_s, 1.0, 0.0)
+            job.advance(step_s, None)
             now_s += step_s
     return job
 

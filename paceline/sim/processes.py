@@ -1,0 +1,24 @@
+"""The same work for many items, in several processes."""
+
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing import get_context
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def each(work: Callable[[Item], Result], items: Sequence[Item], processes: int, at_once: int = 1) -> Iterator[Result]:
+    """In order, as they are done; `at_once`: how many items a process takes at a time."""
+    if min(processes, len(items)) <= 1:
+        yield from map(work, items)
+        return
+    # Spawned, not forked: numpy and the progress bar have threads, of which a fork copies only the locks.
+    with get_context("spawn").Pool(min(processes, len(items)), _leave_interrupts_to_parent) as pool:
+        yield from pool.imap(work, items, at_once)
+
+
+def _leave_interrupts_to_parent() -> None:
+    """Ctrl-C reaches every process of the terminal; only the parent should react, by ending the pool."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
