@@ -72,6 +72,7 @@ MAY_IMPORT = {
     "bench.testbed": f"{CORE} paceline.failure bench.",
     "bench.workload": f"{CORE} paceline.failure paceline.sim nccl_shim bench.",
     "bench.gpu": f"{CORE} paceline.failure nccl_shim bench.testbed bench.jobs",
+    "bench.gpu.nccl_check": "paceline.commands.provenance paceline.failure nccl_shim bench.gpu bench.testbed",
     "bench.jobs": f"{CORE} paceline.failure paceline.sim nccl_shim hostd bench. bench.testbed bench.workload",
     "bench.micro": f"{CORE} paceline.failure paceline.memory paceline.service paceline.sim paceline.wire hostd bench."
     " bench.testbed bench.jobs",

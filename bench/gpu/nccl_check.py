@@ -6,8 +6,6 @@ each in turn, and succeeds if the check fails every time. --backend gloo is for 
 
 import argparse
 import json
-import os
-import platform
 import sys
 from dataclasses import asdict
 from typing import Any
@@ -19,6 +17,7 @@ from bench.testbed.accelerator import gpu
 from bench.testbed.rootless import ensure_networks
 from nccl_shim import build
 from nccl_shim.segment.clibrary import library_path
+from paceline.commands.provenance import provenance
 from paceline.failure import Failure
 
 
@@ -47,16 +46,6 @@ def check_broken(setup: Setup) -> dict[str, Any]:
     return {"pass": all(one["noticed_by"] for one in found.values()), "broken": found}
 
 
-def machine() -> dict[str, Any]:
-    return {
-        "kernel": platform.release(),
-        "arch": platform.machine(),
-        "cpus": os.cpu_count(),
-        "python": platform.python_version(),
-        "gpu": gpu(),
-    }
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(
         prog="nccl-check",
@@ -79,7 +68,8 @@ def main() -> int:
     except (build.NoCompiler, Failure, OSError) as error:
         print(f"nccl-check: {error}", file=sys.stderr)
         return 2
-    print(json.dumps({"backend": args.backend, "broken_link": args.link, "machine": machine(), **result}, indent=1))
+    asked = {"backend": args.backend, "broken_link": args.link, "gpu": gpu()}
+    print(json.dumps({**provenance(), **asked, **result}, indent=1))
     for one in () if args.broken else result["checks"]:
         word = "holds" if one["passed"] else "DOES NOT HOLD"
         print(f"{one['link']}: {one['claim']}: {one['found']}: {word}", file=sys.stderr)
