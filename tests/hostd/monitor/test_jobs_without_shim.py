@@ -10,6 +10,7 @@ import pytest
 
 from hostd.monitor.jobs_without_shim import JobWithoutShim, processes_of
 from tests.hostd.cluster import Cluster, cluster, flows, fork_server, joined
+from tests.hostd.conftest import wait_until
 
 __all__ = ["cluster", "fork_server"]  # fixtures
 
@@ -22,6 +23,7 @@ MARK = "a-mark-of-this-test"
 def sleeper() -> Iterator[int]:
     process = subprocess.Popen([sys.executable, "-S", "-c", "input()", MARK, str(os.getpid())], stdin=subprocess.PIPE)
     with process:
+        wait_until(Path(f"/proc/{process.pid}/cmdline").read_bytes)  # an exec shows none for a moment
         yield process.pid
         process.kill()
 
