@@ -25,6 +25,10 @@ from paceline.flowcore.model.units import transfer_bytes
 
 WITHOUT_SHIM_LOOK_NS = 2 * LOOK_NS  # how late its burst may be noticed: a look costs more there
 REST_NS = 5_000_000  # nothing sent for so long
+
+# ... or for so long, where a job has launched more: its members wait for each other now and then, and at 10 Gbit/s the
+# machine stops for milliseconds in the middle of a burst. Turns are no shorter than that.
+LAUNCHED_REST_NS = 20_000_000
 NEXT_TO_NOTHING = 0.005  # of an iteration
 LEFT_ALONE_NS = 50_000_000  # a job that is left to TCP: nothing depends on its bursts, only whether they change
 
@@ -191,10 +195,11 @@ class JobTracker:
         carried = self.sockets.measure(self.rhythm is not None or facts.iteration != self._feeds.iteration)
         if self.facts is None or carried.sent_bytes != self.facts.sent_bytes:
             self._moved_ns = now_ns
+        launched = facts.counts_early and facts.outstanding
         return facts._replace(
             sent_bytes=carried.sent_bytes,
             received_bytes=carried.received_bytes,
-            resting=now_ns - self._moved_ns >= REST_NS,
+            resting=now_ns - self._moved_ns >= (LAUNCHED_REST_NS if launched else REST_NS),
             connections=self.sockets.connections,
             idle=carried.idle,
             moved_ns=self._moved_ns,

@@ -5,7 +5,7 @@ bytes are out; so counter and announcements say how many iterations there are, a
 
     facts                                     event
     ────────────────────────────────────────────────────────────────────────
-    bytes move after a rest                   FlowReady for every flow, up to the next stop (profile.py)
+    bytes move after a rest, or beyond a stop FlowReady for every flow, up to the next stop (profile.py)
     a flow has sent that                      FlowDone
     all flows have sent the iteration's size  IterationEnded
     at the first rest after a count           a sample of the iteration's size: JobJoined where it is news
@@ -26,12 +26,17 @@ from paceline.flowcore.messages.events import HostEvent, IterationEnded
 
 LAUNCHED_AHEAD = 2  # iterations counted since this one began: it is over, whatever it sent
 
+# Of an iteration: a job of several bursts that sends so much beyond the end of one did not rest there this time, or
+# too shortly to be seen.
+BEYOND = 0.01
+
 
 class LaunchedDemand(Demand):
     def __init__(self, job: str, host: str, least_bytes: float = 0.0) -> None:
         super().__init__(job, host, least_bytes)
         self._iteration = 0  # its own count: the job's counter runs ahead
         self._rested: Mapping[Ends, float] | None = None  # sent when it last rested; None: not since this burst began
+        self._stopped: Mapping[Ends, float] | None = None  # sent when the last burst ended, of several an iteration
         self._counted = -1  # iterations at the last sample ...
         self._counted_with: Mapping[Ends, float] = {}  # ... and what had been sent by then
         self._began_at: int | None = None  # the counter when the iteration in hand began; None: it has not yet
@@ -49,15 +54,14 @@ class LaunchedDemand(Demand):
         return events
 
     def _moves(self, facts: JobFacts) -> bool:
-        rested = self._rested
-        return rested is not None and any(
-            facts.sent_bytes.get(ends, 0.0) - rested.get(ends, 0.0) > ANNOUNCING * size
-            for ends, size in self.sizes.items()
+        since, least = (self._stopped, BEYOND) if self._rested is None else (self._rested, ANNOUNCING)
+        return since is not None and any(
+            facts.sent_bytes.get(ends, 0.0) - since.get(ends, 0.0) > least * size for ends, size in self.sizes.items()
         )
 
     def _begin(self, facts: JobFacts) -> list[HostEvent]:
         sent = self._sent_so_far(facts)
-        self._rested = None
+        self._rested, self._stopped = None, None
         self._began_at = facts.iteration if self._began_at is None else self._began_at
         self._stop = self.profile.next_stop(sent)
         self.live = {ends for ends, size in self.sizes.items() if sent[ends] < size}
@@ -65,9 +69,13 @@ class LaunchedDemand(Demand):
 
     def _finish(self, facts: JobFacts) -> list[HostEvent]:
         done = self._through(facts, NEARLY if facts.resting and self._stop is None else ALL)
-        if done and not self.live and self._stop is None:
-            done += self._end_iteration(facts)
+        if done and not self.live:
+            done += self._end_iteration(facts) if self._stop is None else []
+            self._stopped = dict(facts.sent_bytes) if self.profile.stops else None
         return done
+
+    def _all_sent(self, facts: JobFacts) -> bool:
+        return all(sent >= ALL * self.sizes[ends] for ends, sent in self._sent_so_far(facts).items())
 
     def _end_iteration(self, facts: JobFacts) -> list[HostEvent]:
         """The next one's bytes count from where this one should have ended, or from the next rest."""
@@ -80,7 +88,7 @@ class LaunchedDemand(Demand):
     def _rest(self, facts: JobFacts) -> list[HostEvent]:
         events: list[HostEvent] = []
         if self._began_at is not None and self.sizes and facts.idle >= self.live:  # else its limits hold it
-            if facts.iteration - self._began_at >= LAUNCHED_AHEAD:
+            if facts.iteration - self._began_at >= LAUNCHED_AHEAD or self._all_sent(facts):
                 events += [*self._all_done(), *self._end_iteration(facts)]
             else:
                 self.profile.rested(self._sent_so_far(facts))

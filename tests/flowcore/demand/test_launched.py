@@ -90,3 +90,20 @@ def test_a_flow_held_by_its_limit_has_not_come_to_rest() -> None:
     list(job.looks(resting=False))
     held = JobFacts(job.counter + 5, True, True, 2, {NEXT: job.sent}, {}, resting=True)
     assert job.demand.observe(held) == [] and job.demand.live == {NEXT}
+
+
+def test_a_job_that_does_not_rest_at_a_stop_goes_on_to_the_end() -> None:
+    job = Job()
+    for _ in range(6):
+        job.iterate(30.0, 70.0)
+    assert job.demand.profile.stops
+    events = job.iterate(100.0)
+    assert [type(event) for event in events] == [FlowReady, FlowDone, IterationEnded, FlowReady, FlowDone]
+
+
+def test_an_iteration_whose_last_bytes_came_unseen_ends_with_the_next_rest() -> None:
+    job = Job()
+    for _ in range(6):
+        job.iterate(30.0, 70.0)
+    job.sent += 30.0  # its iterations end there: where the counter has moved
+    assert [type(event) for event in job.looks(resting=True)] == [IterationEnded]

@@ -11,7 +11,7 @@ import pytest
 
 from hostd.kernel.sockets import LEAST_DATA_BYTES, DataSocket
 from hostd.kernel.tcp_info import WIRE_PER_PAYLOAD, TcpCounters
-from hostd.monitor.job_tracker import JobTracker
+from hostd.monitor.job_tracker import LAUNCHED_REST_NS, REST_NS, JobTracker
 from paceline.flowcore.model.patterns import Role
 from tests.hostd.conftest import next_line, wait_until
 
@@ -102,3 +102,18 @@ def test_a_copied_descriptor_is_the_same_socket(shared: Shared) -> None:
     assert next_line(process) == "closed"
     second = shared.seen(process)
     assert {first.fd, second.fd} == set(shared.descriptors) and second.cookie == first.cookie
+
+
+@pytest.mark.parametrize(("outstanding", "rest_ns"), [(False, REST_NS), (True, LAUNCHED_REST_NS)])
+def test_a_job_that_has_launched_more_may_pause_in_the_middle(shared: Shared, outstanding: bool, rest_ns: int) -> None:
+    job = shared.job
+    shared.seen(shared.holder())
+    shared.send()
+    job.read(0)
+    assert job.facts is not None
+    job.facts = job.facts._replace(counts_early=True, outstanding=outstanding)
+    rests = []
+    for after_ns in (rest_ns - 1, rest_ns):
+        job.measure(after_ns)
+        rests.append(job.facts.resting)
+    assert rests == [False, True]
