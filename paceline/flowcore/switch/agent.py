@@ -27,10 +27,11 @@ from paceline.flowcore.model.slots import SlotClock
 from paceline.flowcore.switch.arbitration import Arbitration
 from paceline.flowcore.switch.claims import Claims
 from paceline.flowcore.switch.federation import NOTHING, Federation
+from paceline.flowcore.switch.gathering import Gathering
 from paceline.flowcore.switch.job_loads import JobLoads, job_loads
 from paceline.flowcore.switch.ledger import Ledger
 from paceline.flowcore.switch.load_table import LoadTable
-from paceline.flowcore.switch.pending_reports import PARENT_DECISION, PendingReport, PendingReports
+from paceline.flowcore.switch.pending_reports import OWN_DECISION, PARENT_DECISION, PendingReport, PendingReports
 
 # Bids grow while jobs wait. Reallocating twice a slot for them costs little and was measured to be as good as always.
 REALLOCATIONS_PER_SLOT = 2
@@ -50,7 +51,9 @@ class SwitchPolicy(Protocol):
 
 
 class SwitchAgent:
-    def __init__(self, name: str, domain: Domain, clock: SlotClock, policy: SwitchPolicy) -> None:
+    def __init__(
+        self, name: str, domain: Domain, clock: SlotClock, policy: SwitchPolicy, gathering: Gathering | None = None
+    ) -> None:
         self.name = name
         self._domain = domain
         self._clock = clock
@@ -59,6 +62,7 @@ class SwitchAgent:
         # table contends elsewhere.
         self._contending_peers = domain.hosts or frozenset((name,))
         self._federation = Federation(name, domain.keeper)
+        self._gathering = gathering or Gathering(clock.length_ns)
         self._slot: int | None = None  # of the last event
         self._now_ns = 0
         self._begin()
@@ -70,6 +74,7 @@ class SwitchAgent:
         self._pending = PendingReports()
         self.arbitration = self._new_arbitration()
         self._reallocate_ns = self._clock.epoch_ns
+        self._news_due_ns: int | None = None  # when to reallocate for flows that came or left
         self._bids_changed = False  # since the last reallocation
         self._idle = True
 
@@ -107,7 +112,9 @@ class SwitchAgent:
     # ---- The two methods of a state machine ----
 
     def next_deadline(self) -> int | None:
-        return None if self._idle else self._reallocate_ns
+        if self._idle:
+            return None
+        return self._reallocate_ns if self._news_due_ns is None else min(self._reallocate_ns, self._news_due_ns)
 
     def handle(self, event: SwitchEvent, now_ns: int) -> list[Effect]:
         slot, before = self._clock.index(now_ns), self._slot
@@ -126,7 +133,7 @@ class SwitchAgent:
                 return self._feedback(event, slot)
             case EscalatedClaims():
                 news = self._contend(event.claims, event.withdrawn, slot, child=event.sender)
-                return self._reallocate(slot) if news else []
+                return self._reallocate_for_news(slot) if news else []
             case ShareUpdate():
                 return self._share_update(event, slot)
             case PeersLost():
@@ -184,9 +191,9 @@ class SwitchAgent:
         for flow, switches in forwarded.asked.items():
             pending.wait_for(switches, flow)
         if self._enter(report, slot):
-            effects += self._reallocate(slot, pending.flows)  # whose shares go out with the answer
+            effects += self._reallocate_for_news(slot, pending.flows)  # whose shares go out with the answer
         if report.sender in self._contending_peers:
-            self._wait_for_parent(pending)
+            self._wait_for_shares(pending)
         if pending.waits:
             self._pending.begin(pending)
             return effects
@@ -267,22 +274,43 @@ class SwitchAgent:
         came = self.arbitration.put(claims, slot, self._now_ns, child)
         return left or came
 
-    def _wait_for_parent(self, pending: PendingReport) -> None:
-        """A newcomer that was sent up has no share yet."""
-        parent = self._domain.parent
-        if self.arbitration is not None and parent is not None and parent not in self.silent:
-            for flow in pending.flows:
-                if flow not in self.arbitration.shares:
+    def _wait_for_shares(self, pending: PendingReport) -> None:
+        """A newcomer has no share yet where the links are not divided at once, or its claim was sent up."""
+        if self.arbitration is None:
+            return
+        for flow in pending.flows:
+            if flow not in self.arbitration.shares:
+                if self._news_due_ns is not None:
+                    pending.wait_for((OWN_DECISION,), flow)
+                elif self._parent_decides:
                     pending.wait_for((PARENT_DECISION,), flow)
+
+    @property
+    def _parent_decides(self) -> bool:
+        return self._domain.parent is not None and self._domain.parent not in self.silent
+
+    def _reallocate_for_news(self, slot: int, answered: Collection[FlowId] = ()) -> list[Effect]:
+        """Flows came or left: divide the links now, or with what comes within the next moments."""
+        assert self.arbitration is not None
+        due_ns = self._gathering.due_ns(self.arbitration.size, self._now_ns)
+        if due_ns <= self._now_ns:
+            return self._reallocate(slot, answered)
+        self._bids_changed = True
+        self._news_due_ns = due_ns if self._news_due_ns is None else min(due_ns, self._news_due_ns)
+        return []
 
     def _reallocate(self, slot: int, answered: Collection[FlowId] = ()) -> list[Effect]:
         """Divide the links anew and tell the hosts, but for the flows that are answered right after."""
         if self.arbitration is None:
             return []
-        self._bids_changed = False
+        self._bids_changed, self._news_due_ns = False, None
+        self._gathering.divided(self._now_ns)
         parent = self._domain.parent
         result = self.arbitration.reallocate(self._now_ns, alone=parent in self.silent)
-        effects = self._tell(result.changed, slot, answered)
+        shares = self.arbitration.shares
+        complete = self._pending.divided(lambda flow: flow not in shares and self._parent_decides)
+        also = {flow for report in complete for flow in report.flows}
+        effects = self._tell(result.changed, slot, also.union(answered)) + self._complete(complete, slot)
         if parent is not None and (result.escalate or result.recall):
             effects.append(Send(parent, EscalatedClaims(self.name, result.escalate, result.recall)))
         return effects

@@ -75,6 +75,11 @@ class Arbitration:
         return not self._claims
 
     @property
+    def size(self) -> int:
+        """How many claims there are to divide links among."""
+        return len(self._claims)
+
+    @property
     def escalated(self) -> tuple[FlowId, ...]:
         """The flows that the parent was told of and still counts."""
         return tuple(sorted(self._escalated))

@@ -21,6 +21,8 @@ from paceline.flowcore.model.patterns import FlowId
 # In place of a switch's name, among the words a report waits for: the parent's decision about the share. The parent's
 # table answers too, and is not the same.
 PARENT_DECISION = "parent's decision"
+# And this switch's own decision, where the links are divided a little later (gathering.py).
+OWN_DECISION = "own decision"
 
 
 class Wait(NamedTuple):
@@ -105,6 +107,19 @@ class PendingReports:
         report.stop_waiting(flow, word)
         return [] if report.waits else [report]
 
+    def divided(self, parent_decides: Callable[[FlowId], bool]) -> list[PendingReport]:
+        """This switch has divided its links, but for the flows about which its parent decides."""
+        complete = []
+        for report in self._pending(lambda report: any(OWN_DECISION in missing for missing in report.waits.values())):
+            for flow, missing in list(report.waits.items()):
+                if (wait := missing.get(OWN_DECISION)) is not None:
+                    if parent_decides(flow):
+                        missing[PARENT_DECISION] = wait
+                    report.stop_waiting(flow, OWN_DECISION)
+            if not report.waits:
+                complete.append(report)
+        return complete
+
     def lose(self, words: set[str]) -> list[PendingReport]:
         """None of these will come."""
         reports = self._pending(lambda _: True)
@@ -117,13 +132,13 @@ class PendingReports:
     def overdue(self, slot: int) -> tuple[list[PendingReport], set[str]]:
         """Reports that have waited for a word for more than a slot, and the switches that said nothing all the while.
 
-        The parent's decision may stay away because nothing changed; a table owes an answer.
+        A decision may stay away because nothing changed; a table owes an answer.
         """
         reports = self._pending(lambda report: any(wait.since_slot < slot - 1 for _, wait in _waits(report)))
         late = [(word, wait) for report in reports for word, wait in _waits(report) if wait.since_slot < slot - 1]
         for report in reports:
             report.waits.clear()
-        return reports, {word for word, wait in late if not wait.answered and word != PARENT_DECISION}
+        return reports, {word for word, wait in late if not wait.answered} - {PARENT_DECISION, OWN_DECISION}
 
     def end(self, flows: Iterable[FlowId]) -> None:
         """Their report is being answered."""

@@ -28,6 +28,7 @@ class Surroundings(Protocol):
     topology: Topology
     slots: SlotClock
     policy: str
+    gathers: bool  # flows that come or leave within a moment are settled together, as beside many flows
 
     # ---- Time ----
 

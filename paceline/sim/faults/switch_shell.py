@@ -11,6 +11,7 @@ from paceline.flowcore.messages.reports import NO_ANSWER, Feedback, Report
 from paceline.flowcore.model.domain import Domain
 from paceline.flowcore.policy import POLICIES
 from paceline.flowcore.switch.agent import SwitchAgent
+from paceline.flowcore.switch.gathering import Gathering
 from paceline.sim.faults.node_clock import NodeClock
 from paceline.sim.faults.surroundings import Envelope, Surroundings
 from paceline.wire.codec import BadMessage
@@ -36,7 +37,9 @@ class SwitchShell:
     def begin(self) -> None:
         """The daemon starts."""
         world = self._world
-        self.agent = SwitchAgent(self.name, self.domain, world.slots, POLICIES[world.policy]())
+        slot_ns = world.slots.length_ns
+        gathering = Gathering(slot_ns, few_claims=0, ns_per_claim=slot_ns) if world.gathers else None
+        self.agent = SwitchAgent(self.name, self.domain, world.slots, POLICIES[world.policy](), gathering)
         self._validator = MessageValidator(
             self.name,
             world.topology,

