@@ -1,6 +1,6 @@
 """Which jobs the agent hears of. Law: those that the operator wants, each user's within its quotas (monitor/quotas.py),
-and none whose numbers no switch takes; the rest is left to TCP, and watched. Events of a job that has not joined mean
-nothing.
+and none whose numbers no switch takes; the rest is left to TCP, and watched. A job with such a number may try again after
+a second: what it says is looked at before it is sent. Events of a job that has not joined mean nothing.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -10,12 +10,15 @@ from hostd.monitor.quotas import Quotas
 from hostd.monitor.users import Users
 from paceline.flowcore.messages.events import HostEvent, JobJoined, JobLeft
 
+LEFT_OUT_NS = 1_000_000_000
+
 
 class Admission:
     def __init__(self, config: HostConfig, users: Users, joined: Mapping[str, object]) -> None:
         """`joined`: the jobs that the agent knows."""
         self.released: dict[str | None, str] = {}  # jobs whose limits were lifted until the next reload; None: all
         self.expelled: dict[str, str] = {}  # jobs with numbers that no switch takes, and why
+        self._expelled_ns: dict[str, int] = {}  # when that was noticed here
         self.quotas = Quotas(config.quotas, config.slots.clock().length_ns)
         self._config, self._users, self._joined = config, users, joined
 
@@ -42,9 +45,12 @@ class Admission:
         return passed
 
     def waiting(self, present: Collection[str], now_ns: int) -> list[str]:
-        """Jobs that were refused, and for which there may be room by now."""
+        """Jobs that were refused, and for which there may be room by now, or whose numbers may be sound again."""
+        again: list[str] = []
         for job in list(self.expelled):
             self.quotas.admit(JobLeft(job), now_ns)
-            if job not in present:
-                del self.expelled[job]
-        return [job for job in self.quotas.waiting(set(present), now_ns) if self.wants(job)]
+            since_ns = self._expelled_ns.setdefault(job, now_ns)
+            if job not in present or now_ns - since_ns >= LEFT_OUT_NS:
+                del self.expelled[job], self._expelled_ns[job]
+                again += [job] if job in present else []
+        return [job for job in (*again, *self.quotas.waiting(set(present), now_ns)) if self.wants(job)]

@@ -250,7 +250,6 @@ class HostDaemon:
     # ---- Whatever is due ----
 
     def _expired(self) -> None:
-        """The timer has."""
         try:
             self._do_what_is_due()
             self._arm()
@@ -358,6 +357,7 @@ class HostDaemon:
             users=self._users,
             over_quota=self._admission.quotas.refused,
             bad_numbers=self._admission.expelled,
+            bad_readings=self._monitor.bad_readings,
             held_back=self._driver.filter.held_back,
         )
 

@@ -115,6 +115,7 @@ class AgentDriver:
     def _expel(self, jobs: Mapping[str, str], now_ns: int) -> list[Effect]:
         """Jobs leave whose numbers no switch takes."""
         self.expelled.update(jobs)
+        self._instruments.bad_numbers.inc(len(jobs))
         return [effect for job in jobs for effect in self._handle(JobLeft(job), now_ns)]
 
     def judge(self, slot: int) -> None:

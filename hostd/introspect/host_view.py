@@ -78,6 +78,7 @@ class HostView:
     users: Users = field(default_factory=Users)
     over_quota: Mapping[str, str] = field(default_factory=dict)  # jobs that are left to TCP, and why
     bad_numbers: Mapping[str, str] = field(default_factory=dict)  # the same
+    bad_readings: int = 0  # of counters, so far
     held_back: Mapping[str, int] = field(default_factory=dict)  # claims beyond a slot's quota, by tenant
 
     @cached_property

@@ -28,6 +28,7 @@ class HostMetrics:
         self._fail_opens = 0
         self._errors: Counter[ErrorKind] = Counter()
         self._registrations_refused: Counter[str] = Counter()
+        self._bad_readings = 0
         self._jobs: set[str] = set()  # as they were shown
         self._watched: set[Labels] = set()
         self._decided: set[Labels] = set()
@@ -48,6 +49,8 @@ class HostMetrics:
         for reason, count in view.registrations_refused.items():
             instruments.registrations_refused.labels(reason).inc(count - self._registrations_refused[reason])
         self._registrations_refused = Counter(view.registrations_refused)
+        instruments.bad_numbers.inc(view.bad_readings - self._bad_readings)
+        self._bad_readings = view.bad_readings
         instruments.switch_answer_age.set(view.answer_age_ns / 1e9)
         names = view.names
         self._forget(view, names)

@@ -98,6 +98,11 @@ class Monitor:
         """When to poll next."""
         return min([self._housekeeping_ns, *(job.due_ns for job in self.jobs.values())])
 
+    @property
+    def bad_readings(self) -> int:
+        """Of counters with numbers that cannot be, so far."""
+        return self._reader.bad_numbers
+
     def poll(self, now_ns: int) -> list[HostEvent]:
         if now_ns >= self._housekeeping_ns or (now_ns - self._asked_ns >= IDLE_NS and self._has_news(now_ns)):
             self._asked_ns, self._housekeeping_ns = now_ns, now_ns + (HOUSEKEEPING_NS if self.jobs else IDLE_NS)

@@ -31,6 +31,11 @@ MOST_OF_PROCESS = 8
 LEAST_FILES = 64  # in a poll, even if it has no time
 MOST_REFUSED = 64  # of one user in a pass: more are not looked at
 MOST_COUNT = 2**63 - 1  # of anything: bytes, nanoseconds
+DISTRUST_NS = 1_000_000_000  # after its last bad number a process is believed again
+
+
+class BadNumbers(NotASegment):
+    """It counts what cannot be, or did a moment ago."""
 
 
 class ProcessView(NamedTuple):
@@ -62,7 +67,9 @@ class _TrackedFile:
         self._waiting = WaitingEstimate() if estimate_waiting else None
         self._counter: IterationCounter | None = None
         self._heartbeat = b""
-        self._alive = True
+        self.alive = True
+        self.distrusted = ""  # why
+        self._bad_ns = 0  # when it was last seen to count what cannot be
 
     def changed(self) -> bool:
         """Whether the process had an event since it was last read."""
@@ -73,11 +80,11 @@ class _TrackedFile:
 
     def view(self, now_ns: int, check_alive: bool) -> ProcessView:
         if check_alive:
-            self._alive = self.file.is_alive()
+            self.alive = self.file.is_alive()
         # Before the counters: what comes between is seen next time.
         self._heartbeat = self.file.heartbeat()
         snapshot = self.file.read()
-        _refuse_nonsense(snapshot, self.file.job)
+        self._require_sense(snapshot, now_ns)
         if snapshot.iteration_counter is not None:
             self._counter = snapshot.iteration_counter
             self._learner.observe(snapshot.iteration_counter)
@@ -88,7 +95,7 @@ class _TrackedFile:
             snapshot=snapshot,
             uid=self.file.uid,
             host_pid=self.file.host_pid,
-            alive=self._alive,
+            alive=self.alive,
             age_ns=max(0, now_ns - snapshot.heartbeat_ns),
             waiting_bytes=None if self._waiting is None else _waiting_bytes(self._waiting, snapshot, learned),
             iteration_enqueued_bytes=enqueued_bytes - (counter.enqueued_at_start if counter else 0),
@@ -97,21 +104,30 @@ class _TrackedFile:
             registered=isinstance(self.file, SegmentMemory),
         )
 
+    def _require_sense(self, snapshot: ProcessSnapshot, now_ns: int) -> None:
+        """What a job writes into its own file must not become another job's wrong number, or the end of a daemon."""
+        if snapshot.job != self.file.job:
+            raise NotASegment(f"was of the job {self.file.job}, and is of another")
+        if why := _nonsense(snapshot):
+            self.distrusted, self._bad_ns = why, now_ns
+        if self.distrusted and now_ns - self._bad_ns < DISTRUST_NS:
+            raise BadNumbers(self.distrusted)
+        self.distrusted = ""
+
 
 def _waiting_bytes(estimate: WaitingEstimate, snapshot: ProcessSnapshot, learned: Learned | None) -> int:
     measured = any(flow.kind is Kind.PROXY for flow in snapshot.flows)
     return estimate.update(snapshot.enqueued_bytes, snapshot.expected_tx_bytes, snapshot.tx_bytes, measured, learned)
 
 
-def _refuse_nonsense(snapshot: ProcessSnapshot, job: str) -> None:
-    """What a job writes into its own file must not become another job's wrong number, or the end of a daemon."""
-    if snapshot.job != job:
-        raise NotASegment(f"was of the job {job}, and is of another")
+def _nonsense(snapshot: ProcessSnapshot) -> str:
+    """What it counts that cannot be."""
     counter = snapshot.iteration_counter
     if max(snapshot.enqueued_bytes, snapshot.expected_tx_bytes, snapshot.tx_bytes, *(counter or ())) > MOST_COUNT:
-        raise NotASegment("counts more than there can be")
+        return "counts more than there can be"
     if counter is not None and counter.iteration > MOST_ITERATIONS:
-        raise NotASegment(f"counts {counter.iteration} iterations, expected at most {MOST_ITERATIONS}")
+        return f"counts {counter.iteration} iterations, expected at most {MOST_ITERATIONS}"
+    return ""
 
 
 class _Pass:
@@ -153,6 +169,7 @@ class Reader:
         self._pass: _Pass | None = None
         self._open_file, self._estimate_waiting = open_file, estimate_waiting
         self.refused: dict[str, str] = {}  # file name → why it is not believed
+        self.bad_numbers = 0  # readings with numbers that cannot be
         self._tracked: dict[str, _TrackedFile] = {}
         self._in_directory: set[str] = set()  # of these; the rest were handed over
         self._no_longer_believed: dict[str, str] = {}  # of those that were handed over
@@ -191,6 +208,7 @@ class Reader:
         for name, one in list(self._tracked.items()):
             try:
                 views.append(one.view(now_ns, check_alive=True))
+                self.refused.pop(name, None)  # it is believed again
             except (NotASegment, OSError) as error:
                 self._refuse(name, error)
         return sorted(views, key=lambda v: (v.snapshot.job, v.snapshot.global_rank, v.snapshot.pid))
@@ -262,7 +280,8 @@ class Reader:
         over.entries.close()
         for gone in self._in_directory - over.found:
             self._drop(gone)
-        self.refused = over.refused() | self._no_longer_believed
+        distrusted = {name: one.distrusted for name, one in self._tracked.items() if one.distrusted}
+        self.refused = over.refused() | self._no_longer_believed | distrusted
 
     def _consider(self, current: _Pass, name: str) -> None:
         if name in self._tracked:
@@ -298,6 +317,11 @@ class Reader:
         self.refused.pop(name, None)
 
     def _refuse(self, name: str, why: Exception) -> None:
+        """Bad numbers cost a process this reading and those of the next moments, anything else is for good."""
+        if isinstance(why, BadNumbers) and self._tracked[name].alive:
+            self.bad_numbers += 1
+            self.refused[name] = str(why)
+            return
         if name not in self._in_directory and len(self._no_longer_believed) < MOST_REFUSED:
             self._no_longer_believed[name] = str(why)
         self._drop(name)

@@ -126,6 +126,9 @@ class HostInstruments:
         self.registrations_refused = Counter(
             name("registrations_refused"), "Jobs' processes that could not register", ["reason"], registry=registry
         )
+        self.bad_numbers = Counter(
+            name("bad_numbers"), "Readings and claims of jobs with numbers that cannot be", registry=registry
+        )
         self.switch_answer_latency = Histogram(
             name("switch_answer_latency_seconds"),
             "From a report to the switch's answer",

@@ -46,6 +46,7 @@ def test_promised_names() -> None:
         "paceline_host_certificate_expiry_timestamp_seconds",
         "paceline_host_build_info",
         "paceline_host_registrations_refused",
+        "paceline_host_bad_numbers",
         "paceline_host_decision_seconds",
         "paceline_host_requested_rate_bps",
         "paceline_host_kernel_rate_bps",

@@ -1,8 +1,8 @@
 """Jobs of one user, in one process each: every one sends bursts to a host, and counts iterations.
 
-bursting_job.py UID SOCKET ADDRESS PORT COUNTED NAME…
+bursting_job.py UID SOCKET ADDRESS PORT COUNTED LIES NAME…
 
-COUNTED: how many iterations each says it has ended before, as a job may that lies.
+COUNTED: how many iterations each says it has ended before, as a job may that lies; for so many seconds it does.
 """
 
 import ctypes
@@ -22,17 +22,18 @@ COMPUTE_S = 0.1
 
 
 def main() -> None:
-    uid, path, address, port, counted = int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], *map(int, sys.argv[4:6])
+    uid, path, address = int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
+    port, counted, lies_s = map(int, sys.argv[4:7])
     os.setgroups([]), os.setgid(uid), os.setuid(uid)
     ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)  # PR_SET_DUMPABLE, as an exec does: what it has in /proc is its user's
-    for name in sys.argv[6:]:
+    for name in sys.argv[7:]:
         if not os.fork():
-            send(name, path, address, port, counted)
+            send(name, path, address, port, counted, lies_s)
     print("started", flush=True)
     time.sleep(600)
 
 
-def send(name: str, path: Path, address: str, port: int, counted: int) -> None:
+def send(name: str, path: Path, address: str, port: int, counted: int, lies_s: int) -> None:
     ctypes.CDLL(None).prctl(1, 9, 0, 0, 0)  # PR_SET_PDEATHSIG: it ends with the test
     connection = socket.create_connection((address, port))
     writer = PythonWriter.at_hostd(Identity(name, Path("/"), 0, 2, socket=path))
@@ -41,6 +42,10 @@ def send(name: str, path: Path, address: str, port: int, counted: int) -> None:
         iterate(writer, record, connection)
     if counted:
         count(writer, counted)
+        until_s = time.monotonic() + lies_s
+        while time.monotonic() < until_s:
+            iterate(writer, record, connection)
+        count(writer, 100)
     while True:
         iterate(writer, record, connection)
 

@@ -37,8 +37,8 @@ class Users:
         self._address = str(cluster.testbed.addresses.data["h1"])
         cluster.sink(self._address, PORT)
 
-    def start(self, uid: int, *names: str, counted: int = 0) -> "subprocess.Popen[str]":
-        arguments = [str(uid), str(self._socket), self._address, str(PORT), str(counted), *names]
+    def start(self, uid: int, *names: str, counted: int = 0, lies_s: int = 600) -> "subprocess.Popen[str]":
+        arguments = [str(uid), str(self._socket), self._address, str(PORT), str(counted), str(lies_s), *names]
         command = [sys.executable, "-m", "tests.hostd.tenants.bursting_job", *arguments]
         process = self._cluster.testbed.nodes["h0"].popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
         self._cluster.ends_with_test(process)
@@ -118,4 +118,16 @@ def test_one_user_cannot_use_up_the_host(users: Users) -> None:
     wait_until(lambda: joined(users.daemon) == {"theirs"}, SETTLED_S)
     users.start(NOBODY, "d")
     users.paced("theirs", "d")
+    users.all_gone()
+
+
+def test_a_bad_number_costs_a_job_its_pacing_for_as_long_as_it_lasts(users: Users) -> None:
+    users.all_gone()
+    users.start(STRANGER, "theirs")
+    users.start(NOBODY, "liar", counted=10**9, lies_s=3)
+    wait_until(lambda: "counts 1000000" in str(users.daemon.status()["invisible"]), SETTLED_S)
+    assert "liar" not in joined(users.daemon)
+    users.paced("liar", "theirs")
+    assert users.daemon.status()["invisible"] == {}
+    assert "refused" not in users.switch_log()
     users.all_gone()

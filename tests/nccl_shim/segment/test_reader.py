@@ -16,7 +16,7 @@ from nccl_shim.segment import layout, liveness
 from nccl_shim.segment.identity import Identity
 from nccl_shim.segment.layout import Header, Iteration, Kind, Record, Source
 from nccl_shim.segment.python_writer import PythonWriter
-from nccl_shim.segment.reader import Reader
+from nccl_shim.segment.reader import DISTRUST_NS, Reader
 
 COUNT_AND_WAIT = """
 import sys
@@ -156,6 +156,18 @@ def test_nonsense_written_later_is_refused_too(file: Path, field: str, value: by
         patch(file, "heartbeat_ns", bytes(8))
         assert reader.poll_changed(lambda uid, job: job in {"j"}) == []
         assert why in reader.refused[file.name]
+
+
+def test_after_bad_numbers_a_process_is_believed_again(file: Path) -> None:
+    sound = file.read_bytes()[Header.iteration.offset :][: len(iteration_counter(seq=2))]
+    with Reader(file.parent) as reader:
+        assert len(reader.poll(now_ns=0)) == 1
+        patch(file, "iteration", iteration_counter(seq=2, iteration=10**12))
+        assert reader.poll(now_ns=1) == []
+        patch(file, "iteration", sound)
+        assert reader.poll(now_ns=DISTRUST_NS) == [] and "iterations" in reader.refused[file.name]
+        assert len(reader.poll(now_ns=1 + DISTRUST_NS)) == 1 and reader.refused == {}
+        assert reader.bad_numbers == 2
 
 
 def test_more_bytes_than_there_can_be_are_refused(shm_dir: Path) -> None:

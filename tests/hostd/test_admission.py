@@ -1,0 +1,26 @@
+"""Which jobs the agent hears of."""
+
+from hostd.admission import LEFT_OUT_NS, Admission
+from hostd.config import parse_config
+from hostd.monitor.users import Users
+from paceline.flowcore.messages.events import JobJoined
+
+CONFIG = parse_config('name = "h0"\nnic_gbps = 1.0\nmode = "enforce"\n[addresses]\nh0 = ["10.0.0.1"]\n', "hostd.toml")
+
+
+def test_a_job_with_a_number_that_no_switch_takes_may_try_again() -> None:
+    admission = Admission(CONFIG, Users(), {})
+    admission.expelled["1/a"] = "it has counted 1e+20 of something"
+    assert admission.waiting(["1/a"], 0) == []
+    assert admission.passed([JobJoined("1/a", (), ())], 1) == []
+    assert admission.waiting(["1/a"], LEFT_OUT_NS - 1) == []
+    assert admission.waiting(["1/a"], LEFT_OUT_NS) == ["1/a"] and admission.expelled == {}
+    assert admission.passed([JobJoined("1/a", (), ())], LEFT_OUT_NS) != []
+    admission.expelled["1/a"] = "again"
+    assert admission.waiting(["1/a"], LEFT_OUT_NS + 1) == []
+
+
+def test_a_job_that_has_gone_is_forgotten() -> None:
+    admission = Admission(CONFIG, Users(), {})
+    admission.expelled["1/a"] = "it has counted 1e+20 of something"
+    assert admission.waiting([], 0) == [] and admission.expelled == {}
