@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry
 from bench.jobs.daemons import NICE
 from hostd.config import _TOP as HOST_KEYS
 from hostd.config import read_config as read_host_config
+from paceline.cli import build_parser
 from paceline.service.instruments import HostInstruments, SwitchInstruments
 from paceline.service.metrics import new_registry
 from switchd.config import _TOP as SWITCH_KEYS
@@ -75,6 +76,15 @@ def test_hostd_has_two_capabilities_and_lets_go_when_it_ends() -> None:
 def test_hostd_runs_at_least_as_promptly_as_where_it_was_measured() -> None:
     [nice] = directives("hostd.service")["Nice"]
     assert int(nice) <= NICE
+
+
+def test_the_page_is_served_to_this_machine_without_any_privilege() -> None:
+    found = directives("paceline-web.service")
+    assert (found["DynamicUser"], found["CapabilityBoundingSet"], found["NoNewPrivileges"]) == (["yes"], [""], ["yes"])
+    program, command, *flags = found["ExecStart"][0].split()
+    parsed = build_parser().parse_args([command, *flags])
+    assert program == "/opt/paceline/bin/paceline" and parsed.switch == ["127.0.0.1:7470"]
+    assert parsed.listen.startswith("127.0.0.1:"), "there is no password"
 
 
 def test_switchd_has_no_privilege_at_all() -> None:

@@ -49,8 +49,12 @@ SWITCHD = one(BASE / "switchd.yaml", "Deployment")
 POD = HOSTD["spec"]["template"]["spec"]
 [CONTAINER] = POD["containers"]
 [PREPARE] = POD["initContainers"]
-HOSTD_TOML = (BASE / "hostd.toml").read_text().replace("@NODE@", "h0")
-SWITCHD_TOML = (BASE / "switchd.toml").read_text()
+
+[TOPOLOGY] = [mount["mountPath"] for mount in CONTAINER["volumeMounts"] if mount["name"] == "topology"]
+HOSTD_TOML, SWITCHD_TOML = (
+    (BASE / name).read_text().replace("@NODE@", "h0").replace(f"{TOPOLOGY}/", f"{BASE}/")
+    for name in ("hostd.toml", "switchd.toml")
+)
 
 
 def test_kustomizations_name_files_that_exist_and_all_of_them() -> None:
