@@ -1,6 +1,6 @@
 """Which jobs the agent hears of. Law: those that the operator wants, each user's within its quotas (monitor/quotas.py),
-and none whose numbers no switch takes; the rest is left to TCP, and watched. A job with such a number may try again after
-a second: what it says is looked at before it is sent. Events of a job that has not joined mean nothing.
+and none whose numbers no switch takes; the rest is left to TCP, and watched. A job with such a number may try again
+after a second: what it says is looked at before it is sent. Events of a job that has not joined mean nothing.
 """
 
 from collections.abc import Collection, Iterable, Mapping

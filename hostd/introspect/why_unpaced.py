@@ -116,6 +116,9 @@ def _by_the_host(view: HostView, job: JobTracker, sockets: Iterable[DataSocket])
     if foreign and enforcer.backend.name == "htb":
         why = f"{_processes(foreign)} a network namespace of their own, where htb reaches no socket"
         yield Unpaced(Reason.NAMESPACE, f'{why}; backend = "pacing" does')
+    if private := sorted({one.pid for one in sockets if one.private}):
+        why = f"{_processes(private)} a network namespace that a user has made"
+        yield Unpaced(Reason.NAMESPACE, f"{why}: what is sent there need not leave the host")
     for kind, why in sorted(enforcer.errors.lately(job.demand.job, LATELY_S).items()):
         if kind is ErrorKind.FOREIGN_QDISC:
             yield Unpaced(Reason.FOREIGN_QDISC, why)
@@ -185,7 +188,7 @@ def _not_known_enough(view: HostView, job: JobTracker, so_far: set[Reason]) -> I
         if not so_far:
             yield Unpaced(Reason.LEARNING, "it is about to join")
     elif not job.sockets.sending:
-        if Reason.UNKNOWN_PEER not in so_far:
+        if not so_far & {Reason.UNKNOWN_PEER, Reason.OWN_ADDRESS, Reason.NAMESPACE}:
             yield Unpaced(Reason.NO_DATA, f"{seen} no connection of it has carried data to another host")
     elif job.rhythm is not None:
         yield Unpaced(Reason.NO_RHYTHM, f"{seen} its last bursts are not of one size, and it counts no iterations")

@@ -17,8 +17,14 @@ once a second.
 A job also has control connections (rendezvous, heartbeats), and NCCL has one connection for each direction. A socket
 that has sent less than LEAST_DATA_BYTES is asked again at every look until it has. If it has received as much instead,
 there is nothing to limit at this end, but its remote host is one that feeds the job.
+
+A socket's network namespace need not be that of a process that holds it. A user without any right can make one, inside
+a user namespace, and give itself every address there; what is sent within it never leaves the host. Such a network is
+*private*: the user namespace that owns it is not hostd's own. Networks of containers that root has set up belong to
+hostd's.
 """
 
+import fcntl
 import os
 import socket
 import struct
@@ -26,6 +32,7 @@ from collections.abc import Mapping
 from functools import cache
 from ipaddress import IPv6Address, ip_address
 from pathlib import Path
+from typing import NamedTuple
 
 from hostd.kernel.fdinfo import described, descriptors
 from hostd.kernel.pidfd import SocketGone, cookie_of, duplicated_socket
@@ -35,10 +42,12 @@ LEAST_DATA_BYTES = 256 * 1024
 MOST_SOCKETS = 512  # of a process; more are left to TCP
 _TCP_INFO_BYTES, _STATE_AT, _ACKED_AND_RECEIVED_AT = 136, 0, 120
 _TCP_LISTEN = 10
+_SO_NETNS_COOKIE, _COOKIE_BYTES = 71, 8
+_SIOCGSKNS, _NS_GET_USERNS = 0x894C, 0xB701
 
 
 _Name = tuple[int, int]  # of a socket in its process: descriptor and inode
-Found = tuple[int, int, int, str, str, int, int]  # the fields of DataSocket
+Found = tuple[int, int, int, str, str, int, int, bool]  # the fields of DataSocket
 
 
 class SocketSearch:
@@ -101,7 +110,8 @@ class SocketSearch:
                 if max(acked_bytes, received_bytes) < self._least_bytes:
                     return False, None
                 local, (remote, port, *_) = theirs.getsockname()[0], theirs.getpeername()
-                one = (self.pid, fd, cookie_of(theirs), _plain(local), _plain(remote), port, namespace)
+                network = network_of(theirs, namespace)
+                one = (self.pid, fd, cookie_of(theirs), _plain(local), _plain(remote), port, *network)
                 return acked_bytes >= self._least_bytes, one
         except (SocketGone, OSError) as error:
             if isinstance(error, PermissionError):
@@ -150,3 +160,50 @@ def _plain(address: str) -> str:
     if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped:
         parsed = parsed.ipv4_mapped
     return str(parsed)
+
+
+# ---- Networks ----
+
+
+class Network(NamedTuple):
+    inode: int  # of the namespace
+    private: bool
+
+
+def network_of(theirs: socket.SocketType, of_process: int) -> Network:
+    """`of_process`: the namespace of a process that has the socket, for kernels and rights that tell no more."""
+    try:
+        if _cookie(theirs) == _own_cookie():
+            return Network(own_namespace(), private=False)
+        namespace = fcntl.ioctl(theirs.fileno(), _SIOCGSKNS)
+    except OSError:
+        return Network(of_process, private=False)
+    try:
+        return Network(os.fstat(namespace).st_ino, private=_is_private(namespace))
+    finally:
+        os.close(namespace)
+
+
+def own_namespace() -> int:
+    """The network namespace of the calling thread."""
+    return os.stat("/proc/thread-self/ns/net").st_ino  # noqa: PTH116
+
+
+def _is_private(namespace: int) -> bool:
+    try:
+        owner = fcntl.ioctl(namespace, _NS_GET_USERNS)
+    except OSError:  # above hostd's own
+        return False
+    try:
+        return os.fstat(owner).st_ino != os.stat("/proc/thread-self/ns/user").st_ino  # noqa: PTH116
+    finally:
+        os.close(owner)
+
+
+def _cookie(one: socket.SocketType) -> bytes:
+    return one.getsockopt(socket.SOL_SOCKET, _SO_NETNS_COOKIE, _COOKIE_BYTES)
+
+
+def _own_cookie() -> bytes:
+    with socket.socket(socket.AF_UNIX) as own:
+        return _cookie(own)

@@ -4,14 +4,15 @@ How they are found is socket_search.py's; that touches sockets of jobs, and a ca
 where calls.py says, and what is known here is what was last answered.
 """
 
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import count
 
 from hostd.kernel import calls
 from hostd.kernel.pidfd import SocketGone
-from hostd.kernel.socket_search import LEAST_DATA_BYTES
+from hostd.kernel.socket_search import LEAST_DATA_BYTES, own_namespace
+
+__all__ = ["DataSocket", "ProcessSockets", "by_host", "own_namespace"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,8 @@ class DataSocket:
     local: str  # addresses as text, IPv4 also where it is mapped into IPv6
     remote: str
     remote_port: int
-    namespace: int  # inode of the network namespace the process lives in
+    namespace: int  # inode of its network namespace
+    private: bool = False  # a user has made that (socket_search.py)
 
 
 _searches = count(1)
@@ -61,16 +63,13 @@ class ProcessSockets:
 def by_host(
     sockets: Iterable[DataSocket], host_of: Mapping[str, str], this_host: str
 ) -> dict[str, tuple[DataSocket, ...]]:
-    """The sockets by the host they lead to; those within this host or to unknown hosts are of no flow."""
-
+    """The sockets by the host they lead to. Of no flow are those within this host or to unknown hosts, and those in
+    another network namespace, but for one that root has made and an address in it that is known as this host's."""
     found: dict[str, list[DataSocket]] = {}
+    here = own_namespace()
     for one in sockets:
         target = host_of.get(one.remote)
-        if target is not None and target != this_host:
+        mapped = one.namespace == here or (not one.private and host_of.get(one.local) == this_host)
+        if target is not None and target != this_host and mapped:
             found.setdefault(target, []).append(one)
     return {target: tuple(them) for target, them in found.items()}
-
-
-def own_namespace() -> int:
-    """The network namespace of the calling thread, as in DataSocket."""
-    return os.stat("/proc/thread-self/ns/net").st_ino  # noqa: PTH116

@@ -108,6 +108,12 @@ def test_a_network_namespace_of_its_own_is_out_of_htbs_reach(view: HostView, mon
     assert why.startswith("process 17 has a network namespace of") and why.endswith('backend = "pacing" does')
 
 
+def test_a_network_that_a_user_has_made_is_no_demand(view: HostView) -> None:
+    private = replace(socket_to(PEER, namespace=HERE + 1), private=True)
+    why = reasons(view, job("a", private))[Reason.NAMESPACE]
+    assert why.startswith("process 17 has a network namespace that a user has made")
+
+
 def test_an_error_that_lasts_is_a_reason_and_one_that_is_over_is_none(
     view: HostView, monkeypatch: pytest.MonkeyPatch
 ) -> None:
