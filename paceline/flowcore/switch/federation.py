@@ -32,6 +32,7 @@ class Federation:
         self._name, self._keeper = name, keeper
         self._number = 0  # of the last reports forwarded
         self._others_of: dict[FlowId, tuple[str, ...]] = {}  # the other switches on the flow's path
+        self._former: dict[FlowId, tuple[str, ...]] = {}  # of flows that were dropped together
         self._grants: dict[FlowId, dict[str, tuple[int, Grant]]] = {}  # with the slot their numbers begin with
 
     def next_number(self, now_ns: int) -> int:
@@ -45,7 +46,7 @@ class Federation:
         withdrawn: dict[str, list[Withdrawal]] = {}
         asked: dict[FlowId, frozenset[str]] = {}
         for withdrawal in report.withdrawn:
-            for switch in self._others_of.get(withdrawal.flow, ()):
+            for switch in self._others_of.get(withdrawal.flow) or self._former.get(withdrawal.flow, ()):
                 withdrawn.setdefault(switch, []).append(withdrawal)
             self.drop(withdrawal.flow)
         for claim in report.claims:
@@ -78,10 +79,12 @@ class Federation:
 
     def drop(self, flow: FlowId) -> None:
         self._others_of.pop(flow, None)
+        self._former.pop(flow, None)
         self._grants.pop(flow, None)
 
     def drop_all(self) -> None:
-        self._others_of.clear()
+        """Other switches still have these flows: they must hear of it if a host's next word is that one is through."""
+        self._former, self._others_of = self._others_of, {}
         self._grants.clear()
 
     def lose(self, switches: set[str]) -> None:

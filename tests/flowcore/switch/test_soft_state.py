@@ -105,3 +105,16 @@ def test_after_a_step_back_the_parent_is_asked_anew() -> None:
     assert fabric.report("h0", claim(topology, far))[far].share_bps == GBPS
     fabric.behind_ns["tor0"] = 2 * SLOT_NS
     assert fabric.report("h0", claim(topology, far))[far].share_bps == GBPS
+
+
+def test_after_a_step_back_other_switches_hear_that_a_flow_is_through() -> None:
+    """tor0 has forgotten which switches it had told of it."""
+    topology = tree(2, 2, 1, (1.0, 1.0, 1.0))
+    fabric = Fabric(topology, "mlcc", now_ns=1000 * SLOT_NS)
+    far = flow("far", "h0", "h2")
+    fabric.report("h0", claim(topology, far))
+    others = [switch for switch in fabric.switches.values() if switch.name != "tor0" and far in switch.table]
+    assert others
+    fabric.behind_ns["tor0"] = 2 * SLOT_NS
+    fabric.report("h0", withdrawn=(far,))
+    assert not any(far in switch.table for switch in others)
