@@ -1,4 +1,4 @@
-"""Which packages are installed, two C libraries (nccl_shim's and the simulator's), and files for operators.
+"""Which packages are installed, three C libraries (nccl_shim's two and the simulator's), and files for operators.
 
 Without a compiler Paceline installs all the same, and does without the libraries.
 """
@@ -15,10 +15,11 @@ from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 
 HERE = Path(__file__).parent
-# By extension: the module that builds it, and what is done without it.
+# By extension: the module and its function that builds it, and what is done without it.
 BUILT_BY = {
-    "nccl_shim.libpaceline_shim": ("nccl_shim/build.py", "nccl_shim is pure Python, without the NCCL plugin"),
-    "paceline.sim.kernel.network": ("paceline/sim/kernel/build.py", "the simulator runs in numpy, and slower"),
+    "nccl_shim.libpaceline_shim": ("nccl_shim/build.py", "build", "nccl_shim is pure Python, without the NCCL plugin"),
+    "nccl_shim.libpaceline_net": ("nccl_shim/build.py", "build_net", "there is no paceline run --throttle"),
+    "paceline.sim.kernel.network": ("paceline/sim/kernel/build.py", "build", "the simulator runs in numpy, and slower"),
 }
 
 
@@ -37,10 +38,10 @@ class BuildSharedLibrary(build_ext):
     def build_extension(self, extension: Extension) -> None:
         target = Path(self.get_ext_fullpath(extension.name))
         target.parent.mkdir(parents=True, exist_ok=True)
-        path, without = BUILT_BY[extension.name]
+        path, function, without = BUILT_BY[extension.name]
         module = builder(path)
         try:
-            module.build(target)
+            getattr(module, function)(target)
         except (module.NoCompiler, OSError) as error:
             self.warn(f"{without}: {error}")
 

@@ -1,4 +1,4 @@
-"""Compiles the C library. Law: one command, no build system, the same flags for pip, tests and bare machines.
+"""Compiles the C libraries. Law: one command, no build system, the same flags for pip, tests and bare machines.
 
 `pip install .` calls this through setup.py; `python -m nccl_shim.build [OUTPUT]` does it by hand.
 """
@@ -17,7 +17,25 @@ SOURCES = tuple(
     PACKAGE / "csrc" / f"{name}.c"
     for name in ("core", "segment", "registration", "identity", "job_name", "chain", "plugin")
 )
+NET_SOURCES = tuple(
+    PACKAGE / "csrc" / f"{name}.c"
+    for name in (
+        "page/decision",
+        "page/hold",
+        "page/reader",
+        "net/bucket",
+        "net/exports",
+        "net/interfaces",
+        "net/paced",
+        "net/peer_tag",
+        "net/wrapped",
+        "net/wrapped_old",
+        "tcp/connect",
+        "tcp/transfer",
+    )
+)
 LIBRARY_NAME = "libpaceline_shim.so"
+NET_LIBRARY_NAME = "libpaceline_net.so"
 # nodelete: NCCL closes its plugin while proxy threads may still be inside it.
 FLAGS = ("-std=c11", "-O2", "-g", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-pthread")
 LINK_FLAGS = ("-shared", "-Wl,-z,nodelete", "-ldl")
@@ -45,18 +63,24 @@ def run_compiler(arguments: Sequence[str]) -> None:
         raise NoCompiler(done.stderr.strip() or f"{cc} failed")
 
 
-def build(output: Path, extra_flags: Sequence[str] = ()) -> Path:
+def build(output: Path, extra_flags: Sequence[str] = (), sources: Sequence[Path] = SOURCES) -> Path:
     """Builds the library at `output`, atomically, so that a running job keeps the old one."""
     temporary = output.with_suffix(f".{os.getpid()}")
-    run_compiler([*FLAGS, *extra_flags, *map(str, SOURCES), "-o", str(temporary), *LINK_FLAGS])
+    run_compiler([*FLAGS, *extra_flags, *map(str, sources), "-o", str(temporary), *LINK_FLAGS])
     temporary.replace(output)
     return output
+
+
+def build_net(output: Path, extra_flags: Sequence[str] = ()) -> Path:
+    """Builds the net plugin, which `paceline run --throttle` gives to NCCL."""
+    return build(output, extra_flags, NET_SOURCES)
 
 
 def main() -> int:
     output = Path(sys.argv[1]) if len(sys.argv) > 1 else PACKAGE / LIBRARY_NAME
     try:
         print(build(output))
+        print(build_net(output.with_name(NET_LIBRARY_NAME)))
     except (NoCompiler, OSError) as error:
         print(f"paceline: {error}", file=sys.stderr)
         return 1

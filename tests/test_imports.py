@@ -53,6 +53,7 @@ MAY_IMPORT = {
     "paceline.whatif": f"{CORE} paceline.sim paceline.sim.run paceline.sim.array",
     "nccl_shim.build": "",
     "nccl_shim.segment": "nccl_shim.build paceline.flowcore.detect",
+    "nccl_shim.page": "nccl_shim.segment",
     "nccl_shim.ps": "nccl_shim.segment",
     "nccl_shim.hooks": "nccl_shim.segment nccl_shim.ps",
     "nccl_shim.inject": "nccl_shim.hooks",

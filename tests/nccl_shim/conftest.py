@@ -18,6 +18,11 @@ def library_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def net_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build.build_net(tmp_path_factory.mktemp("net") / build.NET_LIBRARY_NAME, ["-Werror"])
+
+
+@pytest.fixture(scope="session")
 def library(library_path: Path):
     return clibrary.load_library(library_path)
 

@@ -59,7 +59,8 @@ def test_one_is_for_every_python(wheel: Path) -> None:
 
 
 def test_libraries_and_files_for_operators_are_in_it(names: set[str]) -> None:
-    assert {"nccl_shim/libpaceline_shim.so", "paceline/sim/kernel/network.so"} <= names
+    libraries = {f"nccl_shim/libpaceline_{name}.so" for name in ("shim", "net")}
+    assert libraries | {"paceline/sim/kernel/network.so"} <= names
     for folder in ("deploy", "scenarios"):
         there = {str(path.relative_to(ROOT)) for path in (ROOT / folder).rglob("*") if path.is_file()}
         assert {f"paceline/share/{name}" for name in there} <= names

@@ -5,7 +5,7 @@ from typing import Any
 
 from paceline.commands.arguments import add_json, integer, seed
 
-NAMES = ("wire", "segments", "control", "configuration", "plugin")
+NAMES = ("wire", "segments", "control", "configuration", "plugin", "page")
 
 
 def add_parser(commands: Any) -> None:
@@ -15,9 +15,9 @@ def add_parser(commands: Any) -> None:
         description=(
             "Hand mutants of good input to the code that reads it, and count how they were taken: messages (wire),\n"
             "the shim's files (segments), hostd's control socket (control), configurations and scenarios\n"
-            "(configuration), NCCL's events (plugin). Whatever is raised but a refusal is a failure, and so is memory\n"
-            "that grows. A failure names its seed, which finds it again within 10,000 mutants. Exit status 1 where\n"
-            "something failed."
+            "(configuration), NCCL's events (plugin), what hostd tells a job (page). Whatever is raised but a refusal\n"
+            "is a failure, and so is memory that grows. A failure names its seed, which finds it again within 10,000\n"
+            "mutants. Exit status 1 where something failed."
         ),
         epilog="example: paceline bench fuzz wire --count 1000000 --seed 1",
     )
