@@ -12,6 +12,11 @@ that guardian and operator can take it back; `close` takes it back here.
 
 Rates count bytes on the wire, Ethernet headers included, as the capacity of a link does. UNLIMITED lifts a limit.
 A guarantee of FLOOR_BPS or less is none: what the flow was promised before is free for other flows.
+
+Reading back is how a change by another program is noticed: guarantee ≤ kernel ≤ ceiling. htb has the guarantee itself,
+pacing what may be borrowed as well. Neither goes as low as it is asked: htb no lower than a bundle in 16 ms, a fiftieth
+of each device's link (htb_device.py), pacing no lower than the floor of each socket. Up to LEAST_PART of the NIC
+nothing is said.
 """
 
 from collections.abc import Sequence
@@ -21,6 +26,10 @@ from hostd.enforce.errors import EnforcementError
 from hostd.kernel.sockets import DataSocket
 from paceline.flowcore.messages.events import Limit
 from paceline.flowcore.model.patterns import FlowId
+from paceline.flowcore.model.units import UNLIMITED
+
+CLOSE = 0.2
+LEAST_PART = 0.1
 
 
 class Backend(Protocol):
@@ -46,3 +55,9 @@ class Backend(Protocol):
 
     def close(self) -> list[EnforcementError]:
         """Restores everything."""
+
+
+def agrees(decided: Limit, kernel_bps: float, nic_bps: float) -> bool:
+    """With nothing guaranteed, or a guarantee that was lifted, any rate up to the ceiling will do."""
+    guarantee_bps = 0.0 if decided.rate_bps >= UNLIMITED else min(decided.rate_bps, decided.ceiling_bps)
+    return (1 - CLOSE) * guarantee_bps <= kernel_bps <= (1 + CLOSE) * max(decided.ceiling_bps, LEAST_PART * nic_bps)

@@ -34,6 +34,7 @@ class ErrorKind(StrEnum):
     LATE = "late"  # a call on the process's socket has not returned yet; it is made again, and no trouble
     GONE = "gone"  # the process ended or closed the socket
     NAMESPACE = "namespace"  # the process is in another network namespace
+    EVADED = "evaded"  # the process took a socket out of its class
     DEVICE = "device"  # no device has the socket's address
     PERMISSION = "permission"
     LEASE = "lease"  # undo log or guardian

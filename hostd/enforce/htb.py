@@ -7,6 +7,9 @@ sockets leave through several devices has its limit divided among them by their 
 first socket of a flow needs it: one that appears later is found then, and one that carries no flow is never
 touched.
 
+A socket that has another priority, because its job has changed it, is put back about once a second, and from then on
+its packets are in its class whatever the job does (class_filter.py).
+
 The priority does not survive a veth: for a job in a container with a network of its own it is out of reach, and its
 sockets come back as errors (use pacing).
 
@@ -24,6 +27,7 @@ from hostd.enforce.errors import CannotEnforce, EnforcementError, ErrorKind, abo
 from hostd.enforce.htb_device import FIRST_MINOR, LAST_MINOR, MAJOR, HtbDevice
 from hostd.enforce.socket_options import SO_PRIORITY, SocketOptions
 from hostd.enforce.transport import AS_THE_KERNEL, Transport
+from hostd.kernel.calls import PATIENT_S, perform
 from hostd.kernel.devices import link_speed_bps, read_devices
 from hostd.kernel.netlink import Message, Netlink, means_absent
 from hostd.kernel.sockets import DataSocket, own_namespace
@@ -43,6 +47,7 @@ class _Flow:
     limit: Limit
     sockets: tuple[DataSocket, ...] = ()  # that are to have its priority
     controlled: set[DataSocket] = field(default_factory=set)  # that have it
+    outside: set[DataSocket] = field(default_factory=set)  # of these, that had another priority once
     share: Mapping[str, float] = field(default_factory=dict)  # of the limit, by device
 
 
@@ -142,7 +147,7 @@ class HtbBackend:
         errors: list[EnforcementError] = []
         for flow, state in self._flows.items():
             errors += about(flow, self._place(state) + self._control(state))
-        return errors
+        return errors + self._put_back()
 
     def watch_losses(self) -> list[EnforcementError]:
         return self._options.watch_losses()
@@ -184,15 +189,36 @@ class HtbBackend:
         by_itself = state.limit.flow.role is Role.RING
         fresh, errors = self._options.record([one for one in state.sockets if one not in state.controlled], by_itself)
         state.controlled.update(fresh)
-        priority = (MAJOR | state.minor).to_bytes(4, "little")
-        if refused := self._options.set_each([(one, SO_PRIORITY, priority) for one in fresh]):
+        if refused := self._options.set_each([(one, SO_PRIORITY, _priority(state)) for one in fresh]):
             errors += refused.values()
             errors += self._restore(state, refused)
         return errors + self._restore(state, state.controlled.difference(state.sockets))
 
+    def _put_back(self) -> list[EnforcementError]:
+        """Sockets that their job took out of their class."""
+        inside = [(flow, state, one) for flow, state in self._flows.items() for one in state.controlled]
+        calls = [("get", one.pid, one.fd, one.cookie, *SO_PRIORITY, 4) for _, _, one in inside]
+        errors: list[EnforcementError] = []
+        for (flow, state, one), found in zip(inside, perform(calls, PATIENT_S), strict=True):
+            priority = _priority(state)
+            if isinstance(found, bytes) and found != priority:
+                state.outside.add(one)
+                why = f"process {one.pid} took a socket out of its class (SO_PRIORITY, IP_TOS); it is put back"
+                errors += about(flow, [EnforcementError(ErrorKind.EVADED, why)])
+                errors += about(flow, self._options.set([one], SO_PRIORITY, priority))
+        name_of = self._addresses()
+        for name, tree in self._trees.items():
+            by_flow = [(one, state.minor) for state in self._flows.values() for one in state.outside]
+            try:
+                tree.filter({one: minor for one, minor in by_flow if name_of.get(one.local) == name})
+            except OSError as error:
+                errors.append(EnforcementError(kind_of(error), f"no filter on {name}: {error.strerror}"))
+        return errors
+
     def _restore(self, state: _Flow, sockets: Iterable[DataSocket]) -> list[EnforcementError]:
         left = list(sockets)
         state.controlled.difference_update(left)
+        state.outside.difference_update(left)
         return self._options.restore(left)
 
     def _addresses(self) -> dict[str, str]:
@@ -216,3 +242,7 @@ class HtbBackend:
                 reason = f"{name}: another program deleted or replaced hostd's root qdisc"
                 errors.append(EnforcementError(ErrorKind.FOREIGN_QDISC, reason))
         return errors
+
+
+def _priority(state: _Flow) -> bytes:
+    return (MAJOR | state.minor).to_bytes(4, "little")

@@ -25,11 +25,13 @@ a bundle in _DEBT_MS: at most a fiftieth of the link where bundles are limited. 
 import struct
 from collections.abc import Mapping
 
+from hostd.enforce.class_filter import MOST_FILTERED, filter_message
 from hostd.enforce.errors import CannotEnforce, ErrorKind
 from hostd.kernel.devices import IFINFOMSG, IFLA_GSO_IPV4_MAX_SIZE, IFLA_GSO_MAX_SIZE, Device
 from hostd.kernel.htb_class import RTM_GETTCLASS, TCA_KIND, TCMSG, class_message, rates_of
 from hostd.kernel.netlink import NLM_F_CREATE, NLM_F_EXCL, Message, Netlink, attribute, attributes
 from hostd.kernel.qdisc_tree import RTM_NEWQDISC, TC_H_ROOT, Node, delete_root, read_tree
+from hostd.kernel.sockets import DataSocket
 from hostd.safety.undo import NetlinkUndo, QdiscUndo, RouteFlush
 from hostd.safety.undo_log import UndoLog
 from paceline.flowcore.model.units import BITS_PER_BYTE, UNLIMITED, transfer_bytes
@@ -75,6 +77,7 @@ class HtbDevice:
         self._netlink = netlink
         self._undo_log = undo_log
         self._classes: set[int] = set()
+        self._filtered: dict[DataSocket, int] = {}
         ifindex = device.ifindex
         found = read_tree(netlink, ifindex)
         if found.root is not None and found.root.handle == MAJOR:
@@ -117,6 +120,14 @@ class HtbDevice:
         self._classes.add(minor)
         queue = Node("bfifo", 0, MAJOR | minor, 0, struct.pack("=I", 2 * self.bundle_bytes * _SOCKETS))
         return [change._replace(flags=NLM_F_CREATE), queue.message(RTM_NEWQDISC, ifindex)]
+
+    def filter(self, minors: Mapping[DataSocket, int]) -> None:
+        """Packets of these sockets are in these classes, whatever priority the sockets have; raises OSError."""
+        wanted = dict(list(minors.items())[:MOST_FILTERED])
+        if wanted != self._filtered:
+            self._filtered = wanted  # also if it fails: what the kernel lacks it lacks in a second, too
+            handles = {one: MAJOR | minor for one, minor in wanted.items()}
+            self._netlink.ask(filter_message(self.device.ifindex, MAJOR, handles))
 
     def lost_class(self, minor: int) -> None:
         """Another program deleted it: the next set_class makes it anew."""

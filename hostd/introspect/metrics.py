@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from hostd.enforce.base import agrees
 from hostd.enforce.errors import ErrorKind
-from hostd.enforce.kernel_check import agrees
 from hostd.introspect.estimate import estimate_of
 from hostd.introspect.host_view import HostView
 from hostd.introspect.why_unpaced import Reason, Unpaced

@@ -1,7 +1,7 @@
 """Why a job on this host is not paced, or not all of it: every reason that hostd can see, named.
 
     what the operator said       observing, advising, released, not_listed
-    what the host cannot do      no_backend, foreign_qdisc, not_enforced, namespace, invisible
+    what the host cannot do      no_backend, foreign_qdisc, not_enforced, evades, namespace, invisible
     where its data goes          unknown_peer, own_address, within_host, no_data
     what is known of its bursts  no_iteration, learning, no_rhythm, left_to_tcp
     what it is called            merged, split
@@ -39,6 +39,7 @@ class Reason(StrEnum):
     NO_BACKEND = "no_backend"
     FOREIGN_QDISC = "foreign_qdisc"
     NOT_ENFORCED = "not_enforced"
+    EVADES = "evades"
     NAMESPACE = "namespace"
     INVISIBLE = "invisible"
     UNKNOWN_PEER = "unknown_peer"
@@ -122,6 +123,8 @@ def _by_the_host(view: HostView, job: JobTracker, sockets: Iterable[DataSocket])
     for kind, why in sorted(enforcer.errors.lately(job.demand.job, LATELY_S).items()):
         if kind is ErrorKind.FOREIGN_QDISC:
             yield Unpaced(Reason.FOREIGN_QDISC, why)
+        elif kind is ErrorKind.EVADED:
+            yield Unpaced(Reason.EVADES, why)
         elif kind not in (ErrorKind.NAMESPACE, ErrorKind.GONE):  # gone: sockets that are closed, and no loss
             yield Unpaced(Reason.NOT_ENFORCED, why)
     refused = {pid: process.sockets.refused for pid, process in job.processes.items()}

@@ -47,7 +47,7 @@ _SIOCGSKNS, _NS_GET_USERNS = 0x894C, 0xB701
 
 
 _Name = tuple[int, int]  # of a socket in its process: descriptor and inode
-Found = tuple[int, int, int, str, str, int, int, bool]  # the fields of DataSocket
+Found = tuple[int, int, int, str, str, int, int, bool, int]  # the fields of DataSocket
 
 
 class SocketSearch:
@@ -109,9 +109,9 @@ class SocketSearch:
                 acked_bytes, received_bytes = struct.unpack_from("=QQ", info, _ACKED_AND_RECEIVED_AT)
                 if max(acked_bytes, received_bytes) < self._least_bytes:
                     return False, None
-                local, (remote, port, *_) = theirs.getsockname()[0], theirs.getpeername()
+                (local, local_port, *_), (remote, port, *_) = theirs.getsockname(), theirs.getpeername()
                 network = network_of(theirs, namespace)
-                one = (self.pid, fd, cookie_of(theirs), _plain(local), _plain(remote), port, *network)
+                one = (self.pid, fd, cookie_of(theirs), _plain(local), _plain(remote), port, *network, local_port)
                 return acked_bytes >= self._least_bytes, one
         except (SocketGone, OSError) as error:
             if isinstance(error, PermissionError):

@@ -27,6 +27,7 @@ class DataSocket:
     remote_port: int
     namespace: int  # inode of its network namespace
     private: bool = False  # a user has made that (socket_search.py)
+    local_port: int = 0
 
 
 _searches = count(1)

@@ -64,7 +64,7 @@ def held(wire: Wire, undo_log: UndoLog) -> Iterator[Held]:
 
 def test_kinds_are_what_dashboards_know() -> None:
     known = {"foreign_qdisc", "restore", "gone", "namespace", "device", "permission", "lease", "kernel", "other"}
-    known |= {"held", "late"}
+    known |= {"held", "late", "evaded"}
     assert {kind.value for kind in ErrorKind} == known
 
 

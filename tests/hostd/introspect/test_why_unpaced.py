@@ -118,10 +118,11 @@ def test_an_error_that_lasts_is_a_reason_and_one_that_is_over_is_none(
     view: HostView, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flow = FlowId("a", "h0", "h1", Role.RING)
-    for kind in (ErrorKind.FOREIGN_QDISC, ErrorKind.KERNEL, ErrorKind.GONE):
+    for kind in (ErrorKind.FOREIGN_QDISC, ErrorKind.KERNEL, ErrorKind.EVADED, ErrorKind.GONE):
         view.enforcer.errors.add([EnforcementError(kind, f"eth0: {kind}", flow)])
     found = reasons(view, job("a", socket_to(PEER)))
     assert found[Reason.FOREIGN_QDISC] == "eth0: foreign_qdisc" and found[Reason.NOT_ENFORCED] == "eth0: kernel"
+    assert found[Reason.EVADES] == "eth0: evaded"
     later = view.enforcer.errors._clock_s() + 10
     monkeypatch.setattr(view.enforcer.errors, "_clock_s", lambda: later)
     assert not reasons(view, job("a", socket_to(PEER))).keys() & {Reason.FOREIGN_QDISC, Reason.NOT_ENFORCED}

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from hostd.enforce.base import agrees
 from hostd.enforce.enforcer import Enforcer
-from hostd.enforce.kernel_check import agrees
 from hostd.enforce.settings import EnforcementSettings
 from paceline.flowcore.messages.events import FLOOR_BPS, Limit
 from paceline.flowcore.model.units import UNLIMITED
