@@ -27,8 +27,11 @@ class AlreadyRunning(Exception):
 def only_instance(path: Path) -> Iterator[None]:
     lock = _locked(path)
     try:
-        os.ftruncate(lock, 0)
-        os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+        try:
+            os.ftruncate(lock, 0)
+            os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+        except OSError as error:  # no space left, say
+            raise OSError(error.errno, error.strerror, str(path)) from None
         yield
     finally:
         os.close(lock)

@@ -143,6 +143,29 @@ def test_a_configuration_that_is_not_there(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (2, f"hostd: {config}: No such file or directory\n")
 
 
+@pytest.mark.parametrize("full_of", ["files", "bytes"])
+def test_a_runtime_directory_that_is_full(tmp_path: Path, full_of: str) -> None:
+    """In namespaces of its own: a small file system is mounted there."""
+    runtime, config = tmp_path / "run", tmp_path / "hostd.toml"
+    runtime.mkdir()
+    config.write_text(f'name = "h0"\nnic_gbps = 1\nruntime_directory = "{runtime}"\n[addresses]\nh0 = "10.0.0.1"\n')
+    fill = f"""
+import ctypes, contextlib, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.unshare(0x40020000) == 0 and libc.mount(b"none", b"/", None, 0x44000, None) == 0
+options = b"size=16k,nr_inodes={2 if full_of == "files" else 100}"
+assert libc.mount(b"none", {str(runtime).encode()}, b"tmpfs", 0, options) == 0
+with contextlib.suppress(OSError), open({str(runtime / "junk")!r}, "wb", buffering=0) as junk:
+    while True:
+        junk.write(bytes(4096))
+os.execv(sys.executable, [sys.executable, "-m", "hostd", "--config", {str(config)!r}])
+"""
+    done = subprocess.run([sys.executable, "-c", fill], cwd=ROOT, capture_output=True, text=True, timeout=30)
+    said = [line for line in done.stderr.splitlines() if "is on no device of this host" not in line]
+    assert said == [f"hostd: {runtime}/lock: No space left on device"]
+    assert done.returncode == 2
+
+
 def test_check_reads_and_starts_nothing(tmp_path: Path) -> None:
     config = tmp_path / "hostd.toml"
     top = f'name = "h0"\nnic_gbps = 1\nruntime_directory = "{tmp_path}/run"\n'
