@@ -20,6 +20,7 @@ from nccl_shim.segment.identity import identity_from_env
 from nccl_shim.segment.job_name import why_no_name
 from nccl_shim.segment.memory_search import admit_memories
 from nccl_shim.segment.reader import ProcessView, Reader
+from nccl_shim.throttle import ThrottleRefused, throttle_environment
 
 RUN_EXAMPLE = """example:
   paceline run --job bert -- torchrun --nproc-per-node 8 train.py --epochs 3
@@ -53,6 +54,9 @@ def add_run_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParse
         "--shm-dir", type=Path, metavar="DIR", help="where counters go if no hostd listens (default: /dev/shm/paceline)"
     )
     parser.add_argument("--socket", type=Path, metavar="PATH", help="hostd's socket, where counters are registered")
+    parser.add_argument(
+        "--throttle", action="store_true", help="let hostd pace what NCCL sends, on any transport; on all hosts or none"
+    )
     parser.add_argument("--json", action="store_true", help="print the environment as one object; start nothing")
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="what to start")
     parser.set_defaults(run=run)
@@ -90,6 +94,11 @@ def run(args: argparse.Namespace) -> int:
     added = observed_environment(
         os.environ, command, socket.gethostname(), args.job, args.pattern, args.role, args.shm_dir, args.socket
     )
+    if args.throttle:
+        try:
+            added |= throttle_environment(os.environ)
+        except ThrottleRefused as refused:
+            return _wrong(f"run: --throttle: {_printable(str(refused))}")
     if (why := why_no_plugin()) is not None:
         print(f"paceline run: NCCL's traffic is not counted: {_printable(why)}", file=sys.stderr)
     if args.json:

@@ -43,14 +43,18 @@ NCCL_RECIPE = {
 }
 
 
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
 @contextmanager
 def job(backend: str, observed: bool, directory: Path, *arguments: str) -> "Iterator[list[subprocess.Popen[str]]]":
     """The job on two ranks, as a list of processes."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     env = os.environ | NCCL_RECIPE | {
-        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2",
+        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2",
         "PYTHONPATH": str(ROOT), "PACELINE_SHM_DIR": str(directory), "OMP_NUM_THREADS": "1",
     }  # fmt: skip
     launch = [sys.executable, "-m", "nccl_shim", "run", "--job", "nccl-check", "--"] if observed else []

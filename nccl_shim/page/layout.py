@@ -82,4 +82,5 @@ def page_directory(env: Mapping[str, str]) -> Path:
     """Where pages are: beside hostd's socket, whose directory containers mount."""
     if named := env.get("PACELINE_PAGE_DIR"):
         return Path(named)
-    return Path(env.get("PACELINE_SOCKET") or DEFAULT_SOCKET).parent / "pages"
+    socket = env.get("PACELINE_SOCKET", "")
+    return (Path(socket) if "/" in socket else DEFAULT_SOCKET).parent / "pages"

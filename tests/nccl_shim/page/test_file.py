@@ -16,6 +16,7 @@ from nccl_shim.segment.liveness import start_ticks
 from tests.nccl_shim.page.pages import PEER, SLOT_NS, CPage
 
 Look = Callable[[bytes, int], Answer]
+DEFAULT = Path("/run/paceline/hostd/jobs/pages")
 PACED = [Entry(PEER, State.RATE, 0, 125e6)]
 
 
@@ -167,7 +168,7 @@ def test_more_peers_than_it_has_room_for_are_open(directory: Path) -> None:
 def test_where_a_process_finds_its_page(monkeypatch: pytest.MonkeyPatch, directory: Path) -> None:
     for name in ("PACELINE_PAGE", "PACELINE_PAGE_DIR", "PACELINE_SOCKET"):
         monkeypatch.delenv(name, raising=False)
-    assert page_directory(os.environ) == Path("/run/paceline/hostd/jobs/pages")
+    assert page_directory(os.environ) == page_directory({"PACELINE_SOCKET": "0"}) == DEFAULT
     monkeypatch.setenv("PACELINE_SOCKET", "/mnt/jobs/hostd.sock")
     assert own_page() == Path(f"/mnt/jobs/pages/{os.getpid()}-{start_ticks(os.getpid())}.page")
     monkeypatch.setenv("PACELINE_PAGE_DIR", str(directory))
