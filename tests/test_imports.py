@@ -60,6 +60,7 @@ MAY_IMPORT = {
     "nccl_shim": "nccl_shim.segment nccl_shim.build",
     "hostd.kernel": f"{CORE} nccl_shim.segment",
     "hostd.workers": "hostd.kernel",
+    "hostd.congestion": "",
     "hostd.safety": f"{CORE} paceline.service hostd.kernel hostd.workers",
     "hostd.registration": "nccl_shim.segment hostd.workers",
     "hostd.monitor": f"{CORE} paceline.service nccl_shim.segment hostd.kernel hostd.registration",
@@ -71,10 +72,12 @@ MAY_IMPORT = {
     "switchd": f"{CORE} paceline.service paceline.wire",
     "bench": "paceline.failure",
     "bench.testbed": f"{CORE} paceline.failure bench.",
+    "bench.mltcp": f"{CORE} nccl_shim.segment hostd.kernel hostd.congestion",
     "bench.workload": f"{CORE} paceline.failure paceline.sim nccl_shim bench.",
     "bench.gpu": f"{CORE} paceline.failure nccl_shim bench.testbed bench.jobs",
     "bench.gpu.nccl_check": "paceline.commands.provenance paceline.failure nccl_shim bench.gpu bench.testbed",
-    "bench.jobs": f"{CORE} paceline.failure paceline.sim nccl_shim hostd bench. bench.testbed bench.workload",
+    "bench.jobs": f"{CORE} paceline.failure paceline.sim nccl_shim hostd bench. bench.testbed bench.workload"
+    " bench.mltcp",
     "bench.micro": f"{CORE} paceline.failure paceline.memory paceline.service paceline.sim paceline.wire hostd bench."
     " bench.testbed bench.jobs",
     "bench.report": "paceline.sim paceline.failure",

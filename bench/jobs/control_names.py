@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from bench.jobs.control import Control, ControlError
 from bench.jobs.daemon_control import LIMITLESS_MODES, DaemonControl
-from bench.jobs.tcp_control import TCP, TcpControl
-from bench.testbed.network import has_congestion_control
+from bench.jobs.tcp_control import MLTCP, TCP, MltcpControl, TcpControl
+from bench.testbed.network import lacks_congestion_control
 from paceline.flowcore.policy import FOR_DAEMONS
 
 
@@ -13,20 +13,26 @@ def control_named(name: str) -> Control:
     """Raises ControlError for a name that is no control's."""
     if name in TCP:
         return TcpControl(name)
+    if name in MLTCP:
+        return MltcpControl(name)
     if name in LIMITLESS_MODES:
         return DaemonControl("paceline", mode=name)
     if name in FOR_DAEMONS:
         return DaemonControl(name)
-    raise ControlError(f"no control {name!r}; expected one of {', '.join((*TCP, *FOR_DAEMONS, *LIMITLESS_MODES))}")
+    raise ControlError(
+        f"no control {name!r}; expected one of {', '.join((*TCP, *MLTCP, *FOR_DAEMONS, *LIMITLESS_MODES))}"
+    )
 
 
 def kernel_lacks(controls: Iterable[Control]) -> dict[str, str]:
-    """Of the controls that this kernel cannot run, by name, the reason; asking loads the modules that may be loaded."""
-    return {
-        control.name: f"this kernel has not loaded {name} (sudo modprobe tcp_{name})"
+    """Of the controls that this kernel cannot run, by name, the reason."""
+    lacks = {
+        control.name: control.lacks()
+        if isinstance(control, MltcpControl)
+        else lacks_congestion_control(control.congestion_control)
         for control in controls
-        if not has_congestion_control(name := control.congestion_control)
     }
+    return {name: reason for name, reason in lacks.items() if reason is not None}
 
 
 def require_kernel(controls: Iterable[Control]) -> None:

@@ -107,14 +107,14 @@ def _of_job(
             env |= _NCCL_ENVIRONMENT | {"NCCL_HOSTID": f"{number}-{host}", "NCCL_DEBUG_FILE": str(log)}
         socket = registration_socket(directory, host) if registered else None
         env |= observed_environment(
-            env, (program.module,), host, _known_as(job, number), job.pattern.value, role, directory / host, socket
+            env, (program.module,), host, known_as(job, number), job.pattern.value, role, directory / host, socket
         )
         name = f"{job.name} {role} on {host}"
         arguments = (own.to_json(), *program.arguments)
         yield ProcessSpec(name, job.name, host, not serves, job.start_s, program.module, arguments, env)
 
 
-def _known_as(job: JobSpec, number: int) -> str:
+def known_as(job: JobSpec, number: int) -> str:
     """The job's name for hostd: the shim has no room for long names, and would see two that begin alike as one job."""
     return job.name if len(os.fsencode(job.name)) < JOB_BYTES else f"job-{number}"
 

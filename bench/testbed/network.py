@@ -169,6 +169,11 @@ class Testbed:
             middle.netlink.link("set", index=port, master=bridge)
 
 
+def lacks_congestion_control(name: str) -> str | None:
+    """Why the kernel has none of this name, where it has not."""
+    return None if has_congestion_control(name) else f"this kernel has not loaded {name} (sudo modprobe tcp_{name})"
+
+
 def has_congestion_control(name: str) -> bool:
     """Asking loads its module, where this process may."""
     with socket.socket() as one:

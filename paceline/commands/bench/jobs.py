@@ -29,8 +29,9 @@ def add_parser(commands: Any) -> None:
             "restart, crash; each sends as many bytes in an iteration as the all-reduce (docs/testbed.md).\n"
             "With a GPU: nccl, nccl-stream (computing on the GPU's stream), nccl-ahead (launched ahead); with\n"
             "--model, nccl (DDP) and nccl-fsdp train that model, whose size takes the place of the scenario's.\n\n"
-            "Controls: reno, cubic, bbr (TCP alone); paceline, mlcc, fair, fair-penalty, fifo, srpt (the daemons\n"
-            "under that policy); observe, advise (the daemons, limiting nothing)."
+            "Controls: reno, cubic, bbr, mltcp, mltcp-4 (TCP alone; the last two need root and libbpf); paceline,\n"
+            "mlcc, fair, fair-penalty, fifo, srpt (the daemons under that policy); observe, advise (the\n"
+            "daemons, limiting nothing)."
         ),
         epilog="example: paceline bench jobs scenarios/two-jobs.toml --control reno,cubic,bbr --workload synthetic\n"
         "         paceline bench jobs scenarios/testbed/mix-2.toml --workload a=fsdp\n"

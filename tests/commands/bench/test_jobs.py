@@ -14,11 +14,11 @@ import pytest
 
 from bench.child_process import owner_mark
 from bench.jobs import cases as jobs_cases
-from bench.jobs import control_names
 from bench.jobs.daemon_control import LIMITLESS_MODES
 from bench.jobs.process_group import RunFailed
 from bench.jobs.run import JobsRun
-from bench.jobs.tcp_control import TCP
+from bench.jobs.tcp_control import MLTCP, TCP
+from bench.testbed import network
 from bench.testbed.leftovers import marked_processes, remove_leftovers
 from paceline import cli
 from paceline.flowcore.policy import FOR_DAEMONS
@@ -37,7 +37,8 @@ def test_the_help_names_the_shipped_controls_and_none_that_is_not_there(capsys: 
     (said,) = re.findall(r"Controls: (.*?)\.\s", capsys.readouterr().out, re.DOTALL)
     names = re.sub(r"\(.*?\)", "", said, flags=re.DOTALL)
     named = set(re.split(r"[;,\s]+", names.strip()))
-    assert {*TCP, "paceline", "mlcc", *LIMITLESS_MODES} <= named <= {*TCP, *FOR_DAEMONS, *LIMITLESS_MODES}
+    alone = {*TCP, *MLTCP, *LIMITLESS_MODES}
+    assert alone | {"paceline", "mlcc"} <= named <= alone | {*FOR_DAEMONS}
 
 
 def test_a_control_named_twice_runs_once(small: Path, fake_runs: FakeRuns, capsys: pytest.CaptureFixture[str]) -> None:
@@ -71,7 +72,7 @@ def test_what_cannot_be_run_is_refused_in_one_line(
 def test_a_control_the_kernel_lacks_is_refused_before_any_run(
     small: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(control_names, "has_congestion_control", lambda name: name != "bbr")
+    monkeypatch.setattr(network, "has_congestion_control", lambda name: name != "bbr")
     results = small.with_name("results")
     for command in (["jobs", str(small), "--control", "cubic,bbr"], ["paper", "alone", "--out", str(results)]):
         assert cli.main(["bench", *command]) == 2
@@ -83,7 +84,7 @@ def test_a_control_the_kernel_lacks_is_refused_before_any_run(
 def test_by_default_a_control_that_the_kernel_lacks_is_left_out_with_a_word(
     small: Path, fake_runs: FakeRuns, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(control_names, "has_congestion_control", lambda name: name != "bbr")
+    monkeypatch.setattr(network, "has_congestion_control", lambda name: name != "bbr")
     assert cli.main(["bench", "jobs", str(small), "--json"]) == 0
     out, err = capsys.readouterr()
     assert [control["control"] for control in json.loads(out)["controls"]] == ["reno", "cubic", "paceline"]

@@ -1,0 +1,51 @@
+"""MLTCP (mltcp.bpf.c) in the kernel, and what it must be told of a socket."""
+
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from hostd.congestion.libbpf import BpfControl
+
+OBJECT = Path(__file__).with_name("mltcp.bpf.o")
+NAME = "mltcp"
+
+# F(r) = slope · r + intercept: the paper's, and those of its authors' code.
+PAPER, PUBLISHED_CODE = (1.75, 0.25), (4.0, 0.25)
+PAUSE = 0.9  # of the compute time: a pause so long is the end of an iteration
+
+_ITERATION = struct.Struct("=QQIIQQ")
+
+
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    """Of the part of a job that one socket carries."""
+
+    size_bytes: float
+    compute_s: float
+    slope: float = PAPER[0]
+    intercept: float = PAPER[1]
+
+    def packed(self) -> bytes:
+        milli = (round(1000 * self.slope), round(1000 * self.intercept))
+        return _ITERATION.pack(round(self.size_bytes), round(PAUSE * self.compute_s * 1e9), *milli, 0, 0)
+
+
+class Mltcp:
+    """Known to the kernel as `mltcp` within the block."""
+
+    def __init__(self) -> None:
+        self._control = BpfControl(OBJECT, NAME)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._control.close()
+
+    def tell(self, descriptor: int, iteration: Iteration) -> None:
+        """What the socket behind this descriptor carries; raises OSError."""
+        self._control.tell("iterations", descriptor, iteration.packed())

@@ -1,0 +1,1 @@
+"""Congestion controls of our own, as BPF programs of the kernel."""

@@ -1,0 +1,78 @@
+"""Congestion controls of our own: in the kernel while a process wants them, and gone with it."""
+
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bench.mltcp.control import NAME, OBJECT, Mltcp
+from hostd.congestion import libbpf
+from hostd.congestion.build import build
+from hostd.congestion.libbpf import BpfControl, BpfError
+from tests.hostd.conftest import next_line, wait_until
+
+pytestmark = pytest.mark.root
+
+AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+REGISTER = """
+import time
+from bench.mltcp.control import Mltcp
+with Mltcp():
+    print("registered", flush=True)
+    time.sleep(60)
+"""
+
+
+def names() -> list[str]:
+    return AVAILABLE.read_text().split()
+
+
+@pytest.fixture
+def registered() -> "Iterator[subprocess.Popen[str]]":
+    process = subprocess.Popen([sys.executable, "-c", REGISTER], stdout=subprocess.PIPE, text=True)
+    with process:
+        assert next_line(process) == "registered"
+        yield process
+        process.kill()
+
+
+def test_a_control_goes_with_its_process_and_its_sockets_go_on(registered: "subprocess.Popen[str]") -> None:
+    assert NAME in names()
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()) as one:
+        one.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, NAME.encode())
+        peer = listener.accept()[0]
+        registered.send_signal(signal.SIGKILL)
+        registered.wait()
+        wait_until(lambda: NAME not in names())
+        with peer, socket.create_connection(listener.getsockname()) as other:
+            one.sendall(b"still there")
+            assert peer.recv(100) == b"still there"
+            with pytest.raises(FileNotFoundError):
+                other.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, NAME.encode())
+
+
+def test_why_there_is_none_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "text.bpf.o").write_text("no object")
+    with pytest.raises(BpfError, match=r"^text.bpf.o cannot be opened: .+$"):
+        BpfControl(tmp_path / "text.bpf.o", NAME)
+    with pytest.raises(BpfError, match=r"^the object has no vegas$"):
+        BpfControl(OBJECT, "vegas")
+    with Mltcp(), pytest.raises(BpfError, match=r"^mltcp cannot be registered: File exists$"):
+        Mltcp()
+    for constant, value, reason in (("LIBRARY", "libno.so", "sudo apt install"), ("TYPES", tmp_path / "no", "types")):
+        libbpf._libbpf.cache_clear()
+        with monkeypatch.context() as changed, pytest.raises(BpfError, match=reason):
+            changed.setattr(libbpf, constant, value)
+            Mltcp()
+
+
+@pytest.mark.skipif(shutil.which("clang") is None, reason="the programs are compiled with clang")
+def test_the_object_is_what_its_source_says(tmp_path: Path) -> None:
+    source = OBJECT.with_suffix(".c")
+    made = build(source, tmp_path / "mltcp.bpf.o").read_bytes()
+    assert made == OBJECT.read_bytes(), f"python -m hostd.congestion.build {source.name}, with Debian's clang"
