@@ -124,7 +124,7 @@ def test_one_user_cannot_use_up_the_host(users: Users) -> None:
 def test_a_bad_number_costs_a_job_its_pacing_for_as_long_as_it_lasts(users: Users) -> None:
     users.all_gone()
     users.start(STRANGER, "theirs")
-    users.start(NOBODY, "liar", counted=10**9, lies_s=3)
+    users.start(NOBODY, "liar", counted=10**9, lies_s=2)
     wait_until(lambda: "counts 1000000" in str(users.daemon.status()["invisible"]), SETTLED_S)
     assert "liar" not in joined(users.daemon)
     users.paced("liar", "theirs")
