@@ -1,11 +1,15 @@
 """What hostd costs its host: CPU, memory, time per decision and slots without one, with many flows under way.
 
-Two hosts, one ring job per flow. Jobs hardly compute, so that nearly every flow has bytes waiting nearly all the
-time. The link is slow, so that the jobs themselves leave the machine alone: hostd's work depends on flows, slots and
+Two hosts, one ring job per flow.
+
+    sockets   jobs of plain sockets that hardly compute: nearly every flow has bytes waiting nearly all the time
+    real      training jobs of ten kinds (torch over gloo): several bursts an iteration, overlap, pauses
+
+The link is slow, so that the jobs themselves leave the machine alone: hostd's work depends on flows, slots, bursts and
 iterations, not on bytes.
 
-CPU is what the kernel booked on hostd and its guardian, as a share of one core, mean of the two hosts. Beside it, the
-stalls of the machine itself (stalls.py): the daemon on a core that stands still misses its slot.
+CPU is what the kernel booked on hostd, its guardian and its workers, as a share of one core, mean of the two hosts.
+Beside it, the stalls of the machine itself (stalls.py): the daemon on a core that stands still misses its slot.
 """
 
 import shutil
@@ -14,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import cycle, islice
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -31,10 +36,25 @@ from paceline.flowcore.model.scenario import JobSpec, Pattern, Scenario, SlotsSp
 from paceline.flowcore.model.topology import star
 
 HOSTS = ("h0", "h1")
-LINK_GBPS = 0.2
+SOCKETS, REAL = JOBS = ("sockets", "real")
+LINK_GBPS = {SOCKETS: 0.2, REAL: 1.0}
 MODEL_MB = 6.25  # a quarter of a second of the link
 COMPUTE_S = 0.05
+# Workload, MB and seconds of computing: as in `paceline bench real-jobs`.
+REAL_JOBS = (
+    ("ddp", 25.0, 0.25),
+    ("overlap", 35.0, 0.5),
+    ("fsdp", 40.0, 0.45),
+    ("tensor", 16.0, 0.2),
+    ("all-to-all", 16.0, 0.25),
+    ("pipeline", 24.0, 0.3),
+    ("accumulate", 40.0, 0.45),
+    ("long-tail", 30.0, 0.3),
+    ("local-sgd", 60.0, 0.8),
+    ("tensor-accumulate", 24.0, 0.3),
+)
 JOIN_S = 60.0  # a job joins after two iterations, and an iteration takes as long as the bursts of all jobs
+WARM_UP_S = 25.0  # of real jobs: some of them hostd leaves to TCP, or learns late
 SEED = 1
 
 
@@ -45,14 +65,23 @@ class Setup:
     slots: int = 1000
     mode: str = "enforce"
     backend: str = "htb"
+    jobs: str = SOCKETS
 
     def scenario(self) -> Scenario:
         jobs = tuple(
-            JobSpec(f"job{number}", Pattern.ALLREDUCE, HOSTS, (), MODEL_MB, COMPUTE_S, None, 0.0, 0.0)
-            for number in range(self.flows)
+            JobSpec(f"job{number}", Pattern.ALLREDUCE, HOSTS, (), model_mb, compute_s, None, 0.0, 0.0)
+            for number, (_, model_mb, compute_s) in enumerate(self._played())
         )
-        topology = star(len(HOSTS), LINK_GBPS)
+        topology = star(len(HOSTS), LINK_GBPS[self.jobs])
         return Scenario("hostd", SEED, self.duration_s, SlotsSpec(self.slot_ms), topology, jobs, ())
+
+    @property
+    def workload(self) -> str:
+        return ",".join(f"job{number}={workload}" for number, (workload, _, _) in enumerate(self._played()))
+
+    def _played(self) -> Iterator[tuple[str, float, float]]:
+        kinds = REAL_JOBS if self.jobs == REAL else (("synthetic", MODEL_MB, COMPUTE_S),)
+        return islice(cycle(kinds), self.flows)
 
     @property
     def duration_s(self) -> float:
@@ -66,10 +95,7 @@ def measure(setup: Setup, progress: Progress = lambda done_s, all_s: None) -> di
     """Raises RunFailed."""
     with _everything(setup) as (group, daemons):
         group.go()
-        # In observe mode no job joins; there a job is known once its sizes are.
-        _listen(group, JOIN_S, lambda _: all(_known(status) == setup.flows for status in daemons.statuses()))
-        if not all(_known(status) == setup.flows for status in daemons.statuses()):
-            raise RunFailed(f"not all {setup.flows} jobs were known after {JOIN_S:g} s")
+        _await_jobs(setup, group, daemons)
         ended = sum(len(process.numbers) for process in group.processes) / 2
         before, cpu_s, began_s = daemons.statuses(), _cpu_s(daemons), time.monotonic()
         with watching_stalls() as stalls:
@@ -86,7 +112,9 @@ def measure(setup: Setup, progress: Progress = lambda done_s, all_s: None) -> di
         for key in ("missed_slots", "decisions", "fail_opens")
     }
     return {
+        "jobs": setup.jobs,
         "flows": setup.flows,
+        "jobs_known": min(map(_known, after)),
         "slot_ms": setup.slot_ms,
         "slots": round(wall_s * 1e3 / setup.slot_ms),
         "iterations_per_s": round(iterations / wall_s, 2),
@@ -112,9 +140,9 @@ def _everything(setup: Setup) -> Iterator[tuple[ProcessGroup, Daemons]]:
         for host in HOSTS:
             (directory / host).mkdir()
         with (
-            ForkServer(modules_for(scenario, "synthetic"), fork_server_environment()) as fork_server,
+            ForkServer(modules_for(scenario, setup.workload), fork_server_environment()) as fork_server,
             Testbed(scenario.topology) as testbed,
-            ProcessGroup(fork_server, testbed, _processes(scenario, testbed, directory), directory) as group,
+            ProcessGroup(fork_server, testbed, _processes(setup, scenario, testbed, directory), directory) as group,
             control.running(testbed, scenario, directory) as daemons,
         ):
             group.await_ready()
@@ -123,14 +151,26 @@ def _everything(setup: Setup) -> Iterator[tuple[ProcessGroup, Daemons]]:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _processes(scenario: Scenario, testbed: Testbed, directory: Path) -> list[ProcessSpec]:
-    return process_specs(scenario, SEED, "synthetic", testbed.addresses, directory)
+def _processes(setup: Setup, scenario: Scenario, testbed: Testbed, directory: Path) -> list[ProcessSpec]:
+    return process_specs(scenario, SEED, setup.workload, testbed.addresses, directory)
 
 
 def _listen(group: ProcessGroup, duration_s: float, done: Callable[[float], object]) -> None:
     """Reads what the jobs print, so that their pipes do not fill, until the time is over or `done` says so."""
     began_s = time.monotonic()
     group.listen_until(lambda: bool(done(time.monotonic() - began_s)), time.monotonic_ns() + round(duration_s * 1e9))
+
+
+def _await_jobs(setup: Setup, group: ProcessGroup, daemons: Daemons) -> None:
+    """Raises RunFailed."""
+
+    def all_known(_: float = 0.0) -> bool:
+        # In observe mode no job joins; there a job is known once its sizes are.
+        return all(_known(status) == setup.flows for status in daemons.statuses())
+
+    _listen(group, WARM_UP_S if setup.jobs == REAL else JOIN_S, all_known)
+    if setup.jobs != REAL and not all_known():
+        raise RunFailed(f"not all {setup.flows} jobs were known after {JOIN_S:g} s")
 
 
 def _known(status: dict[str, Any]) -> int:
