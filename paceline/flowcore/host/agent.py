@@ -83,16 +83,17 @@ class HostAgent:
         """When to be called with Tick; None while there is nothing to send."""
         if not self.policy.paced or not any(flow.live for flow in self.flows.values()):
             return None
+        boundary_ns = self._boundary_ns if self.policy.acts_at_boundaries else None
         local_ns = self.local.next_deadline() if self.isolated else None
         return min(
             deadline
-            for deadline in (self._boundary_ns, self._tick_ns, self.policy.next_deadline(self), local_ns)
+            for deadline in (boundary_ns, self._tick_ns, self.policy.next_deadline(self), local_ns)
             if deadline is not None
         )
 
     def counts(self, now_ns: int) -> bool:
         """Whether a Tick now should know what flows have sent: not where a slot begins and nothing else is due."""
-        return not self._boundary_ns <= now_ns < self._tick_ns
+        return not self.policy.acts_at_boundaries or not self._boundary_ns <= now_ns < self._tick_ns
 
     def handle(self, event: HostEvent, now_ns: int) -> list[Effect]:
         self._effects, self._now_ns = [], now_ns

@@ -67,6 +67,7 @@ class Policy:
     keeps_ledger: ClassVar[bool] = False  # the switch holds jobs to an equal share in the long run (switch/ledger.py)
     simulated: ClassVar[bool] = False  # runs in the simulator only; the daemons refuse it
     host_only: ClassVar[bool] = False  # a host decides from its own NIC and asks no switch
+    acts_at_boundaries: ClassVar[bool] = False  # of slots, too, where the host reports later (on_boundary)
     start_after: ClassVar[bool] = False  # the job forwards only what has arrived whole (patterns.grain_bytes)
     contention: ClassVar[float] = 0.0  # what colliding costs a link (fairshare.contended_bps)
 

@@ -21,6 +21,7 @@ TRIES = 3
 
 class Mlcc(Policy):
     name = "mlcc"
+    acts_at_boundaries = True
 
     def on_ready(self, host: HostContext, flow: FlowState, now_ns: int) -> None:
         host.limit(flow, FLOOR_BPS, FLOOR_BPS)

@@ -21,6 +21,16 @@ def test_it_reports_at_its_phase(policy: str, phase_ns: int) -> None:
     assert {phase_ns + slot * SLOT_NS for slot in range(1, 4)} <= regular
 
 
+@pytest.mark.parametrize(("policy", "first_ns"), [("mlcc", SLOT_NS), ("paceline", SLOT_NS + 20 * MS)])
+def test_a_slots_beginning_is_a_deadline_where_the_policy_acts_then(policy: str, first_ns: int) -> None:
+    host = Host(policy)
+    [flow] = host.join(ring("a", "h0", "h1"))
+    host.tell(Welcomed(20 * MS))
+    host.ready(flow, 30 * MS)
+    assert host.agent.next_deadline() == first_ns
+    assert host.agent.counts(SLOT_NS) == (policy == "paceline"), "what flows have sent, for a deadline in between"
+
+
 def test_a_phase_that_is_none_stays_within_the_slot() -> None:
     host = Host("mlcc")
     [flow] = host.join(ring("a", "h0", "h1"))
