@@ -39,8 +39,7 @@ class SegmentTarget:
         if cut := chance > 0.98:
             os.ftruncate(self._file, draws.randrange(FILE_BYTES))
         seen = self._reader.poll()
-        jobs = {view.snapshot.job for view in seen}
-        self._reader.poll_changed(lambda uid, job: job in jobs)
+        self._reader.poll_changed({view.host_pid for view in seen})
         if cut:
             os.ftruncate(self._file, FILE_BYTES)
         return Counter({"taken" if seen else "refused": 1})

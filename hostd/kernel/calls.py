@@ -179,8 +179,25 @@ def made_here() -> bool:
     return isinstance(_performer, Here)
 
 
+_ahead: dict[Call, Answer] = {}
+
+
 def perform(calls: Sequence[Call], wait_s: float = HASTY_S) -> list[Answer]:
+    if _ahead:
+        found = [_ahead[call] for call in calls if call in _ahead]
+        if len(found) == len(calls):
+            return found
     return _performer.perform(calls, wait_s) if calls else []
+
+
+@contextmanager
+def performed_ahead(calls: Sequence[Call], wait_s: float = HASTY_S) -> Iterator[None]:
+    """All of these at once, for each `perform` within: asking costs more than answering."""
+    _ahead.update(zip(calls, perform(calls, wait_s), strict=True))
+    try:
+        yield
+    finally:
+        _ahead.clear()
 
 
 def perform_all(calls: Sequence[Call], within_s: float = RELEASE_S) -> list[Answer]:
@@ -188,31 +205,14 @@ def perform_all(calls: Sequence[Call], within_s: float = RELEASE_S) -> list[Answ
 
 
 Counters = TcpCounters | SocketGone | OSError
-_ahead: dict[Call, Counters] = {}
+
+
+def counter_calls(sockets: Iterable[Reach]) -> list[Call]:
+    return [("info", one.pid, one.fd, one.cookie) for one in sockets]
 
 
 def counters_of(sockets: Iterable[Reach]) -> list[Counters]:
-    calls = [("info", one.pid, one.fd, one.cookie) for one in sockets]
-    if _ahead:
-        found = [_ahead[call] for call in calls if call in _ahead]
-        if len(found) == len(calls):
-            return found
-    return _counters(calls)
-
-
-def _counters(calls: list[Call]) -> list[Counters]:
-    return [TcpCounters._make(one) if isinstance(one, tuple) else one for one in perform(calls)]
-
-
-@contextmanager
-def read_ahead(sockets: Iterable[Reach]) -> Iterator[None]:
-    """Reads all of these at once, for each `counters_of` within: asking costs more than reading."""
-    calls: list[Call] = [("info", one.pid, one.fd, one.cookie) for one in sockets]
-    _ahead.update(zip(calls, _counters(calls), strict=True))
-    try:
-        yield
-    finally:
-        _ahead.clear()
+    return [TcpCounters._make(one) if isinstance(one, tuple) else one for one in perform(counter_calls(sockets))]
 
 
 def get_option(one: Reach, level: int, option: int, size: int) -> bytes:

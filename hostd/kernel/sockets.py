@@ -44,10 +44,12 @@ class ProcessSockets:
         self._least_bytes = least_bytes
         self._search, self._version = next(_searches), 0
 
+    def look_call(self, anew: bool = False) -> calls.Call:
+        return ("look", self.pid, self._search, self._version, self._least_bytes, anew)
+
     def look(self, anew: bool = False) -> bool:
         """Whether the sockets that send have changed; `anew` reads all names. A process that has ended has none."""
-        call = ("look", self.pid, self._search, self._version, self._least_bytes, anew)
-        [answer] = calls.perform([call])  # one that comes late is had by the next look
+        [answer] = calls.perform([self.look_call(anew)])  # one that comes late is had by the next look
         before = self.sockets
         if isinstance(answer, calls.Held):
             self.refused = str(answer)

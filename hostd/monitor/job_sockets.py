@@ -5,8 +5,8 @@ found by before, while that is there. Sockets that have sent nothing yet are rea
 tell which hosts feed the job.
 """
 
-from collections.abc import Iterable, Mapping
-from itertools import islice
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, islice
 from typing import NamedTuple
 
 from hostd.kernel.calls import counters_of
@@ -46,14 +46,16 @@ class JobSockets:
         """Readings of sending sockets that failed so far."""
         return sum(meter.lost for meter in self._sent_meters.values())
 
+    def all(self) -> Iterator[DataSocket]:
+        return chain.from_iterable((*self.sending.values(), *self.receiving.values()))
+
     def found(
         self, sending: Iterable[OfProcess], receiving: Iterable[OfProcess], host_of: Mapping[str, str], host: str
     ) -> set[Ends]:
         """These are there now; returns where those that send have changed."""
         before, self.sending = self.sending, _by_ends(self.sending, sending, host_of, host)
         self.receiving = _by_ends(self.receiving, receiving, host_of, host)
-        both = (*self.sending.values(), *self.receiving.values())
-        self.connections = frozenset(one.cookie for them in both for one in them)
+        self.connections = frozenset(one.cookie for one in self.all())
         for ends in self.sending.keys() & self._received_meters.keys():
             self._sent_meters.setdefault(ends, FlowMeter()).take_over(self._received_meters[ends])
         self._read_receiving()

@@ -8,6 +8,7 @@ where theirs begin and end is told from the kernel, too.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from hostd.kernel.calls import Call, counter_calls
 from hostd.kernel.sockets import ProcessSockets
 from hostd.monitor.job_sockets import JobSockets
 from hostd.monitor.poll_schedule import LOOK_NS, PollSchedule
@@ -23,7 +24,6 @@ from paceline.flowcore.messages.events import SHORTEST_BURST_NS, HostEvent
 from paceline.flowcore.model.patterns import FlowId, Role
 from paceline.flowcore.model.units import transfer_bytes
 
-WITHOUT_SHIM_LOOK_NS = 2 * LOOK_NS  # how late its burst may be noticed: a look costs more there
 REST_NS = 5_000_000  # nothing sent for so long
 
 # ... or for so long, where a job has launched more: its members wait for each other now and then, and at 10 Gbit/s the
@@ -61,6 +61,7 @@ class JobTracker:
         self._moved_ns = 0  # when its sockets were last seen to have sent something
         self._lost = 0  # readings of its sockets that had failed at the last look
         self._feeds = _Feeds()
+        self._counted: JobFacts | None = None  # by the shim; None: it has counted since
 
     def consists_of(self, present: Mapping[int, ProcessView | None]) -> None:
         """These processes, from now on."""
@@ -68,12 +69,24 @@ class JobTracker:
             del self.processes[gone]
         for pid, view in present.items():
             self.processes.setdefault(pid, TrackedProcess(ProcessSockets(pid))).view = view
+        self._counted = None
         counted = any(_counts_iterations(view) for view in present.values())
         self.rhythm = None if counted else self.rhythm or BurstRhythm()
+
+    def counted(self, view: ProcessView, now_ns: int) -> None:
+        """One of its processes has."""
+        assert view.host_pid is not None
+        self.processes[view.host_pid].view = view
+        self.changed_ns, self._counted = now_ns, None
 
     def has_ended_iteration(self) -> bool:
         """Since it was last read."""
         return self.facts is not None and self._of_shim().iteration != self.facts.iteration
+
+    def calls_of_look(self) -> list[Call]:
+        """What `look` and `read` will ask, as far as it is known before."""
+        looks = [process.sockets.look_call(self.sockets.lost != self._lost) for process in self.processes.values()]
+        return looks + counter_calls(self.sockets.all())
 
     def look(self, now_ns: int, host_of: Mapping[str, str], host: str) -> list[FlowId]:
         """For its sockets; returns the flows of which they have changed."""
@@ -106,7 +119,7 @@ class JobTracker:
             events += self.demand.observe(self.facts) if self.rhythm.regular else self.demand.left()
         self.timing.observe(self.facts, now_ns, self.is_looked_at_closely)
         self.polled_ns = now_ns
-        self._schedule.note(events, now_ns)
+        self._schedule.note(events, self.demand.between_bursts, now_ns)
         return events
 
     def measure(self, now_ns: int) -> None:
@@ -139,24 +152,32 @@ class JobTracker:
         at_most_bytes = transfer_bytes(max(self._ceiling_bps.values()), duration_ns)
         return at_most_bytes <= NEXT_TO_NOTHING * min(self.demand.sizes.values())
 
-    def schedule(self, now_ns: int, nic_bps: float, let_go: bool = False) -> None:
+    def schedule(self, now_ns: int, nic_bps: float, let_go: bool = False, finest_ns: int = LOOK_NS) -> None:
         """When to look at it again; `let_go`: what it sent so far says nothing about what it will."""
-        demand, look_ns = self.demand, LOOK_NS if self.rhythm is None else WITHOUT_SHIM_LOOK_NS
+        demand, announces = self.demand, self.rhythm is None and not isinstance(self.demand, LaunchedDemand)
+        if not announces:  # its bursts are what looks see of them
+            finest_ns = LOOK_NS
+        look_ns = finest_ns if self.rhythm is None else 2 * finest_ns  # a look costs more there
         if demand.live and self.facts is not None:
             left_bytes = max(demand.until_bytes(ends) - sent for ends, sent in demand.sent(self.facts))
             largest_bytes, other_bps = max(demand.sizes.values()), nic_bps if let_go else None
-            due_ns = self._schedule.sending(left_bytes, largest_bytes, self.polled_ns, now_ns, other_bps)
+            due_ns = self._schedule.sending(left_bytes, largest_bytes, self.polled_ns, now_ns, other_bps, look_ns)
             if demand.must_see_rests and not self._crawls(2 * look_ns):
                 due_ns = min(due_ns, now_ns + 2 * look_ns)
         elif demand.left_to_tcp:
             due_ns = now_ns + LEFT_ALONE_NS
-        elif demand.between_bursts:
-            due_ns = now_ns + 2 * look_ns
         else:
-            due_ns = self._schedule.not_sending(look_ns, bool(demand.sizes), self._moved_ns, now_ns)
-        self.due_ns = due_ns - due_ns % LOOK_NS
+            look_ns = 2 * look_ns if demand.between_bursts else look_ns
+            joined = bool(demand.sizes)
+            due_ns = self._schedule.not_sending(look_ns, joined, self._moved_ns, now_ns, announces=announces)
+        self.due_ns = due_ns - due_ns % finest_ns
 
     def _of_shim(self) -> JobFacts:
+        if self._counted is None:
+            self._counted = self._sum_of_counters()
+        return self._counted
+
+    def _sum_of_counters(self) -> JobFacts:
         views = [process.view for process in self.processes.values() if process.view is not None]
         counters = [view.snapshot.iteration_counter for view in views if view.snapshot.iteration_counter is not None]
         iteration = max((counter.iteration for counter in counters), default=0)

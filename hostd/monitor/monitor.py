@@ -4,12 +4,13 @@ Looking must cost next to nothing, and waking up to look costs more than looking
 at which it is looked at next, on a grid that makes their times coincide:
 
     learning     LOOK_NS from now
-    computing    LOOK_NS from now once it could begin to send: at SOONEST of the shortest compute phase seen lately;
-                 before, then
+    computing    at SOONEST of the shortest compute phase seen lately; from then on, LOOK_NS from now where phases have
+                 ended lately, and later the further from those (poll_schedule.py)
     sending      after half the time it needs for the rest at its speed, and at the line's speed when it was given
                  another rate: hardly ever in the middle of a burst, often at its end, where hand-over depends on
                  it; all sending jobs together every COUNTERS_NS
-    between      (bursts of one iteration) twice LOOK_NS from now; so, too, while it sends, where its rests are news
+    between      (bursts of one iteration) as computing, but for twice LOOK_NS; so often, too, while it sends, where its
+                 rests are news
     left to TCP  LEFT_ALONE_NS from now
     receiving    (it has sent everything, and its iteration has not ended) after RECEIVING_NS, later less often
     slow poll    SLOW_POLL_NS from now in any state while no decision depends on it (observe mode), but for the first
@@ -28,14 +29,15 @@ events.
 
 import logging
 import os
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from hostd.kernel.calls import Held, NotAnswered, read_ahead
+from hostd.kernel.calls import PATIENT_S, Call, Held, NotAnswered, counter_calls, performed_ahead
 from hostd.kernel.sockets import DataSocket
 from hostd.monitor.job_tracker import JobTracker
 from hostd.monitor.jobs_without_shim import JobWithoutShim, processes_of
+from hostd.monitor.look_budget import LookBudget
 from hostd.monitor.poll_schedule import is_sampled
 from hostd.monitor.process_identity import ProcessIdentity, identity_of
 from hostd.monitor.segment_access import SegmentAccess
@@ -52,7 +54,7 @@ from paceline.flowcore.model.patterns import FlowId
 
 _log = logging.getLogger(__name__)
 
-FRESH_NS = 10_000_000
+FRESH_NS = 20_000_000
 SLOW_POLL_NS = 50_000_000  # a shorter iteration is counted together with the next
 HOUSEKEEPING_NS = 1_000_000_000
 IDLE_NS = 100_000_000  # without jobs: so late may a first one be noticed
@@ -78,6 +80,7 @@ class Monitor:
         users: Users | None = None,
     ) -> None:
         self.jobs: dict[str, JobTracker] = {}
+        self.budget = LookBudget()
         self.users = users or Users()
         self.without_shim = without_shim
         self.slow_poll = False  # no decision depends on what is seen
@@ -104,6 +107,11 @@ class Monitor:
         return self._reader.bad_numbers
 
     def poll(self, now_ns: int) -> list[HostEvent]:
+        self.budget.update(now_ns)
+        with self.budget.spending():
+            return self._poll(now_ns)
+
+    def _poll(self, now_ns: int) -> list[HostEvent]:
         if now_ns >= self._housekeeping_ns or (now_ns - self._asked_ns >= IDLE_NS and self._has_news(now_ns)):
             self._asked_ns, self._housekeeping_ns = now_ns, now_ns + (HOUSEKEEPING_NS if self.jobs else IDLE_NS)
             return self._read_all(now_ns)
@@ -113,13 +121,13 @@ class Monitor:
             for name, job in due.items()
             if job.rhythm is not None or not job.is_quiet(now_ns) or self._look_is_due(job, now_ns)
         }
-        for view in self._reader.poll_changed(lambda uid, name: self.users.job(uid, name) in due):
-            job = due[self.users.job(view.uid, view.snapshot.job)]
-            if view.host_pid in job.processes:
-                job.processes[view.host_pid].view = view
-                job.changed_ns = now_ns
+        of_process: dict[int | None, JobTracker] = {pid: job for job in due.values() for pid in job.processes}
+        for view in self._reader.poll_changed(of_process):
+            job = of_process[view.host_pid]
+            if self.users.job(view.uid, view.snapshot.job) == job.demand.job:
+                job.counted(view, now_ns)
                 to_read[job.demand.job] = job
-        with read_ahead(one for job in to_read.values() for them in job.sockets.sending.values() for one in them):
+        with performed_ahead(_reading(to_read.values())):
             events: list[HostEvent] = []
             for job in to_read.values():
                 self._look_if_due(job, now_ns)
@@ -136,7 +144,7 @@ class Monitor:
         live = [job for name, job in self.jobs.items() if job.demand.live and name in jobs]
         old = [job for job in live if now_ns >= job.measured_ns + max(FRESH_NS, _least_ns(job))]
         old = [job for job in old if not job.is_held(now_ns)]
-        with read_ahead(one for job in old for them in job.sockets.sending.values() for one in them):
+        with performed_ahead(_reading(old)):
             for job in old:
                 job.measure(now_ns)
                 self._schedule(job, now_ns)
@@ -181,7 +189,7 @@ class Monitor:
         if not job.is_looked_at_closely:
             job.due_ns = now_ns + SLOW_POLL_NS
         else:
-            job.schedule(now_ns, self._nic_bps, let_go)
+            job.schedule(now_ns, self._nic_bps, let_go, self.budget.look_ns)
             job.due_ns = max(job.due_ns, now_ns + _least_ns(job))
 
     def _look(self, job: JobTracker, now_ns: int) -> None:
@@ -232,12 +240,12 @@ class Monitor:
         for name, processes in present.items():
             if name not in self.jobs:
                 self.jobs[name] = JobTracker(name, self._host, now_ns, self._nic_bps)
-            job = self.jobs[name]
-            job.consists_of(processes)
-            self._look(job, now_ns)
-            self._look_if_due(job, now_ns)
-            events += job.read(now_ns)
-            self._schedule(job, now_ns)
+            self.jobs[name].consists_of(processes)
+        with performed_ahead([call for job in self.jobs.values() for call in job.calls_of_look()], PATIENT_S):
+            for job in self.jobs.values():
+                self._look(job, now_ns)
+                events += job.read(now_ns)
+                self._schedule(job, now_ns)
         return events
 
     def _seen_through_shim(self) -> dict[str, dict[int, ProcessView | None]]:
@@ -286,6 +294,10 @@ class Monitor:
                 if before is not None and identity_of(pid) == before:
                     present.setdefault(self.users.job(before.uid, name), {})[pid] = None
         return present
+
+
+def _reading(jobs: Iterable[JobTracker]) -> list[Call]:
+    return [call for job in jobs for them in job.sockets.sending.values() for call in counter_calls(them)]
 
 
 def _least_ns(job: JobTracker) -> int:

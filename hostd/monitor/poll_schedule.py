@@ -1,7 +1,8 @@
 """When to look at a job again. monitor.py has the rules.
 
     sending      after half of the time it needs for the rest at its speed
-    computing    from SOONEST of the shortest compute phase seen lately on
+    computing    from SOONEST of the shortest compute phase seen lately on: after CLOSER of the way to the nearest of
+                 those phases, or from it: often where a burst is expected, seldom where it would be a surprise
     receiving    after SLOWER_BY of the time it has been waiting, and of the time it will compute: its next burst is
                  seen all the same
 
@@ -17,11 +18,12 @@ from paceline.flowcore.messages.events import FlowReady, HostEvent, IterationEnd
 from paceline.flowcore.model.units import transfer_ns
 
 LOOK_NS = 2_000_000  # how late a burst may be noticed
-SHORTEST_READ_NS = 2 * LOOK_NS
+SHORTEST_READ = 2  # looks
 RECEIVING_NS, LONGEST_RECEIVING_NS = 4 * LOOK_NS, 20 * LOOK_NS
 SLOWER_BY = 0.25
 COUNTERS_NS = 100_000_000  # all sending jobs are read: an iteration may turn out much smaller than the last ones
 SOONEST, PHASES = 0.75, 8
+CLOSER, LONGEST_COMPUTING_NS = 0.25, 10 * LOOK_NS  # so much later than it began a surprise is seen
 FIRST_SAMPLE_NS = 20_000_000_000  # after a job was first seen it is looked at closely for so long,
 SAMPLE_NS, SAMPLED_EVERY_NS = 5_000_000_000, 300_000_000_000  # ... and then so long, so often
 
@@ -34,12 +36,12 @@ def is_sampled(age_ns: int, is_known: bool) -> bool:
 
 class PollSchedule:
     def __init__(self) -> None:
-        self._ended_ns: int | None = None  # its last iteration, while it computes
+        self._ended_ns: int | None = None  # its last iteration, or burst of one, while it computes
         self._compute_ns: deque[int] = deque(maxlen=PHASES)  # how long it computed lately
         self._speed = _Speed()
 
-    def note(self, events: Iterable[HostEvent], now_ns: int) -> None:
-        """Compute phases last from an iteration's end to the first flow that is ready."""
+    def note(self, events: Iterable[HostEvent], between_bursts: bool, now_ns: int) -> None:
+        """Compute phases last from the end of an iteration, or of a burst of it, to the first flow that is ready."""
         for event in events:
             match event:
                 case IterationEnded():
@@ -47,9 +49,17 @@ class PollSchedule:
                 case FlowReady() if self._ended_ns is not None:
                     self._compute_ns.append(now_ns - self._ended_ns)
                     self._ended_ns = None
+        if between_bursts and self._ended_ns is None:
+            self._ended_ns = now_ns
 
     def sending(
-        self, left_bytes: float, largest_bytes: float, polled_ns: int, now_ns: int, nic_bps: float | None
+        self,
+        left_bytes: float,
+        largest_bytes: float,
+        polled_ns: int,
+        now_ns: int,
+        nic_bps: float | None,
+        look_ns: int = LOOK_NS,
     ) -> int:
         """With so much left of the flow that has most to send; `nic_bps`: it was given another rate, and what it sent
         so far says nothing about what it will."""
@@ -59,18 +69,26 @@ class PollSchedule:
         elif nic_bps is not None:
             left_ns = transfer_ns(left_bytes, nic_bps)
         counters_ns = (polled_ns // COUNTERS_NS + 1) * COUNTERS_NS
-        return round(min(now_ns + max(left_ns / 2, SHORTEST_READ_NS), counters_ns))
+        return round(min(now_ns + max(left_ns / 2, SHORTEST_READ * look_ns), counters_ns))
 
-    def not_sending(self, look_ns: int, joined: bool, moved_ns: int, now_ns: int) -> int:
-        """Nothing was sent since `moved_ns`, by a job that has joined or is still learned."""
+    def not_sending(self, look_ns: int, joined: bool, moved_ns: int, now_ns: int, *, announces: bool = True) -> int:
+        """Nothing was sent since `moved_ns`, by a job that has joined or is still learned. One that `announces` its
+        bursts loses nothing of one that is seen late."""
         if self._ended_ns is not None and self._compute_ns:
-            return max(now_ns + look_ns, self._ended_ns + round(SOONEST * min(self._compute_ns)))
-        return now_ns + (self._receiving_ns(now_ns - moved_ns) if joined else look_ns)
+            next_ns = now_ns + (self._computing_ns(now_ns, look_ns) if announces else look_ns)
+            soonest_ns = self._ended_ns + round(SOONEST * min(self._compute_ns))
+            return soonest_ns if soonest_ns > now_ns + look_ns else next_ns
+        return now_ns + (self._receiving_ns(now_ns - moved_ns, look_ns) if joined else look_ns)
 
-    def _receiving_ns(self, waited_ns: int) -> int:
+    def _computing_ns(self, now_ns: int, look_ns: int) -> int:
+        assert self._ended_ns is not None
+        distance_ns = min(abs(now_ns - self._ended_ns - phase_ns) for phase_ns in self._compute_ns)
+        return max(look_ns, min(round(CLOSER * distance_ns), LONGEST_COMPUTING_NS))
+
+    def _receiving_ns(self, waited_ns: int, look_ns: int) -> int:
         """For a job that has sent everything and waits for other members."""
         least_ns = min(waited_ns, *self._compute_ns) if self._compute_ns else 0
-        return min(max(RECEIVING_NS, round(SLOWER_BY * least_ns)), LONGEST_RECEIVING_NS)
+        return max(min(max(RECEIVING_NS, round(SLOWER_BY * least_ns)), LONGEST_RECEIVING_NS), look_ns)
 
 
 class _Speed:

@@ -12,7 +12,7 @@ import math
 import os
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from pathlib import Path
 from typing import NamedTuple
 
@@ -175,12 +175,12 @@ class Reader:
         self._no_longer_believed: dict[str, str] = {}  # of those that were handed over
         self._changed_ns = 0  # the directory, when it was last read
 
-    def poll_changed(self, wanted: Callable[[int, str], bool]) -> list[ProcessView]:
-        """Of the jobs that are wanted, by uid and name, the processes with an event since they were last read. New and
-        dead ones are for `poll`."""
+    def poll_changed(self, wanted: Container[int | None]) -> list[ProcessView]:
+        """Of the processes that are wanted, by pid, those with an event since they were last read. New and dead ones
+        are for `poll`."""
         views = []
         for name, one in list(self._tracked.items()):
-            if wanted(one.file.uid, one.file.job) and one.changed():
+            if one.file.host_pid in wanted and one.changed():
                 try:
                     views.append(one.view(time.monotonic_ns(), check_alive=False))
                 except (NotASegment, OSError) as error:

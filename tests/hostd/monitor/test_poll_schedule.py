@@ -8,7 +8,7 @@ from hostd.monitor.poll_schedule import (
     RECEIVING_NS,
     SAMPLE_NS,
     SAMPLED_EVERY_NS,
-    SHORTEST_READ_NS,
+    SHORTEST_READ,
     PollSchedule,
     is_sampled,
 )
@@ -45,6 +45,9 @@ def test_a_computing_job_is_left_alone_until_it_can_be_through(job: OwnJob, watc
         looks += 1
     assert looks <= 250 * MS // HOUSEKEEPING_NS + 3
     watched.now_ns = began_ns + 350 * MS
+    watched.step()
+    assert watched.monitor.due_ns <= watched.now_ns + 50 * MS // 4, "50 ms sooner than ever it is seen 12 ms late"
+    watched.now_ns = began_ns + 398 * MS
     watched.step()
     assert watched.monitor.due_ns <= watched.now_ns + LOOK_NS, "from here on it may begin any moment"
 
@@ -126,8 +129,8 @@ def test_a_burst_is_read_half_way_to_its_end_at_the_speed_it_has() -> None:
     now_ns = began_ns + 10 * MS  # a tenth in 10 ms: 90 ms are left
     assert schedule.sending(0.9e6, 1e6, now_ns, now_ns, None) == now_ns + 45 * MS
     let_go_ns = schedule.sending(0.9e6, 1e6, now_ns, now_ns, LINE_BPS)
-    assert let_go_ns == now_ns + SHORTEST_READ_NS, "7.2 ms at the line's rate: the shortest"
-    assert schedule.sending(1e4, 1e6, now_ns, now_ns, None) == now_ns + SHORTEST_READ_NS, "nearly through"
+    assert let_go_ns == now_ns + SHORTEST_READ * LOOK_NS, "7.2 ms at the line's rate: the shortest"
+    assert schedule.sending(1e4, 1e6, now_ns, now_ns, None) == now_ns + SHORTEST_READ * LOOK_NS, "nearly through"
     late_ns = began_ns + 60 * MS  # nothing since: it stands
     assert schedule.sending(0.9e6, 1e6, late_ns, late_ns, None) == COUNTERS_NS
 
@@ -135,10 +138,22 @@ def test_a_burst_is_read_half_way_to_its_end_at_the_speed_it_has() -> None:
 def test_a_compute_phase_is_as_long_as_the_shortest_lately() -> None:
     schedule = PollSchedule()
     for ended_ns, ready_ns in ((0, 80 * MS), (200 * MS, 240 * MS)):
-        schedule.note([IterationEnded("a")], ended_ns)
-        schedule.note([FlowReady(FLOW, 0)], ready_ns)
+        schedule.note([IterationEnded("a")], False, ended_ns)
+        schedule.note([FlowReady(FLOW, 0)], False, ready_ns)
     assert schedule.not_sending(LOOK_NS, True, 300 * MS, 300 * MS) == 300 * MS + RECEIVING_NS, "all is sent"
-    schedule.note([IterationEnded("a")], 400 * MS)
+    schedule.note([IterationEnded("a")], False, 400 * MS)
     assert schedule.not_sending(LOOK_NS, True, 300 * MS, 401 * MS) == 430 * MS, "three quarters of 40 ms"
     assert schedule.not_sending(LOOK_NS, True, 300 * MS, 440 * MS) == 440 * MS + LOOK_NS
+    assert schedule.not_sending(LOOK_NS, True, 300 * MS, 460 * MS) == 465 * MS, "20 ms from either phase"
+    assert schedule.not_sending(LOOK_NS, True, 300 * MS, 478 * MS) == 478 * MS + LOOK_NS, "the other phase"
+    assert schedule.not_sending(LOOK_NS, True, 300 * MS, 5000 * MS) == 5020 * MS, "it pauses"
     assert PollSchedule().not_sending(LOOK_NS, False, 0, 5 * MS) == 5 * MS + LOOK_NS, "it is learned"
+
+
+def test_between_bursts_of_an_iteration_a_job_computes_too() -> None:
+    schedule = PollSchedule()
+    schedule.note([FlowDone(FLOW)], True, 0)
+    schedule.note([FlowReady(FLOW, 0)], False, 80 * MS)
+    schedule.note([FlowDone(FLOW)], True, 100 * MS)
+    schedule.note([], True, 110 * MS)
+    assert schedule.not_sending(LOOK_NS, True, 100 * MS, 110 * MS) == 160 * MS, "three quarters of 80 ms"
