@@ -5,14 +5,15 @@ the rate at which each of the job's flows may send. Every arbiter keeps two laws
 and a job is held back only by a full link (work conservation).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 from paceline.flowcore.allocation.fairshare import max_min
-from paceline.flowcore.allocation.packing import max_weight
-from paceline.flowcore.allocation.pricing import price_order
+from paceline.flowcore.allocation.packing import simplex, undominated
+from paceline.flowcore.allocation.pricing import in_turn, rates_by_price
 from paceline.flowcore.messages.reports import Bid
 from paceline.flowcore.model.units import UNLIMITED
 
@@ -47,25 +48,14 @@ def count_links(paths: Iterable[Iterable[str]]) -> dict[str, int]:
     return flows_on
 
 
+Key = TypeVar("Key", bound=Hashable)
 Arbiter = Callable[[Sequence[Contender], Mapping[str, float]], list[float]]
 
 
 def strict_priority(contenders: Sequence[Contender], capacity_bps: Mapping[str, float]) -> list[float]:
     """Highest bid first, each takes what those before it left; ties by job name."""
     order = sorted(range(len(contenders)), key=lambda index: (-contenders[index].bid.urgency, contenders[index].job))
-    return _in_turn(contenders, order, capacity_bps)
-
-
-def _in_turn(contenders: Sequence[Contender], order: Iterable[int], capacity_bps: Mapping[str, float]) -> list[float]:
-    left = dict(capacity_bps)
-    rates = [0.0] * len(contenders)
-    for index in order:
-        contender = contenders[index]
-        rate = max(0.0, min([left[link] / flows for link, flows in contender.flows_on.items()]))
-        for link, flows in contender.flows_on.items():
-            left[link] -= flows * rate
-        rates[index] = rate
-    return rates
+    return in_turn([contender.flows_on.items() for contender in contenders], order, dict(capacity_bps))
 
 
 def max_min_shares(contenders: Sequence[Contender], capacity_bps: Mapping[str, float]) -> list[float]:
@@ -81,35 +71,42 @@ def max_weight_shares(
     weights: Callable[[Sequence[Bid]], list[float]],
 ) -> list[float]:
     """The max-weight packing; `weights` values the bids of the group."""
-    if not contenders:
-        return []
-    alone = [contender.alone_bps(capacity_bps) for contender in contenders]
-    if len(contenders) == 1:
-        return alone
-    if len(contenders) > LARGEST_EXACT:
-        return _by_price(contenders, alone, capacity_bps, weights([contender.bid for contender in contenders]))
-    links = dict.fromkeys(link for contender in contenders for link in contender.flows_on)
-    rows = [
-        [
-            contender.flows_on.get(link, 0) * rate / capacity_bps[link]
-            for contender, rate in zip(contenders, alone, strict=True)
-        ]
-        for link in links
-    ]
-    shares = max_weight(weights([contender.bid for contender in contenders]), rows)
-    return [share * rate for share, rate in zip(shares, alone, strict=True)]
+    packing = Packing([contender.flows_on for contender in contenders], capacity_bps)
+    return packing.rates(weights([contender.bid for contender in contenders]))
 
 
-def _by_price(
-    members: Sequence[Contender], alone: Sequence[float], capacity_bps: Mapping[str, float], weights: list[float]
-) -> list[float]:
-    links: dict[str, int] = {}
-    link = np.array([links.setdefault(name, len(links)) for member in members for name in member.flows_on])
-    flows = np.array([count for member in members for count in member.flows_on.values()])
-    job = np.repeat(np.arange(len(members)), [len(member.flows_on) for member in members])
-    use = flows * np.array(alone)[job] / np.array([capacity_bps[name] for name in links])[link]
-    order = price_order(np.array(weights), job, link, use)
-    return _in_turn(members, order.tolist(), capacity_bps)
+class Packing:
+    """The max-weight packing of a group of jobs; what does not depend on their bids is worked out once."""
+
+    def __init__(self, flows_on: Sequence[Mapping[str, int]], capacity_bps: Mapping[str, float]) -> None:
+        self._flows_on, self._capacity_bps = flows_on, capacity_bps
+        self._alone: list[float] = []
+        self._rows: list[list[float]] = []
+        if len(flows_on) > LARGEST_EXACT:
+            return
+        self._alone = [min([capacity_bps[link] / flows for link, flows in of.items()]) for of in flows_on]
+        if len(flows_on) > 1:
+            links = dict.fromkeys(link for of in flows_on for link in of)
+            uses = list(zip(flows_on, self._alone, strict=True))
+            self._rows = undominated(
+                [[of.get(link, 0) * bps / capacity_bps[link] for of, bps in uses] for link in links]
+            )
+
+    def rates(self, weights: Sequence[float]) -> list[float]:
+        """Of each job's flows."""
+        if len(weights) > LARGEST_EXACT:
+            return self._by_price(weights)
+        if len(weights) <= 1:
+            return self._alone.copy()
+        return [share * bps for share, bps in zip(simplex(weights, self._rows), self._alone, strict=True)]
+
+    def _by_price(self, weights: Sequence[float]) -> list[float]:
+        links: dict[str, int] = {}
+        link = np.array([links.setdefault(name, len(links)) for of in self._flows_on for name in of])
+        flows = np.array([count for of in self._flows_on for count in of.values()], np.float64)
+        job = np.repeat(np.arange(len(weights)), [len(of) for of in self._flows_on])
+        links_bps = np.array([self._capacity_bps[name] for name in links])
+        return rates_by_price(np.array(weights), job, link, flows, links_bps)
 
 
 def by_group(arbiter: Arbiter, contenders: Sequence[Contender], capacity_bps: Mapping[str, float]) -> list[float]:
@@ -123,23 +120,28 @@ def by_group(arbiter: Arbiter, contenders: Sequence[Contender], capacity_bps: Ma
 
 def groups(contenders: Sequence[Contender]) -> list[list[int]]:
     """Contenders connected through shared links, each group in input order."""
-    parent = list(range(len(contenders)))
+    links_of = {index: contender.flows_on for index, contender in enumerate(contenders)}
+    on_link: dict[str, list[int]] = {}
+    for index, links in links_of.items():
+        for link in links:
+            on_link.setdefault(link, []).append(index)
+    return [sorted(group) for group in connected(links_of, on_link)]
 
-    def root(index: int) -> int:
-        while parent[index] != index:
-            parent[index] = index = parent[parent[index]]
-        return index
 
-    seen_on: dict[str, int] = {}  # a contender that crosses the link, nearly always the first of its group
-    for index, contender in enumerate(contenders):
-        mine = index
-        for link in contender.flows_on:
-            other = seen_on.get(link, mine)
-            if other != mine and (other := root(other)) != mine:
-                parent[max(mine, other)] = min(mine, other)
-                mine = min(mine, other)
-            seen_on[link] = mine
-    groups: dict[int, list[int]] = {}
-    for index in range(len(contenders)):
-        groups.setdefault(root(index), []).append(index)
-    return list(groups.values())
+def connected(links_of: Mapping[Key, Iterable[str]], on_link: Mapping[str, Iterable[Key]]) -> Iterator[set[Key]]:
+    """The groups of those that share links with each other, directly or through others; by the first of each.
+
+    Sets at a time: a crowd of hundreds is one group, found in two or three rounds.
+    """
+    left = dict.fromkeys(links_of)
+    while left:
+        fresh = {next(iter(left))}
+        group, seen = set(fresh), set[str]()
+        while fresh:
+            links = set[str]().union(*[links_of[member] for member in fresh]) - seen
+            seen |= links
+            fresh = set[Key]().union(*[on_link[link] for link in links]) - group
+            group |= fresh
+        for member in group:
+            left.pop(member, None)
+        yield group

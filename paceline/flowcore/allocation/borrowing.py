@@ -27,6 +27,7 @@ NEARLY_ALL = 0.999
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 
 FEW_FLOWS = 64

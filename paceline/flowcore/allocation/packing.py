@@ -24,10 +24,10 @@ _EPS = 1e-12
 
 def max_weight(weights: Sequence[float], rows: Sequence[Sequence[float]]) -> list[float]:
     """Maximise weights·y under rows·y ≤ 1 and y ≥ 0. Weights are positive and every job has a coefficient."""
-    return _simplex(weights, _undominated(rows))
+    return simplex(weights, undominated(rows))
 
 
-def _undominated(rows: Sequence[Sequence[float]]) -> list[list[float]]:
+def undominated(rows: Sequence[Sequence[float]]) -> list[list[float]]:
     """Drop links that some other link makes redundant; the two directions of a ring are always such a pair."""
     distinct = list(dict.fromkeys(tuple(row) for row in rows))
     return [
@@ -37,7 +37,7 @@ def _undominated(rows: Sequence[Sequence[float]]) -> list[list[float]]:
     ]
 
 
-def _simplex(weights: Sequence[float], rows: list[list[float]]) -> list[float]:
+def simplex(weights: Sequence[float], rows: list[list[float]]) -> list[float]:
     """Primal simplex from the origin, which is feasible."""
     jobs, links = len(weights), len(rows)
     tableau = [

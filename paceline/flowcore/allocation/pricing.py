@@ -11,6 +11,9 @@ is held back only by a full link, whatever the prices. On random crowds this rea
 (tests/flowcore/allocation/test_pricing.py); the exact simplex takes seconds for a few hundred jobs.
 """
 
+from collections.abc import Iterable, Sequence
+from typing import Any
+
 import numpy as np
 
 from paceline.flowcore.allocation.borrowing import Floats, Ints
@@ -34,3 +37,29 @@ def price_order(weight: Floats, job: Ints, link: Ints, use: Floats) -> Ints:
     cost = np.bincount(job, price[link] * use, jobs)
     # A job that crosses no crowded link costs nothing; a hair of a price keeps the order defined.
     return np.argsort(-(weight / (cost + 1e-9 * weight)), kind="stable")
+
+
+def rates_by_price(weight: Floats, job: Ints, link: Ints, flows: Floats, capacity_bps: Floats) -> list[float]:
+    """The rate of each job's flows; entry i says that `flows[i]` of `job[i]` cross `link[i]`, jobs in order."""
+    first = np.searchsorted(job, np.arange(len(weight) + 1))
+    alone_bps = np.minimum.reduceat(capacity_bps[link] / flows, first[:-1])
+    order = price_order(weight, job, link, flows * alone_bps[job] / capacity_bps[link])
+    uses = list(zip(link.tolist(), flows.tolist(), strict=True))
+    at = first.tolist()
+    return in_turn(
+        [uses[at[place] : at[place + 1]] for place in range(len(weight))], order.tolist(), capacity_bps.tolist()
+    )
+
+
+def in_turn(uses: Sequence[Iterable[tuple[Any, float]]], order: Iterable[int], left_bps: Any) -> list[float]:
+    """Each job takes what those before it left; of each job: its links, and how many of its flows cross each.
+
+    `left_bps`: by link, of every link before the first job's turn; afterwards what is left.
+    """
+    rates = [0.0] * len(uses)
+    for index in order:
+        rate = rates[index] = max(0.0, min([left_bps[link] / flows for link, flows in uses[index]]))
+        if rate:
+            for link, flows in uses[index]:
+                left_bps[link] -= flows * rate
+    return rates

@@ -4,6 +4,11 @@ sees what it gives (host/progress.py has the equation).
 
 import math
 
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
 MEMORY_ITERATIONS = 5.0
 
 # Urgency is bounded: a job bids with the square of its slowdown, and one that crawls for a reason of its own must not
@@ -19,6 +24,12 @@ def mean_pace(mean: float, pace: float, elapsed: float, alone: float) -> float:
     """The mean after `elapsed` at this pace; `alone`: an iteration's length alone, T⁰."""
     kept = math.exp(-elapsed / (MEMORY_ITERATIONS * alone))
     return min(1.0, max(LEAST_PACE, kept * mean + (1.0 - kept) * pace))
+
+
+def mean_paces(mean: Floats, pace: Floats, elapsed: Floats, alone: Floats) -> Floats:
+    """The same of many jobs."""
+    kept = np.exp(-elapsed / (MEMORY_ITERATIONS * alone))
+    return np.clip(kept * mean + (1.0 - kept) * pace, LEAST_PACE, 1.0)
 
 
 def learned(known: float, measured: float) -> float:

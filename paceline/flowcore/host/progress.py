@@ -11,7 +11,12 @@ again with the same job; a long one still favours a job for old delays after it 
 starts slowly: it takes τ to notice). From 4 to 8 iterations makes little difference.
 """
 
-from paceline.flowcore.detect.pace import learned, mean_pace
+from typing import NamedTuple
+
+import numpy as np
+
+from paceline.flowcore.allocation.borrowing import Floats
+from paceline.flowcore.detect.pace import learned, mean_pace, mean_paces
 
 
 class JobProgress:
@@ -93,3 +98,19 @@ class JobProgress:
         """A burst is over. Its last bytes have been counted."""
         self.communicating = False
         self._started_ns = now_ns
+
+
+class ManyProgress(NamedTuple):
+    """The progress of many jobs, as a bid reads that of one (policy.JobState)."""
+
+    slowdown: Floats
+    compute_ns: Floats
+    alone_comm_ns: Floats
+
+
+def advanced_paces(
+    mean: Floats, elapsed_ns: Floats, sent_share: Floats, alone_ns: Floats, alone_comm_ns: Floats, communicating: Floats
+) -> Floats:
+    """P of many jobs after `JobProgress.advance`, where time has passed and T⁰ is known."""
+    pace = np.where(communicating, np.minimum(sent_share * alone_comm_ns / elapsed_ns, 1.0), 1.0)
+    return mean_paces(mean, pace, elapsed_ns, alone_ns)

@@ -21,7 +21,10 @@ claim (detect/stalls.py).
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
+import numpy as np
+
 from paceline.flowcore.allocation.allocator import allocate
+from paceline.flowcore.allocation.borrowing import Bools, Floats, Ints
 from paceline.flowcore.host.flow_phase import Phase, PhasedFlow
 from paceline.flowcore.host.flow_state import FlowState
 from paceline.flowcore.host.policy import HostContext, Policy
@@ -130,6 +133,11 @@ def too_short(alone_comm_ns: float, rtt_ns: int) -> bool:
     return alone_comm_ns < max(SHORTEST_BURST_RTTS * rtt_ns, SHORTEST_BURST_NS)
 
 
+def too_short_many(alone_comm_ns: Floats, rtt_ns: Ints) -> Bools:
+    """The same of many bursts."""
+    return alone_comm_ns < np.maximum(SHORTEST_BURST_RTTS * rtt_ns, SHORTEST_BURST_NS)
+
+
 def asks(alone_comm_ns: float, rtt_ns: int, slot_ns: int) -> bool:
     """Whether a burst asks for a turn. One of a slot or more always does: one late answer must not be the last one that
     is asked for."""
@@ -145,6 +153,11 @@ def before_grant(asked: bool, nic_bps: float) -> tuple[float, float]:
 def enforced(share_bps: float, ceiling_bps: float, nic_bps: float, short: bool) -> tuple[float, float]:
     """Rate and ceiling in force for what arbitration gave."""
     return max(share_bps, FLOOR_BPS), nic_bps if short else max(ceiling_bps, FLOOR_BPS)
+
+
+def enforced_ceilings(ceiling_bps: Floats, nic_bps: Floats, short: Bools) -> Floats:
+    """The ceilings in force of many flows."""
+    return np.where(short, nic_bps, np.maximum(ceiling_bps, FLOOR_BPS))
 
 
 def contends(flow: PhasedFlow, now_ns: int, rtt_ns: int, slot_ns: int, *, asked: bool, moves: bool) -> bool:

@@ -33,14 +33,17 @@ from paceline.flowcore.policy.arbitrated import (
     before_grant,
     contends,
     enforced,
+    enforced_ceilings,
     handover_bytes,
     too_short,
+    too_short_many,
 )
 from paceline.flowcore.switch.agent import REALLOCATIONS_PER_SLOT
 from paceline.sim.array.bid_propagation import BidPropagation
-from paceline.sim.array.claims import ArrayFlow, Claims, ContenderState, Counters, HostPart
+from paceline.sim.array.claims import ArrayFlow, Claims, Counters, HostPart
 from paceline.sim.array.control import NEVER_NS, Action, ControlContext, NetworkJob
-from paceline.sim.array.settlement import Decision, Group, Settlement
+from paceline.sim.array.crowd import CrowdBids, bids_for_many
+from paceline.sim.array.settlement import CrowdDecisions, Decision, Group, Settlement
 
 # Where many jobs meet, a reallocation takes a switch this long per job; until it is done, the next one waits.
 REALLOCATION_NS_PER_JOB = 200_000
@@ -69,7 +72,8 @@ class ArbitratedControl:
         self.decisions_ns: array[int] = array("q")
         self._claims = Claims(context.network, context.policy, context.latency_ns)
         capacity_bps, links_bps = self._claims.capacity_bps, context.network.capacity_bps
-        self._settlement = Settlement(context.policy.arbiter, capacity_bps, links_bps)
+        self._settlement = Settlement(context.policy.arbiter, capacity_bps, links_bps, self._claims.columns)
+        self._crowd = CrowdBids(self._claims, context.policy) if bids_for_many(context.policy) else None
         self._reallocate_ns = self._tick_ns = NEVER_NS
         self._busy_until_ns = 0
         self._half_slot_ns = context.clock.length_ns // REALLOCATIONS_PER_SLOT
@@ -148,7 +152,7 @@ class ArbitratedControl:
             flow.claim()
             self._bids.changed(part.tor, delay_ns, flow.passes, now_ns)
             left -= flow.size_bytes if cells.sent[flow.number] else 0.0
-        part.bid_ns = now_ns
+        part.columns.cells.bid_ns[part.row] = now_ns
         entries = [(flow, flow.iterations) for flow in flows]
         self._after(delay_ns, now_ns, partial(self._enter, entries, now_ns + delay_ns))
 
@@ -247,28 +251,40 @@ class ArbitratedControl:
             if contends(flow, now_ns, part.rtt_ns, self._slot_ns, asked=asked, moves=moves):
                 del self._unclaimed[number]
                 self._credit(part, now_ns)
-                flow.lose_grant()
+                flow.claim_anew()
                 self._claim(part, [flow], now_ns)
 
-    def _read_bids(self, contender: ContenderState, now_ns: int, heard: dict[tuple[str, int], Counters | None]) -> bool:
+    def _read_bids(self, group: Group, now_ns: int, heard: dict[tuple[str, int], Counters | None]) -> bool:
         """As the arbiter knows them by now; whether one of them is news. `heard`: what is known of which ToR there."""
-        news, newest_ns = False, self._slots[0].taken_ns
-        for part in contender.parts:
-            if part.bid_ns >= newest_ns:
-                continue  # there is none newer
-            claimed = [flow for flow in part.flows if flow.entered]
-            if not claimed:
-                continue
-            place = part.tor, contender.delay_ns
-            if place not in heard:
-                until_ns = self._bids.heard_ns(*place, now_ns)
-                heard[place] = next((slot for slot in self._slots if slot.taken_ns <= until_ns), None)
-            counters = heard[place]
-            if counters is not None and part.bid_ns < counters.taken_ns:
-                part.bid_ns = counters.taken_ns
-                sent, left = part.sums(counters.sent, counters.goal)
-                news |= part.bid(claimed, sent, left, self._policy, counters.taken_ns)
+        news, newest_ns, all_read = False, self._slots[0].taken_ns, True
+        if group.rows is not None and self._crowd is not None:
+            known = partial(self._heard, now_ns=now_ns, heard=heard)
+            return self._crowd.read(group.rows, newest_ns, known, self._unclaimed.values())
+        for contender in group.states:
+            for part in contender.parts:
+                if part.bid_ns >= newest_ns:
+                    continue  # there is none newer
+                claimed = [flow for flow in part.flows if flow.entered]
+                if not claimed:
+                    continue
+                counters = self._heard(part.tor, contender.delay_ns, now_ns=now_ns, heard=heard)
+                if counters is not None and part.bid_ns < counters.taken_ns:
+                    part.columns.cells.bid_ns[part.row] = counters.taken_ns
+                    sent, left = part.sums(counters.sent, counters.goal)
+                    news |= part.bid(claimed, sent, left, self._policy, counters.taken_ns)
+                all_read &= part.bid_ns >= newest_ns
+        if all_read:
+            group.read_ns = newest_ns
         return news
+
+    def _heard(
+        self, tor: str, delay_ns: int, *, now_ns: int, heard: dict[tuple[str, int], Counters | None]
+    ) -> Counters | None:
+        place = tor, delay_ns
+        if place not in heard:
+            until_ns = self._bids.heard_ns(tor, delay_ns, now_ns)
+            heard[place] = next((slot for slot in self._slots if slot.taken_ns <= until_ns), None)
+        return heard[place]
 
     # ---- Reallocation ----
 
@@ -276,7 +292,8 @@ class ArbitratedControl:
         self._reallocate_ns = NEVER_NS
         started_ns = perf_counter_ns()
         met = self._settlement.several
-        settled = self._settlement.settle(partial(self._read_bids, now_ns=now_ns, heard={}))
+        read_bids = partial(self._read_bids, now_ns=now_ns, heard={})
+        settled = self._settlement.settle(self._slots[0].taken_ns, read_bids)
         self.decisions_ns.append(perf_counter_ns() - started_ns)
         if self._settlement.several and not met:
             self._arm(now_ns)
@@ -291,23 +308,46 @@ class ArbitratedControl:
         """Where a group is arbitrated, its claims are heard so much later."""
         for contender in group.states:
             if contender.delay_ns != delay_ns:
-                contender.delay_ns = delay_ns
+                contender.move(delay_ns)
                 for flow in contender.entered.values():
                     self._mark(flow)
 
-    def _enforce(self, decisions: Sequence[Decision], decided_ns: int, now_ns: int) -> None:
+    def _enforce(self, decisions: Sequence[Decision] | CrowdDecisions, decided_ns: int, now_ns: int) -> None:
+        if isinstance(decisions, CrowdDecisions):
+            self._enforce_crowd(decisions, decided_ns, now_ns)
+            return
         live, slot = self._network.cells.live, self._clock.index(now_ns)
+        in_force_ns = self._claims.columns.cells.decided_ns
         for flow, iteration, share_bps, ceiling_bps in decisions:
-            if flow.iterations != iteration or not live[flow.number] or decided_ns < flow.decided_ns:
+            number = flow.number
+            if flow.iterations != iteration or not live[number] or decided_ns < in_force_ns[number]:
                 continue  # the burst is through, or a switch that is nearer has decided since
-            flow.decided_ns = decided_ns
-            part = flow.part
-            flow.take(share_bps, ceiling_bps, slot)
-            if not part.told:
-                part.tell()
-            short = too_short(part.progress.alone_comm_ns, part.rtt_ns)
-            self._limit(flow, *enforced(share_bps, ceiling_bps, flow.nic_bps, short), now_ns)
-            self._mark(flow)
+            in_force_ns[number] = decided_ns
+            self._grant(flow, share_bps, ceiling_bps, slot, now_ns)
+
+    def _grant(self, flow: ArrayFlow, share_bps: float, ceiling_bps: float, slot: int, now_ns: int) -> None:
+        part = flow.part
+        flow.take(share_bps, ceiling_bps, slot)
+        if not part.told:
+            part.tell()
+        short = too_short(part.progress.alone_comm_ns, part.rtt_ns)
+        self._limit(flow, *enforced(share_bps, ceiling_bps, flow.nic_bps, short), now_ns)
+        self._mark(flow)
+
+    def _enforce_crowd(self, decisions: CrowdDecisions, decided_ns: int, now_ns: int) -> None:
+        """The same in arrays; flow by flow only where more than a ceiling is another."""
+        columns, network, slot = self._claims.columns, self._network, self._clock.index(now_ns)
+        rows = decisions.rows
+        valid = (columns.begun[rows] == decisions.begun) & network.live[rows] & (columns.decided_ns[rows] <= decided_ns)
+        rows, share_bps, ceiling_bps = rows[valid], decisions.share_bps[valid], decisions.ceiling_bps[valid]
+        columns.decided_ns[rows] = decided_ns
+        same = columns.granted[rows] == share_bps
+        parts, part = self._claims.part_columns, columns.part[rows[same]]
+        short = too_short_many(parts.alone_comm_ns[part], 2 * parts.delay_ns[part])
+        network.move_ceilings(rows[same], enforced_ceilings(ceiling_bps[same], columns.nic_bps[rows[same]], short))
+        others = zip(rows[~same].tolist(), share_bps[~same].tolist(), ceiling_bps[~same].tolist(), strict=True)
+        for number, its_share_bps, its_ceiling_bps in others:
+            self._grant(self._claims.flows[number], its_share_bps, its_ceiling_bps, slot, now_ns)
 
     def _mark(self, flow: ArrayFlow) -> None:
         """Where it hands over. On a host by itself nothing has to be handed over ahead of time."""

@@ -5,6 +5,7 @@ arbiter divides links among: all host parts of a job together, or under a host-o
 The states and rules are flowcore's: a flow's phase, its stalls, a job's progress.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -13,20 +14,19 @@ import numpy as np
 
 from paceline.flowcore.allocation.alone import alone_ns
 from paceline.flowcore.allocation.arbiters import count_links
-from paceline.flowcore.allocation.borrowing import Ints
+from paceline.flowcore.allocation.borrowing import Floats, Ints
 from paceline.flowcore.detect.stalls import StallDetector
 from paceline.flowcore.host.flow_phase import PhasedFlow, all_stalled
 from paceline.flowcore.host.policy import JobState, Policy
-from paceline.flowcore.host.progress import JobProgress
 from paceline.flowcore.messages.reports import Bid, Grant
 from paceline.flowcore.model.domain import keepers, other_switches
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.units import UNLIMITED
+from paceline.sim.array.columns import NONE, UNDECIDED, FlowColumns, PartColumns, ProgressRow
 from paceline.sim.array.control import NetworkJob
 from paceline.sim.array.network import ArrayNetwork
 from paceline.sim.kernel.flow_table import FloatCells, cells
 
-NO_BID = Bid(0.0)
 MOST_COUNTED = 64  # sets of flows of a job that claimed together
 
 
@@ -53,11 +53,9 @@ class ArrayFlow(PhasedFlow):
     links: tuple[str, ...]  # what the policy sees of its path ...
     seen: tuple[int, ...]  # ... by number
     passes: tuple[str, ...]  # the other switches that are told of it because it crosses their links
-    bid: Bid = NO_BID
+    columns: FlowColumns
     iterations: int = 0  # begun: a grant for the last one is void
     entered: bool = False  # the arbiter counts it
-    decided: tuple[float, float] | None = None  # share and ceiling as last decided, be they still on their way
-    decided_ns: int = 0  # when that was decided which is in force
     stalls: StallDetector = field(default_factory=StallDetector)
     stalled_bytes: float = 0.0  # F when its claim was withdrawn because it stalled
     begun_bytes: float = 0.0  # F when its bytes began to wait
@@ -65,9 +63,16 @@ class ArrayFlow(PhasedFlow):
     _promised_ns: int = 0  # ... and since when
     _promised_bits_ns: float = 0.0  # before that, in this slot
 
+    @property
+    def bid(self) -> Bid:
+        """As the arbiter knows it."""
+        return self.columns.bid(self.number)
+
     def begin(self, begun_bytes: float, now_ns: int) -> None:
         """Its bytes wait."""
-        self.iterations += 1
+        self.next_iteration()
+        cells = self.columns.cells
+        cells.granted[self.number], cells.ready_ns[self.number] = UNDECIDED, now_ns
         self.bytes_wait(now_ns)
         self.stalls.begin_burst()
         self.begun_bytes = begun_bytes
@@ -93,9 +98,37 @@ class ArrayFlow(PhasedFlow):
             promised_bps = self._bits_ns(now_ns, start_ns) / busy_ns
             self.stalls.observe(slot, slot_ns, busy_ns, promised_bps, sent_bytes - before_bytes)
 
+    def next_iteration(self) -> None:
+        """What is on its way to the flow is void."""
+        self.iterations += 1
+        self.columns.cells.begun[self.number] = self.iterations
+
+    def claim_anew(self) -> None:
+        """Without the grant it had."""
+        self.columns.cells.granted[self.number] = UNDECIDED
+        self.lose_grant()
+
     def take(self, share_bps: float, ceiling_bps: float, slot: int) -> None:
         """What an arbiter grants; there are no plans here."""
+        self.columns.cells.granted[self.number] = share_bps
         self.take_grant(Grant(self.id, True, share_bps, ceiling_bps, (), (), 0, UNLIMITED, 0.0), slot)
+
+
+class Claimed(NamedTuple):
+    """The flows of a contender that the arbiter counts: they come back iteration after iteration."""
+
+    numbers: tuple[int, ...]  # rows, in order ...
+    rows: Ints  # ... and in an array
+    flows_on: dict[str, int]  # by link, how many
+    links: Ints  # the same by the links' numbers ...
+    counts: Floats  # ... in arrays
+
+    @classmethod
+    def of(cls, flows: Sequence[ArrayFlow]) -> "Claimed":
+        numbers = tuple(flow.number for flow in flows)
+        counted = Counter(link for flow in flows for link in flow.seen)
+        links, counts = np.array(list(counted)), np.array(list(counted.values()), np.float64)
+        return cls(numbers, np.array(numbers), count_links(flow.links for flow in flows), links, counts)
 
 
 @dataclass(slots=True, eq=False)
@@ -103,23 +136,48 @@ class ContenderState:
     name: str
     level: int  # tiers of switches its paths climb; 0 under a host-only policy
     delay_ns: int  # from a claim to the arbiter of its group, as of the last reallocation
+    columns: PartColumns
     alone_ns: float = 0.0  # of the whole exchange
     parts: "list[HostPart]" = field(default_factory=list)
     entered: dict[int, ArrayFlow] = field(default_factory=dict)  # its flows that the arbiter counts
-    _counted: dict[tuple[int, ...], dict[str, int]] = field(default_factory=dict)  # by such flows
+    _claimed: Claimed | None = None  # those; None: they are others by now
+    _known: dict[tuple[int, ...], Claimed] = field(default_factory=dict)
 
     @property
     def rtt_ns(self) -> int:
         return 2 * self.delay_ns
 
-    def flows_on(self, numbers: tuple[int, ...]) -> dict[str, int]:
-        """By link, of these of its flows; they come back iteration after iteration."""
-        counted = self._counted.get(numbers)
-        if counted is None:
-            if len(self._counted) >= MOST_COUNTED:
-                self._counted.clear()
-            counted = self._counted[numbers] = count_links(self.entered[number].links for number in numbers)
-        return counted
+    def enter(self, flow: ArrayFlow) -> None:
+        self.entered[flow.number] = flow
+        self._claimed = None
+
+    def withdraw(self, flow: ArrayFlow) -> None:
+        del self.entered[flow.number]
+        self._claimed = None
+
+    def move(self, delay_ns: int) -> None:
+        """Its arbiter is another."""
+        self.delay_ns = delay_ns
+        for part in self.parts:
+            self.columns.delay_ns[part.row] = delay_ns
+
+    @property
+    def claimed(self) -> Claimed:
+        if self._claimed is None:
+            numbers = tuple(sorted(self.entered))
+            known = self._known.get(numbers)
+            if known is None:
+                if len(self._known) >= MOST_COUNTED:
+                    self._known.clear()
+                known = self._known[numbers] = Claimed.of([self.entered[number] for number in numbers])
+            self._claimed = known
+        return self._claimed
+
+    def bid(self) -> Bid:
+        """Its most urgent flow's."""
+        if len(self.entered) == 1:
+            return next(iter(self.entered.values())).bid
+        return max([flow.bid for flow in self.entered.values()])
 
 
 @dataclass(slots=True, eq=False)
@@ -127,12 +185,17 @@ class HostPart:
     host: str
     tor: str
     contender: ContenderState
-    progress: JobProgress
-    bid_ns: int  # when it last bid for all that is claimed
+    columns: PartColumns
+    row: int
+    progress: ProgressRow
     flows: list[ArrayFlow] = field(default_factory=list)  # those that the host sends
     size_bytes: float = 0.0
     told: bool = False  # a switch has said how long the exchange takes alone
-    counted_bytes: float = 0.0
+
+    @property
+    def bid_ns(self) -> int:
+        """When it last bid for all that is claimed."""
+        return self.columns.cells.bid_ns[self.row]
 
     @property
     def rtt_ns(self) -> int:
@@ -153,14 +216,16 @@ class HostPart:
         for flow in flows:
             bid = policy.bid(JobState(self.progress, left, flow.ready_ns))
             news |= bid != flow.bid
-            flow.bid = bid
+            flow.columns.put_bid(flow.number, bid)
         return news
 
     def credit(self, sent_bytes: float, now_ns: int) -> None:
-        if sent_bytes >= self.counted_bytes:  # else these are older counters than those already counted
+        counted = self.columns.cells.counted_bytes
+        counted_bytes = counted[self.row]
+        if sent_bytes >= counted_bytes:  # else these are older counters than those already counted
             stalled = all_stalled([flow.phase for flow in self.flows])
-            self.progress.credit(now_ns, sent_bytes - self.counted_bytes, self.size_bytes, stalled=stalled)
-            self.counted_bytes = sent_bytes
+            self.progress.credit(now_ns, sent_bytes - counted_bytes, self.size_bytes, stalled=stalled)
+            counted[self.row] = sent_bytes
 
     def sums(self, sent: FloatCells, goal: FloatCells) -> tuple[float, float]:
         """What its flows have sent, and what they have left."""
@@ -179,6 +244,10 @@ class Claims:
         self._network, self._policy, self._latency_ns = network, policy, latency_ns
         self.flows: dict[int, ArrayFlow] = {}  # by row
         self.parts_of_job: dict[int, dict[str, HostPart]] = {}  # by host
+        self.columns = FlowColumns(network.beyond)
+        self.part_columns = PartColumns()
+        self._tors = {tor: number for number, tor in enumerate(dict.fromkeys(network.topology.switch_of.values()))}
+        self.tors = tuple(self._tors)  # by number
         self._keeper = keepers(network.topology)
         self._hosts = {host: number for number, host in enumerate(network.topology.hosts)}
         self.capacity_bps = {name: link.capacity_bps for name, link in network.topology.links.items()}
@@ -192,17 +261,20 @@ class Claims:
                 by_host.setdefault(flow.source, []).append(number)
         sent_by = [number for numbers in by_host.values() for number in numbers]
         level = int((network.path[sent_by] < network.beyond).sum(axis=1).max(initial=0)) // 2 if sent_by else 0
-        whole = ContenderState(job.name, level, level * self._latency_ns)
+        columns = self.part_columns
+        whole = ContenderState(job.name, level, level * self._latency_ns, columns)
         parts = self.parts_of_job[job.index] = {}
         for host, numbers in by_host.items():
-            contender = ContenderState(f"{job.name}@{host}", 0, 0) if policy.host_only else whole
+            contender = ContenderState(f"{job.name}@{host}", 0, 0, columns) if policy.host_only else whole
             tor = network.topology.switch_of[host]
-            part = parts[host] = HostPart(host, tor, contender, JobProgress(now_ns), now_ns)
+            row = columns.new(self._tors[tor], now_ns)
+            part = parts[host] = HostPart(host, tor, contender, columns, row, ProgressRow(columns, row, now_ns))
             contender.parts.append(part)
             self._add_flows(part, numbers)
         for contender in dict.fromkeys(part.contender for part in parts.values()):
             flows = [flow for part in contender.parts for flow in part.flows]
             contender.alone_ns = self._alone_ns(flows)
+            contender.move(contender.delay_ns)
 
     def _add_flows(self, part: HostPart, numbers: Sequence[int]) -> None:
         network, policy = self._network, self._policy
@@ -219,9 +291,13 @@ class Claims:
                 links=links,
                 seen=tuple(network.link_index[link] for link in links),
                 passes=other_switches(links, self._keeper, part.tor),
+                columns=self.columns,
             )
+            self.columns.put(network.rows, number, flow.seen, flow.host, part.row, flow.nic_bps)
+            flow.iterations = self.columns.cells.begun[number]  # of flows that had the row before, too
             part.flows.append(flow)
             part.size_bytes += flow.size_bytes
+        self.part_columns.size_bytes[part.row] = part.size_bytes
         # Until a switch knows better, the host's own NIC is the bottleneck.
         part.progress.alone_comm_ns = self._alone_ns(part.flows, hops=1)
 
@@ -230,14 +306,12 @@ class Claims:
 
     def leave(self, job: NetworkJob) -> list[ArrayFlow]:
         """Forget its flows; returns those that the arbiter counted."""
-        flows = [flow for part in self.parts_of_job.pop(job.index).values() for flow in part.flows]
+        parts = self.parts_of_job.pop(job.index).values()
+        flows = [flow for part in parts for flow in part.flows]
         for flow in flows:
-            flow.iterations += 1  # what is on its way is void
+            flow.next_iteration()
+            self.columns.part[flow.number] = NONE
             del self.flows[flow.number]
+        for part in parts:
+            self.part_columns.free(part.row)
         return [flow for flow in flows if flow.entered]
-
-
-def paths_of(flows: Sequence[ArrayFlow], beyond: int) -> Ints:
-    """One row each, filled up."""
-    width = max(len(flow.seen) for flow in flows)
-    return np.array([(*flow.seen, *(beyond,) * (width - len(flow.seen))) for flow in flows])

@@ -97,6 +97,11 @@ class ArrayNetwork(NetworkTable):
         cells.paced[number] = ceiling_bps < math.inf
         self._steps.changed()
 
+    def move_ceilings(self, numbers: Ints, ceiling_bps: Floats) -> None:
+        """Of many flows; what they are guaranteed stays."""
+        self.ceiling[numbers], self.paced[numbers] = ceiling_bps, ceiling_bps < math.inf
+        self._steps.changed()
+
     def cap(self, number: int, rate_bps: float) -> None:
         """The flow offers no more than this, and no host paces it."""
         self.firm[number] = self.ceiling[number] = rate_bps

@@ -9,13 +9,24 @@ rates.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from paceline.flowcore.allocation.arbiters import Arbiter, Contender, groups
-from paceline.flowcore.allocation.borrowing import FEW_FLOWS, Floats, ceilings, ceilings_of_few
-from paceline.sim.array.claims import NO_BID, ArrayFlow, ContenderState, paths_of
+from paceline.flowcore.allocation.arbiters import (
+    LARGEST_EXACT,
+    Arbiter,
+    Contender,
+    Packing,
+    connected,
+    max_weight_shares,
+)
+from paceline.flowcore.allocation.borrowing import FEW_FLOWS, Floats, Ints, ceilings_of_few
+from paceline.flowcore.messages.reports import Bid
+from paceline.sim.array.claims import ArrayFlow, Claimed, ContenderState
+from paceline.sim.array.columns import NO_BID, UNDECIDED, FlowColumns
+from paceline.sim.kernel.crowd import crowd_ceilings, crowd_rates
 
 # Groups that are kept, and rates of one group. A crowd never comes back as it was.
 MOST_GROUPS = 4096
@@ -36,21 +47,42 @@ class Decision(NamedTuple):
 class Group:
     states: Sequence[ContenderState]
     links: Sequence[Mapping[str, int]]  # of each state: how many of its flows cross which
-    flows: Sequence[ArrayFlow]
+    flows: Sequence[ArrayFlow]  # of a crowd: none, but `rows`
     member: Sequence[int]  # of each flow: which of the states it belongs to
     level: int  # tiers of switches to the one that arbitrates
+    rows: Ints | None = None  # of the flows, one state's after the other: it is a crowd
+    packing: Packing | None = None  # of several jobs, for arbiters that pack
+    read_ns: int = -1  # no bid of its jobs is older than the counters taken then
     shares_of: dict[tuple[float, ...], Shares] = field(default_factory=dict)  # by rates
+
+
+class CrowdDecisions(NamedTuple):
+    """Decisions in arrays."""
+
+    rows: Ints  # of the flows
+    begun: Ints  # as the flows count iterations
+    share_bps: Floats
+    ceiling_bps: Floats
+
+    def __len__(self) -> int:
+        return len(self.rows)
 
 
 class Settled(NamedTuple):
     group: Group
-    decisions: list[Decision]  # whose share or ceiling is another than before
+    decisions: list[Decision] | CrowdDecisions  # whose share or ceiling is another than before
 
 
 class Settlement:
-    def __init__(self, arbiter: Arbiter, capacity_bps: Mapping[str, float], links_bps: Floats) -> None:
-        """Capacities by name, and by number with one for `beyond`."""
+    def __init__(
+        self, arbiter: Arbiter, capacity_bps: Mapping[str, float], links_bps: Floats, columns: FlowColumns
+    ) -> None:
+        """Capacities by name, and by number with one for `beyond`; `columns`: of all flows."""
         self._arbiter, self._capacity_bps, self._links_bps = arbiter, capacity_bps, links_bps
+        self._columns = columns
+        self._weights: Callable[[Sequence[Bid]], list[float]] | None = None
+        if isinstance(arbiter, partial) and arbiter.func is max_weight_shares:
+            self._weights = arbiter.keywords["weights"]
         self._touched: dict[str, ContenderState] = {}  # claims of theirs came or went
         self._links: dict[str, Mapping[str, int]] = {}  # by contender, when it was last grouped
         self._on_link: dict[str, dict[str, None]] = {}  # names of contenders
@@ -68,30 +100,32 @@ class Settlement:
         return not self._group_of and not self._touched
 
     def enter(self, flow: ArrayFlow) -> None:
-        flow.entered, flow.decided = True, None
+        flow.entered = True
+        self._columns.cells.share[flow.number] = UNDECIDED
         contender = flow.part.contender
-        contender.entered[flow.number] = flow
+        contender.enter(flow)
         self._touched[contender.name] = contender
 
     def withdraw(self, flow: ArrayFlow) -> None:
         flow.entered = False
         contender = flow.part.contender
-        del contender.entered[flow.number]
+        contender.withdraw(flow)
         self._touched[contender.name] = contender
 
     def forget(self, names: set[str]) -> None:
         """These contenders leave, and the rows of their flows may be another's next."""
         self._known = {key: group for key, group in self._known.items() if names.isdisjoint(name for name, _ in key)}
 
-    def settle(self, read_bids: Callable[[ContenderState], bool]) -> list[Settled]:
-        """`read_bids`: brings the bids of a contender up to date, and says whether one of them is news."""
+    def settle(self, newest_ns: int, read_bids: Callable[[Group], bool]) -> list[Settled]:
+        """`read_bids`: brings the bids of a group up to date, and says whether one of them is news; none of them can
+        be newer than `newest_ns`."""
         fresh = self._regroup() if self._touched else {}
         settled = [self._settle(group) for group in fresh.values() if len(group.states) == 1]
         for number, group in self._several.items():
-            news = [read_bids(state) for state in group.states]
-            if number in fresh or any(news):
+            news = group.read_ns < newest_ns and read_bids(group)
+            if news or number in fresh:
                 settled.append(self._settle(group))
-        return [entry for entry in settled if entry.decisions]
+        return [entry for entry in settled if len(entry.decisions)]
 
     # ---- Groups ----
 
@@ -99,13 +133,12 @@ class Settlement:
         """Form the groups anew whose claims came or went; returns those."""
         touched, self._touched = self._touched, {}
         affected: dict[str, ContenderState] = {}
-        numbers = {name: tuple(sorted(state.entered)) for name, state in touched.items()}
         for name, state in touched.items():
             self._affect(name, affected)
             for link in self._links.pop(name, ()):
                 del self._on_link[link][name]
-            if numbers[name]:
-                self._links[name] = state.flows_on(numbers[name])
+            if state.entered:
+                self._links[name] = state.claimed.flows_on
                 affected[name] = state
             else:
                 affected.pop(name, None)
@@ -132,17 +165,18 @@ class Settlement:
                 affected[state.name] = state
 
     def _formed(self, states: Mapping[str, ContenderState]) -> Iterable[Group]:
-        names = sorted(states)
-        for indices in groups([Contender(name, NO_BID, self._links[name]) for name in names]):
-            members = [states[names[index]] for index in indices]
-            key = tuple((state.name, tuple(sorted(state.entered))) for state in members)
+        for names in connected({name: self._links[name] for name in sorted(states)}, self._on_link):
+            members = [states[name] for name in sorted(names)]
+            if sum([len(state.entered) for state in members]) > FEW_FLOWS:
+                yield self._crowd(members)
+                continue
+            key = tuple([(state.name, state.claimed.numbers) for state in members])
             group = self._known.get(key)
             if group is None:
                 if len(self._known) >= MOST_GROUPS:
                     self._known.clear()
-                group = self._group(members)
-                if len(group.flows) <= FEW_FLOWS:
-                    self._known[key] = group
+                group = self._known[key] = self._group(members)
+            group.read_ns = -1
             yield group
 
     def _keep(self, group: Group) -> Group:
@@ -152,8 +186,13 @@ class Settlement:
             self._several[id(group)] = group
         return group
 
+    def _crowd(self, states: Sequence[ContenderState]) -> Group:
+        rows = np.concatenate([state.claimed.rows for state in states])
+        links = [self._links[state.name] for state in states]
+        return Group(states, links, (), (), max([state.level for state in states]), rows)
+
     def _group(self, states: Sequence[ContenderState]) -> Group:
-        flows = [state.entered[number] for state in states for number in sorted(state.entered)]
+        flows = [state.entered[number] for state in states for number in state.claimed.numbers]
         return Group(
             states,
             [self._links[state.name] for state in states],
@@ -165,39 +204,74 @@ class Settlement:
     # ---- Shares ----
 
     def _settle(self, group: Group) -> Settled:
+        if group.rows is not None:
+            return self._settle_crowd(group, group.rows)
         rates = self._rates(group)
         shares = group.shares_of.get(rates)
         if shares is None:
-            if len(group.shares_of) >= MOST_RATES or len(group.flows) > FEW_FLOWS:
+            if len(group.shares_of) >= MOST_RATES:
                 group.shares_of.clear()
             shares = group.shares_of[rates] = self._with_ceilings(group, rates)
         decisions = []
-        for flow, share in zip(group.flows, shares, strict=True):
-            if flow.decided != share:
-                flow.decided = share
-                decisions.append(Decision(flow, flow.iterations, *share))
+        cells = self._columns.cells
+        share_cells, ceiling_cells = cells.share, cells.ceiling
+        for flow, (share_bps, ceiling_bps) in zip(group.flows, shares, strict=True):
+            number = flow.number
+            if share_cells[number] != share_bps or ceiling_cells[number] != ceiling_bps:
+                share_cells[number], ceiling_cells[number] = share_bps, ceiling_bps
+                decisions.append(Decision(flow, flow.iterations, share_bps, ceiling_bps))
         return Settled(group, decisions)
 
     def _rates(self, group: Group) -> tuple[float, ...]:
         if len(group.states) == 1:  # nothing but a full link holds a job back, whatever the arbiter
             known = next(iter(group.shares_of), None)
             return known or (Contender(group.states[0].name, NO_BID, group.links[0]).alone_bps(self._capacity_bps),)
-        members = [
-            Contender(state.name, max([flow.bid for flow in state.entered.values()]), links)
-            for state, links in zip(group.states, group.links, strict=True)
-        ]
-        return tuple(self._arbiter(members, self._capacity_bps))
+        bids = [state.bid() for state in group.states]
+        if self._weights is None:
+            entries = zip(group.states, bids, group.links, strict=True)
+            return tuple(
+                self._arbiter([Contender(state.name, bid, links) for state, bid, links in entries], self._capacity_bps)
+            )
+        if group.packing is None:
+            group.packing = Packing(group.links, self._capacity_bps)
+        return tuple(group.packing.rates(self._weights(bids)))
 
     def _with_ceilings(self, group: Group, rates: Sequence[float]) -> Shares:
         # The job of a flow is told by its place among the states; a host-only contender is one host's part of it.
         flows, member = group.flows, group.member
         hosts, share_bps = [flow.host for flow in flows], [rates[place] for place in member]
-        if len(flows) <= FEW_FLOWS:
-            paths = [flow.links for flow in flows]
-            ceiling_bps, _ = ceilings_of_few(share_bps, paths, hosts, member, self._capacity_bps)
-        else:
-            links_bps = self._links_bps
-            rows = paths_of(flows, len(links_bps) - 1)
-            found, _ = ceilings(np.array(share_bps), rows, np.array(hosts), np.array(member), links_bps)
-            ceiling_bps = found.tolist()
+        paths = [flow.links for flow in flows]
+        ceiling_bps, _ = ceilings_of_few(share_bps, paths, hosts, member, self._capacity_bps)
         return list(zip(share_bps, ceiling_bps, strict=True))
+
+    # ---- Crowds: the same in arrays ----
+
+    def _settle_crowd(self, group: Group, rows: Ints) -> Settled:
+        columns, claimed = self._columns, [state.claimed for state in group.states]
+        member = np.repeat(np.arange(len(claimed)), [len(one.numbers) for one in claimed])
+        if self._weights is not None and len(claimed) > LARGEST_EXACT:
+            rates = self._rates_by_price(claimed, self._weights(self._crowd_bids(rows, member)))
+        else:
+            rates = np.array(self._rates(group))
+        share_bps = rates[member]
+        ceiling_bps = crowd_ceilings(share_bps, columns.seen[rows], columns.host[rows], member, self._links_bps)
+        changed = (columns.share[rows] != share_bps) | (columns.ceiling[rows] != ceiling_bps)
+        rows, share_bps, ceiling_bps = rows[changed], share_bps[changed], ceiling_bps[changed]
+        columns.share[rows], columns.ceiling[rows] = share_bps, ceiling_bps
+        return Settled(group, CrowdDecisions(rows, columns.begun[rows], share_bps, ceiling_bps))
+
+    def _crowd_bids(self, rows: Ints, member: Ints) -> list[Bid]:
+        """Of each member: the bid of its most urgent flow (ContenderState.bid)."""
+        columns, first = self._columns, np.flatnonzero(np.diff(member, prepend=-1))
+        best, most = np.ones(len(rows), np.bool_), list[list[float]]()
+        for column in (columns.urgency, columns.compute_ns, columns.remaining_ns):
+            values = np.where(best, column[rows], -np.inf)
+            highest = np.maximum.reduceat(values, first)
+            best &= values == highest[member]
+            most.append(highest.tolist())
+        return list(map(Bid, *most))
+
+    def _rates_by_price(self, claimed: Sequence[Claimed], weights: Sequence[float]) -> Floats:
+        first = np.cumsum([0, *(len(one.links) for one in claimed)])
+        link, flows = np.concatenate([one.links for one in claimed]), np.concatenate([one.counts for one in claimed])
+        return crowd_rates(np.array(weights), first, link, flows, self._links_bps)

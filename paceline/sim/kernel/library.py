@@ -58,4 +58,6 @@ def _declared(found: ctypes.CDLL) -> ctypes.CDLL:
     ):
         function = getattr(found, name)
         function.restype, function.argtypes = result, (network, *arguments)
+    for name in ("price_rates", "borrow"):
+        getattr(found, name).restype, getattr(found, name).argtypes = None, (COLUMN,)
     return found
