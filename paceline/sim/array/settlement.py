@@ -142,11 +142,10 @@ class Settlement:
                 affected[name] = state
             else:
                 affected.pop(name, None)
-        for name in touched:
-            for link in self._links.get(name, ()):
-                for other in self._on_link.get(link, ()):
-                    if other not in affected:
-                        self._affect(other, affected)
+        links = set[str]().union(*[self._links.get(name, ()) for name in touched])
+        near = set[str]().union(*[self._on_link.get(link, ()) for link in links])
+        for name in near - affected.keys():
+            self._affect(name, affected)
         for name in touched:
             for link in self._links.get(name, ()):
                 self._on_link.setdefault(link, {})[name] = None
