@@ -6,11 +6,13 @@ import random
 import signal
 import socket
 import struct
+import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
+from nccl_shim import build
 from tests.nccl_shim.net.nccl import HANDLE_BYTES, REMOTE_ERROR, Net
 from tests.nccl_shim.net.pair import exchanged, pair
 
@@ -52,6 +54,19 @@ def test_more_than_there_is_room_for_is_an_error(net_library: Path) -> None:
         assert both.results()[1]["code"] == REMOTE_ERROR
 
 
+def test_sanitizers_find_nothing(tmp_path: Path) -> None:
+    preload = subprocess.run(["cc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True).stdout
+    if not Path(preload.strip()).is_absolute():
+        pytest.skip("no address sanitizer here")
+    flags = ["-O0", "-Werror", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    library = build.build_net(tmp_path / build.NET_LIBRARY_NAME, flags)
+    plan = {"messages": [(size, size % 3) for size in SIZES[:-1]] * 4, "outstanding": MOST_REQUESTS, "close_after": 22}
+    env = {"LD_PRELOAD": preload.strip(), "ASAN_OPTIONS": "detect_leaks=0"}
+    with pair(library, plan, extra_env=env) as both:
+        sender, receiver = both.results()
+    assert "error" not in sender and receiver["code"] == REMOTE_ERROR
+
+
 def test_closing_in_the_middle(net_library: Path) -> None:
     """What was sent before arrives; what comes no more is an error, and no wait for ever."""
     messages = [(70_000, number) for number in range(20)]
@@ -64,7 +79,7 @@ def test_closing_in_the_middle(net_library: Path) -> None:
 @pytest.mark.parametrize("killed", ["sender", "receiver"])
 def test_a_peer_that_dies_is_an_error(net_library: Path, killed: str) -> None:
     with pair(net_library, {"messages": [(1 << 20, 0)] * 4000, "same_bytes": True, "unchecked": True}) as both:
-        time.sleep(0.6)
+        time.sleep(0.4)
         dead, left = (both.sender, both.receiver) if killed == "sender" else (both.receiver, both.sender)
         os.kill(dead.pid, signal.SIGKILL)
         output, errors = left.communicate(timeout=20)
@@ -73,7 +88,7 @@ def test_a_peer_that_dies_is_an_error(net_library: Path, killed: str) -> None:
 
 
 def test_another_programs_connection_is_not_a_peers(net_library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten that say nothing and one that says nonsense, before the peer comes."""
+    """Eight that say nothing, one that says nonsense and one that looks for another listener, before the peer comes."""
     monkeypatch.setenv("NCCL_SOCKET_IFNAME", "lo")
     monkeypatch.setenv("PACELINE_NET_WRAPS", "none")
     net = Net(net_library, 12)
@@ -81,6 +96,7 @@ def test_another_programs_connection_is_not_a_peers(net_library: Path, monkeypat
     [port] = struct.unpack(">H", handle[18:20])
     strangers = [socket.create_connection(("127.0.0.1", port)) for _ in range(10)]
     strangers[3].sendall(b"GET / HTTP/1.1\r\n\r\n")
+    strangers[4].sendall(handle[:8] + bytes(8))  # one of ours that was told another listener's secret
     for _ in range(30):
         assert not net.accept(listening)
         time.sleep(0.002)

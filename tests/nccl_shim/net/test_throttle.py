@@ -47,20 +47,19 @@ def rates(times_s: list[float], per_window: int) -> list[float]:
     return [per_window * CHUNK / (end - begin) for begin, end in pairwise(marks)]
 
 
-def paced_times(library: Path, directory: Path, entry: Entry, count: int) -> list[float]:
-    plan = {"messages": [(CHUNK, 0)] * count, "same_bytes": True, "unchecked": True}
-    with page_of(directory, entry) as (page, _), pair(library, plan, page=page.path) as both:
+@pytest.mark.parametrize("gbits", [1, 5, 10])
+def test_the_rate_is_the_one_asked_for(net_library: Path, tmp_path: Path, gbits: int) -> None:
+    asked = gbits * 125e6
+    per_window = int(asked * 0.05 / CHUNK)
+    plan = {"messages": [(CHUNK, 0)] * (18 * per_window), "same_bytes": True, "unchecked": True}
+    paced = Entry(HERE, State.RATE, 0, asked)
+    with page_of(tmp_path, paced) as (page, _), pair(net_library, plan, page=page.path) as both:
         sender, receiver = both.results()
     assert receiver["wrong"] == []
-    assert sender["refused"] > 0
-    times: list[float] = receiver["times_s"]
-    return times
-
-
-def test_the_rate_is_the_one_asked_for(net_library: Path, tmp_path: Path) -> None:
-    asked = 125e6  # 1 Gbit/s
-    found = rates(paced_times(net_library, tmp_path, Entry(HERE, State.RATE, 0, asked), 1000), 50)
-    assert median(found) == pytest.approx(asked, rel=0.03)
+    found = median(rates(receiver["times_s"], per_window))
+    if gbits > 1 and found < asked and sender["refused"] < per_window:
+        pytest.skip("this machine is slower than that")
+    assert found == pytest.approx(asked, rel=0.03)
 
 
 def test_another_peers_rate_is_not_ours(net_library: Path, tmp_path: Path) -> None:
