@@ -8,6 +8,7 @@ replaced by ours, which are alike; InfiniBand is not. All ranks of a job need th
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from nccl_shim.build import NET_LIBRARY_NAME, PACKAGE
 
 DEFAULT_PLUGIN = "libnccl-net.so"
 OUR_NAME = "Paceline"  # of our own transport, as NCCL_NET has it
+LDCONFIG = "/sbin/ldconfig"
 RDMA_DEVICES = Path("/sys/class/infiniband")
 
 
@@ -41,21 +43,28 @@ def throttle_environment(env: Mapping[str, str], rdma_devices: Path = RDMA_DEVIC
         return added | {"PACELINE_NET_WRAPS": named}
     if transport == "ib":
         raise ThrottleRefused("NCCL_NET=IB is NCCL's own and cannot be wrapped; name a net plugin in NCCL_NET_PLUGIN")
-    if named.lower() == "none" or transport == "socket" or not _has_default_plugin(env):
-        if transport != "socket" and (device := _rdma_device(env, rdma_devices)) is not None:
-            raise ThrottleRefused(
-                f"NCCL would use {device} by itself, which cannot be wrapped; name a net plugin in NCCL_NET_PLUGIN,"
-                " or set NCCL_IB_DISABLE=1 for TCP"
-            )
-        added["PACELINE_NET_WRAPS"] = "none"
-        if transport == "socket":
-            added["NCCL_NET"] = OUR_NAME
-    return added
+    if transport == "socket":
+        return added | {"PACELINE_NET_WRAPS": "none", "NCCL_NET": OUR_NAME}
+    device = _rdma_device(env, rdma_devices)
+    if device is not None and (named or not _has_default_plugin(env)):
+        raise ThrottleRefused(
+            f"NCCL would use {device} by itself, which cannot be wrapped; name a net plugin in NCCL_NET_PLUGIN,"
+            " or set NCCL_IB_DISABLE=1 for TCP"
+        )
+    # Not told what to wrap, the library looks for the default plugin as NCCL does.
+    return added | ({"PACELINE_NET_WRAPS": "none"} if named else {})
 
 
 def _has_default_plugin(env: Mapping[str, str]) -> bool:
-    """Whether NCCL would find a plugin without being told; the loader's cache is not looked at."""
-    return any(Path(folder, DEFAULT_PLUGIN).is_file() for folder in env.get("LD_LIBRARY_PATH", "").split(":") if folder)
+    """Whether NCCL finds a plugin without being told."""
+    folders = [Path(folder) for folder in env.get("LD_LIBRARY_PATH", "").split(":") if folder]
+    if any((folder / DEFAULT_PLUGIN).is_file() for folder in folders):
+        return True
+    try:
+        cache = subprocess.run([LDCONFIG, "-p"], capture_output=True, text=True, check=False, timeout=10).stdout
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return any(line.split()[:1] == [DEFAULT_PLUGIN] for line in cache.splitlines())
 
 
 def _rdma_device(env: Mapping[str, str], devices: Path) -> str | None:

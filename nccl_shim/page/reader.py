@@ -29,7 +29,7 @@ def own_page() -> Path:
 class PageReader:
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
-        self._file = -1
+        self._file, self._pid = -1, os.getpid()
         self._retry_ns = 0
         self._sequence = -1  # of the entries below
         self._entries: dict[bytes, Entry] = {}
@@ -52,6 +52,9 @@ class PageReader:
 
     def _look(self, peer: bytes, now_ns: int) -> Answer:
         header = None
+        if self._pid != os.getpid():  # a forked child's page is another one
+            self.close()
+            self._pid, self._retry_ns = os.getpid(), 0
         if self._file >= 0:
             header = believed_header(os.pread(self._file, HEADER.size, 0), now_ns)
         if header is None and now_ns >= self._retry_ns:

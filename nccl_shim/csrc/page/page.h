@@ -91,13 +91,14 @@ PLP_API int64_t plp_hold_remaining(struct plp_hold *hold, const struct plp_answe
 struct plp_reader {
     pthread_mutex_t lock;
     int file; /* -1: none */
+    int pid;  /* of the process that opened it */
     int64_t retry_ns;
     int known; /* whether `bank` is that of `sequence` */
     uint64_t sequence;
     struct plp_bank *bank;
     char path[512]; /* empty: of this process, by its environment */
 };
-#define PLP_READER {PTHREAD_MUTEX_INITIALIZER, -1, 0, 0, 0, NULL, ""}
+#define PLP_READER {PTHREAD_MUTEX_INITIALIZER, -1, 0, 0, 0, 0, NULL, ""}
 
 PLP_API struct plp_reader *plp_open(const char *path); /* for tests; NULL: no memory */
 PLP_API void plp_close(struct plp_reader *reader);

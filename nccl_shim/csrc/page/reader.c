@@ -86,6 +86,11 @@ static int read_bank(struct plp_reader *reader, const struct plp_header *header)
 }
 
 static int find(struct plp_reader *reader, struct plp_header *header, int64_t now_ns) {
+    if (reader->pid != getpid()) { /* a forked child's page is another one */
+        forget(reader);
+        reader->pid = getpid();
+        reader->retry_ns = 0;
+    }
     if (read_header(reader, header, now_ns))
         return read_bank(reader, header);
     if (now_ns < reader->retry_ns)

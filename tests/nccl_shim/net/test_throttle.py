@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import pytest
 
@@ -51,14 +52,14 @@ def rates(times_s: list[float], per_window: int) -> list[float]:
 def test_the_rate_is_the_one_asked_for(net_library: Path, tmp_path: Path, gbits: int) -> None:
     asked = gbits * 125e6
     per_window = int(asked * 0.05 / CHUNK)
-    plan = {"messages": [(CHUNK, 0)] * (18 * per_window), "same_bytes": True, "unchecked": True}
+    plan: dict[str, Any] = {"messages": [(CHUNK, 0)] * (18 * per_window), "same_bytes": True, "unchecked": True}
     paced = Entry(HERE, State.RATE, 0, asked)
     with page_of(tmp_path, paced) as (page, _), pair(net_library, plan, page=page.path) as both:
         sender, receiver = both.results()
     assert receiver["wrong"] == []
     found = median(rates(receiver["times_s"], per_window))
-    if gbits > 1 and found < asked and sender["refused"] < per_window:
-        pytest.skip("this machine is slower than that")
+    if gbits > 1 and found < 0.97 * asked and sender["refused"] < len(plan["messages"]) / 2:
+        pytest.skip("this machine is slower than that, or busy: most sends came too late to be refused")
     assert found == pytest.approx(asked, rel=0.03)
 
 

@@ -177,6 +177,31 @@ def test_where_a_process_finds_its_page(monkeypatch: pytest.MonkeyPatch, directo
     assert own_page() == Path("/a/b")
 
 
+@pytest.mark.parametrize("in_c", [False, True])
+def test_a_forked_child_has_a_page_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, directory: Path, net_library: Path, in_c: bool
+) -> None:
+    monkeypatch.delenv("PACELINE_PAGE", raising=False)
+    monkeypatch.setenv("PACELINE_PAGE_DIR", str(directory))
+    page, reader = CPage(net_library), PageReader()
+    opened = page.open(None)
+
+    def look() -> Answer:
+        now_ns = time.monotonic_ns()
+        return page.look(opened, PEER, now_ns) if in_c else reader.look(PEER, now_ns)
+
+    with PageWriter(directory, os.getpid(), start_ticks(os.getpid()) or 0, 1_000_000_000) as writer:
+        writer.write(PACED)
+        assert look().rate == 125e6
+        child = os.fork()
+        if child == 0:
+            os._exit(look() != OPEN)
+        assert os.waitpid(child, 0)[1] == 0
+        assert look().rate == 125e6
+    page.close(opened)
+    reader.close()
+
+
 def test_c_finds_the_same(monkeypatch: pytest.MonkeyPatch, directory: Path, net_library: Path) -> None:
     monkeypatch.delenv("PACELINE_PAGE", raising=False)
     monkeypatch.delenv("PACELINE_PAGE_DIR", raising=False)
