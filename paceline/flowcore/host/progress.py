@@ -54,8 +54,8 @@ class JobProgress:
 
     def advance(self, now_ns: int, sent_share: float) -> None:
         """Time has passed; since the last call this host sent `sent_share` of the iteration's bytes."""
-        elapsed_ns, alone_ns = now_ns - self._updated_ns, self.alone_ns
-        if elapsed_ns <= 0 or alone_ns <= 0.0:
+        elapsed_ns = now_ns - self._updated_ns
+        if elapsed_ns <= 0 or (alone_ns := self.alone_ns) <= 0.0:
             return
         self._updated_ns = now_ns
         pace = sent_share * self.alone_comm_ns / elapsed_ns if self.communicating else 1.0

@@ -114,7 +114,8 @@ class ArrayFlow(PhasedFlow):
         self.take_grant(Grant(self.id, True, share_bps, ceiling_bps, (), (), 0, UNLIMITED, 0.0), slot)
 
 
-class Claimed(NamedTuple):
+@dataclass(slots=True, eq=False)
+class Claimed:
     """The flows of a contender that the arbiter counts: they come back iteration after iteration."""
 
     numbers: tuple[int, ...]  # rows, in order ...

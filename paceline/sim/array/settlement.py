@@ -89,6 +89,7 @@ class Settlement:
         self._group_of: dict[str, Group] = {}
         self._several: dict[int, Group] = {}  # by id: groups in which jobs meet
         self._known: dict[tuple[Member, ...], Group] = {}
+        self._alone_with: dict[Claimed, Group] = {}
 
     @property
     def several(self) -> bool:
@@ -114,6 +115,9 @@ class Settlement:
 
     def forget(self, names: set[str]) -> None:
         """These contenders leave, and the rows of their flows may be another's next."""
+        self._alone_with = {
+            claimed: group for claimed, group in self._alone_with.items() if group.states[0].name not in names
+        }
         self._known = {key: group for key, group in self._known.items() if names.isdisjoint(name for name, _ in key)}
 
     def settle(self, newest_ns: int, read_bids: Callable[[Group], bool]) -> list[Settled]:
@@ -149,10 +153,28 @@ class Settlement:
         for name in touched:
             for link in self._links.get(name, ()):
                 self._on_link.setdefault(link, {})[name] = None
-        affected = {name: state for name, state in affected.items() if name in self._links}
-        for name in affected:
-            self._group_of.pop(name, None)
-        return {id(group): self._keep(group) for group in self._formed(affected)}
+        fresh, meet = dict[int, Group](), dict[str, ContenderState]()
+        for name, state in affected.items():
+            if name not in self._links:
+                continue
+            if any([len(self._on_link[link]) > 1 for link in self._links[name]]):
+                self._group_of.pop(name, None)
+                meet[name] = state
+            else:
+                group = self._group_of[name] = self._alone(state)
+                fresh[id(group)] = group
+        fresh.update((id(group), self._keep(group)) for group in self._formed(meet))
+        return fresh
+
+    def _alone(self, state: ContenderState) -> Group:
+        """The group of a job that shares no link; the same for the same claims."""
+        claimed = state.claimed
+        group = self._alone_with.get(claimed)
+        if group is None:
+            if len(self._alone_with) >= MOST_GROUPS:
+                self._alone_with.clear()
+            group = self._alone_with[claimed] = self._group([state])
+        return group
 
     def _affect(self, name: str, affected: dict[str, ContenderState]) -> None:
         """All jobs of the contender's group, as it was."""
@@ -181,8 +203,7 @@ class Settlement:
     def _keep(self, group: Group) -> Group:
         for state in group.states:
             self._group_of[state.name] = group
-        if len(group.states) > 1:
-            self._several[id(group)] = group
+        self._several[id(group)] = group
         return group
 
     def _crowd(self, states: Sequence[ContenderState]) -> Group:
@@ -205,12 +226,7 @@ class Settlement:
     def _settle(self, group: Group) -> Settled:
         if group.rows is not None:
             return self._settle_crowd(group, group.rows)
-        rates = self._rates(group)
-        shares = group.shares_of.get(rates)
-        if shares is None:
-            if len(group.shares_of) >= MOST_RATES:
-                group.shares_of.clear()
-            shares = group.shares_of[rates] = self._with_ceilings(group, rates)
+        shares = self._shares(group)
         decisions = []
         cells = self._columns.cells
         share_cells, ceiling_cells = cells.share, cells.ceiling
@@ -221,10 +237,20 @@ class Settlement:
                 decisions.append(Decision(flow, flow.iterations, share_bps, ceiling_bps))
         return Settled(group, decisions)
 
+    def _shares(self, group: Group) -> Shares:
+        if len(group.states) == 1 and group.shares_of:  # whatever it bids
+            return next(iter(group.shares_of.values()))
+        rates = self._rates(group)
+        shares = group.shares_of.get(rates)
+        if shares is None:
+            if len(group.shares_of) >= MOST_RATES:
+                group.shares_of.clear()
+            shares = group.shares_of[rates] = self._with_ceilings(group, rates)
+        return shares
+
     def _rates(self, group: Group) -> tuple[float, ...]:
         if len(group.states) == 1:  # nothing but a full link holds a job back, whatever the arbiter
-            known = next(iter(group.shares_of), None)
-            return known or (Contender(group.states[0].name, NO_BID, group.links[0]).alone_bps(self._capacity_bps),)
+            return (Contender(group.states[0].name, NO_BID, group.links[0]).alone_bps(self._capacity_bps),)
         bids = [state.bid() for state in group.states]
         if self._weights is None:
             entries = zip(group.states, bids, group.links, strict=True)
