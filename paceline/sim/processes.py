@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from multiprocessing import get_context
 from typing import TypeVar
 
@@ -17,6 +18,13 @@ def each(work: Callable[[Item], Result], items: Sequence[Item], processes: int, 
     # Spawned, not forked: numpy and the progress bar have threads, of which a fork copies only the locks.
     with get_context("spawn").Pool(min(processes, len(items)), _leave_interrupts_to_parent) as pool:
         yield from pool.imap(work, items, at_once)
+
+
+@contextmanager
+def beside(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Callable[[], list[Result]]]:
+    """Each item in a process of its own, beside what the caller does meanwhile; yields what waits for the results."""
+    with get_context("spawn").Pool(len(items), _leave_interrupts_to_parent) as pool:
+        yield pool.map_async(work, items, 1).get
 
 
 def _leave_interrupts_to_parent() -> None:

@@ -98,6 +98,13 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--restore-s", metavar="S", type=number(0.0, LARGEST_S), default=60.0, help="after preemption (default: 60)"
     )
+    parser.add_argument(
+        "--processes",
+        metavar="N",
+        type=integer(1, 64),
+        default=1,
+        help="once every job is there, jobs that share no link go on in N processes; with --until-s and --sample-s 0",
+    )
     parser.add_argument("--profile", action="store_true", help="say where the time went; costs about as much again")
     add_json(parser)
     parser.set_defaults(run=run_trace)
@@ -110,6 +117,7 @@ def run_trace(args: argparse.Namespace) -> int:
     from paceline.sim.profile import profiling
     from paceline.sim.trace import results
     from paceline.sim.trace.formats import stragglers
+    from paceline.sim.trace.parts import Work, divisible, run_in_processes
     from paceline.sim.trace.profiles import PROFILES, read_tensors
     from paceline.sim.trace.run import TraceOptions, TraceRun
     from paceline.sim.trace.workload import build_topology, read_jobs
@@ -123,12 +131,21 @@ def run_trace(args: argparse.Namespace) -> int:
     options = TraceOptions.of(args, stragglers=measured)
     started_s = perf_counter()
     run = TraceRun(topology, options, profiles)
-    run.refused += trace.refused
+    if args.processes > 1 and not divisible(options, preempts=run.scheduler.tenure_s < inf):
+        raise CommandError("--processes needs --until-s, --sample-s 0, the array engine, and jobs that run undisturbed")
     # With an end, time is what passes; without, jobs get through.
     total = args.until_s if args.until_s < inf else len(trace.items)
     with progress_bar() as bar, profiling() if args.profile else nullcontext() as profile:
         task = bar.add_task(f"{len(trace.items)} jobs", total=total)
-        run.run(trace.items, lambda now_s, done: bar.update(task, completed=now_s if args.until_s < inf else done))
+
+        def tell(now_s: float, done: int) -> None:
+            bar.update(task, completed=now_s if args.until_s < inf else done)
+
+        if args.processes > 1:
+            run = run_in_processes(Work(topology, options, profiles, trace.items, args.processes), tell)
+        else:
+            run.run(trace.items, tell)
+    run.refused += trace.refused
     row = results.row(run, perf_counter() - started_s)
     row |= {"wall_s_per_simulated_s": row["wall_s"] / row["simulated_s"], "peak_memory_mb": peak_memory_mb()}
     document = {"trace": args.file.name, "format": args.format, "skipped_lines": trace.skipped} | row

@@ -10,11 +10,13 @@ exchanges back (gating.py); jobs may share GPUs (gpus.py). An iteration is compu
 
 import heapq
 import random
-from collections.abc import Callable, Mapping
+from array import array
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import count
 
 from paceline.cluster.gpu_sharing import Gpu
+from paceline.flowcore.allocation.borrowing import Floats
 from paceline.flowcore.host.policy import Policy
 from paceline.flowcore.model.patterns import FlowId, FlowSpec, Role
 from paceline.flowcore.model.scenario import CrossTraffic, Scenario
@@ -87,6 +89,7 @@ class ArraySimulation:
         self._heap: list[tuple[int, int, Action]] = []
         self._sequence = count()
         self._indices = count()
+        self._flow_steps_elsewhere = 0
 
     def at(self, time_ns: int, action: Action) -> None:
         heapq.heappush(self._heap, (time_ns, next(self._sequence), action))
@@ -118,7 +121,14 @@ class ArraySimulation:
     @property
     def flow_steps(self) -> int:
         """Σ over steps of the flows that were sending."""
-        return self.network.flow_steps
+        return self.network.flow_steps + self._flow_steps_elsewhere
+
+    def take_in(self, carried_bytes: Floats, decisions_ns: Sequence[int], flow_steps: int) -> None:
+        """What happened in other processes to jobs that this one was without."""
+        self.network.take_in(carried_bytes)
+        self._flow_steps_elsewhere += flow_steps
+        if isinstance(self.control.decisions_ns, array):
+            self.control.decisions_ns.extend(decisions_ns)
 
     # ---- Jobs ----
 

@@ -138,6 +138,10 @@ class ArrayNetwork(NetworkTable):
         present = np.array(list(self.numbers.values()), int)
         return (self._carried_bytes + self._over_links(present, self.sent[present]))[:-1]
 
+    def take_in(self, carried_bytes: Floats) -> None:
+        """Links carried this, too, of flows that are not here."""
+        self._carried_bytes[:-1] += carried_bytes
+
     def _over_links(self, numbers: Ints, volume: Floats) -> Floats:
         hops = self.path[numbers]
         carried = np.bincount(hops.ravel(), np.repeat(volume, hops.shape[1]), len(self.capacity_bps))

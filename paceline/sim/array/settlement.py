@@ -157,7 +157,7 @@ class Settlement:
         for name, state in affected.items():
             if name not in self._links:
                 continue
-            if any([len(self._on_link[link]) > 1 for link in self._links[name]]):
+            if max([len(self._on_link[link]) for link in self._links[name]]) > 1:
                 self._group_of.pop(name, None)
                 meet[name] = state
             else:

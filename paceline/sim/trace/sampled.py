@@ -9,12 +9,14 @@ is simulated for that long and then continued at the pace each job had. Traces l
 """
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from math import inf
 
 from paceline.cluster.gpu_sharing import SharedGpuState
 from paceline.cluster.state import Workers
+from paceline.flowcore.allocation.borrowing import Floats
 from paceline.flowcore.model.scenario import JobSpec, Pattern, SlotsSpec
 from paceline.flowcore.model.topology import Topology
 from paceline.flowcore.model.units import ns_from_s
@@ -50,6 +52,19 @@ def spec_of(job: TraceJob, workers: Workers, jitter: float, iterations: int | No
     )
 
 
+class JobEnded(Exception):
+    """A job ended in a run that is divided: its GPUs are free for jobs of other parts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Divided:
+    """How far the run was when it was divided."""
+
+    carried_bytes: Floats
+    decisions: int
+    flow_steps: int
+
+
 class SampledEngine:
     def __init__(
         self,
@@ -76,6 +91,7 @@ class SampledEngine:
             passed=lambda now_ns: passed(self.now_s) if passed else None,
         )
         self.skipped_s = 0.0
+        self.divided: Divided | None = None  # other jobs than those here go on elsewhere
         self.iterations_s: dict[str, list[float]] = {}  # of jobs on several servers, those in detail
         self._finished = finished
         self._cassini = Cassini(topology)
@@ -127,7 +143,26 @@ class SampledEngine:
             return int((self.now_s - began_s) / job.compute_s)
         return self.array.iterations_done(name)
 
+    # ---- Parts of a run ----
+
+    def divide(self, names: Container[str]) -> None:
+        """Go on with these jobs alone."""
+        array = self.array
+        self.divided = Divided(array.network.carried_bytes(), len(array.control.decisions_ns), array.flow_steps)
+        for name in [name for name in array.jobs if name not in names]:
+            self._iterations[name] = self.iterations[name]
+            array.stop(name)
+
+    def take_in(
+        self, iterations: Mapping[str, int], carried_bytes: Floats, decisions_ns: Sequence[int], flow_steps: int
+    ) -> None:
+        """What became of jobs that went on elsewhere."""
+        self._iterations.update(iterations)
+        self.array.take_in(carried_bytes, decisions_ns, flow_steps)
+
     def _network_job_done(self, job: TrainingJob) -> None:
+        if self.divided is not None:
+            raise JobEnded(job.spec.name)
         self.array.interrupted = True
         self._left(job)
         self._finished(job.spec.name)
@@ -160,6 +195,8 @@ class SampledEngine:
         while ends and ends[0][0] <= self.now_s + A_NANOSECOND_S:
             if self._ends_then(*(end := heapq.heappop(ends))):
                 through.append(end[1])
+        if through and self.divided is not None:
+            raise JobEnded(through[0])
         for name in [name for name in self._local if name in through]:
             del self._local[name]
             self._finished(name)
