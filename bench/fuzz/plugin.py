@@ -20,7 +20,8 @@ from nccl_shim import build
 
 BATCH = 10_000
 DESCRIPTOR_BYTES = 112
-TYPES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 0, 3, 2**63)
+VERSIONS = (4, 5, 6)
+TYPES = (*(1 << bit for bit in range(14)), 0, 3, 2**63)  # version 6 has the last three of these bits
 COLL, P2P, PROXY_OP, PROXY_STEP, NET_PLUGIN = 2, 4, 8, 16, 128
 TEXTS_AT = {COLL: (32, 72, 88, 96), P2P: (24, 40)}
 TEXTS = [b"AllReduce", b"Broadcast", b"Send", b"Recv", b"ncclFloat32", b"ncclInt8", b"", b"x" * 4000, b"\xff\xfe"]
@@ -66,9 +67,8 @@ class PluginTarget:
 
 def main(library: str, seed: int, count: int) -> None:
     loaded, draws = ctypes.CDLL(library), random.Random(seed)
-    versions = {4: Profiler.in_dll(loaded, "ncclProfiler_v4"), 5: Profiler.in_dll(loaded, "ncclProfiler_v5")}
-    version = draws.choice((4, 5))
-    plugin = versions[version]
+    version = draws.choice(VERSIONS)
+    plugin = Profiler.in_dll(loaded, f"ncclProfiler_v{version}")
     start = _START(plugin.start)
     texts = [ctypes.create_string_buffer(text) for text in TEXTS]
     contexts = [_init(plugin, version, draws) for _ in range(3)]
@@ -102,7 +102,7 @@ def _init(plugin: Profiler, version: int, draws: random.Random) -> int:
     _MASKS.append(mask)
     number, ranks, rank = ctypes.c_uint64(draws.getrandbits(64)), _number(draws), _number(draws)
     at, name = ctypes.byref(context), draws.choice((b"comm", None, b"y" * 500))
-    if version == 5:
+    if version >= 5:
         kinds: tuple[Any, ...] = (ctypes.c_uint64, ctypes.c_void_p, ctypes.c_char_p)
         given: tuple[Any, ...] = (number, ctypes.byref(mask), name)
     else:
