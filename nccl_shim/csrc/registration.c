@@ -3,7 +3,9 @@
  * looks after the connection, once a second.
  *
  *     memfd ── one message with its descriptor ──▶ hostd       the connection stays open as long as both live
- *     hostd has gone                                           connect again after 1, 2, 4, 8, 8 ... seconds
+ *     hostd has gone                                           connect again every second: until a hostd listens, that
+ *                                                              reaches no process
+ *     hostd is there, and does not take it                     connect again after 1, 2, 4, 8, 8 ... seconds
  *
  * The memory is sealed before it is handed over: hostd maps it, and a page that went away would kill hostd; and no
  * receiver of the descriptor can write to it. nccl_shim/segment/registration.py does the same without this library.
@@ -33,6 +35,7 @@
 #define SECOND_NS 1000000000ull
 #define FIRST_WAIT_NS SECOND_NS
 #define LONGEST_WAIT_NS (8 * SECOND_NS)
+#define APART_NS 1000000ull /* between processes of one job, which would all come at once */
 #define LASTED_NS (5 * SECOND_NS) /* a connection that ended sooner was refused */
 
 _Atomic uint64_t pls_tend_ns = UINT64_MAX;
@@ -158,6 +161,9 @@ static void tend(uint64_t now_ns) {
     } else if (hand_over(pls_connect(path))) {
         connected_ns = now_ns;
         look_again(now_ns + SECOND_NS);
+    } else if (errno == ENOENT || errno == ECONNREFUSED) { /* nothing listens */
+        wait_ns = FIRST_WAIT_NS;
+        look_again(now_ns + FIRST_WAIT_NS + (uint64_t)getpid() % 256 * APART_NS);
     } else {
         look_again(now_ns + wait_ns);
         wait_ns = 2 * wait_ns < LONGEST_WAIT_NS ? 2 * wait_ns : LONGEST_WAIT_NS;

@@ -2,7 +2,9 @@
 looks after the connection, once a second.
 
     memfd ── one message with its descriptor ──▶ hostd       the connection stays open as long as both live
-    hostd has gone                                           connect again after 1, 2, 4, 8, 8 ... seconds
+    hostd has gone                                           connect again every second: until a hostd listens, that
+                                                             reaches no process
+    hostd is there, and does not take it                     connect again after 1, 2, 4, 8, 8 ... seconds
 
 The memory is sealed first: hostd maps it, and a page that went away would kill hostd; and no receiver of the descriptor
 can write to it. csrc/registration.c does the same; hostd/registration is the other end.
@@ -35,6 +37,7 @@ SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | _SEAL_FUTU
 
 _SECOND_NS = 1_000_000_000
 _FIRST_WAIT_NS, _LONGEST_WAIT_NS = _SECOND_NS, 8 * _SECOND_NS
+_APART_NS = 1_000_000  # between processes of one job, which would all come at once
 _LASTED_NS = 5 * _SECOND_NS  # a connection that ended sooner was refused
 NEVER = sys.maxsize
 
@@ -113,6 +116,9 @@ class Registration:
         try:
             self._hand_over(connect(self._path))
             self._connected_ns, self.due_ns = now_ns, now_ns + _SECOND_NS
+        except (FileNotFoundError, ConnectionRefusedError):  # nothing listens
+            self._wait_ns = _FIRST_WAIT_NS
+            self.due_ns = now_ns + _FIRST_WAIT_NS + os.getpid() % 256 * _APART_NS
         except OSError:
             self.due_ns = now_ns + self._wait_ns
             self._wait_ns = min(2 * self._wait_ns, _LONGEST_WAIT_NS)
