@@ -186,6 +186,8 @@ class Enforcer:
         steps = [partial(self.backend.attach, flow, sockets) for flow, sockets in self._attached.items()]
         for step in [*steps, partial(self.backend.apply, list(self._limits.values()))]:
             try:
+                if self._lease is not None:
+                    self._lease.beat()  # however long all of them take
                 self.errors.add(step())
             except (OSError, CannotEnforce, Revoked) as error:  # revoked once more: the next beat begins anew
                 self.errors.add([EnforcementError.of(error)])
@@ -194,6 +196,8 @@ class Enforcer:
         """The backend; raises Revoked if the lease was: nothing is where hostd thinks it is any more."""
         if self._lease is not None:
             self._lease.undo_log.check()
+            if not self._lease.begun:
+                self._lease.beat()
         return self.backend
 
     @contextmanager

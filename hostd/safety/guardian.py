@@ -2,6 +2,9 @@
 
     hostd ── a byte per slot ──▶ pipe ──▶ guardian     silence for `patience_ms` or a closed pipe: perform the undo log
 
+Before its first byte hostd has set nothing, and has BEGIN_MS: on a busy machine it takes a while to begin, and would be
+revoked again and again.
+
 Stopped, hung, killed or crashed, hostd falls silent, and the kernel would keep its last rates for ever. The
 guardian knows nothing but the pipe and the undo log, and ends after a release: when hostd wakes up it
 finds its guardian gone and the lease revoked. The signals that end a service are blocked when it is started
@@ -21,6 +24,7 @@ from pathlib import Path
 from hostd.safety.undo_log import BadUndoLog, release
 
 READY = "watching"
+BEGIN_MS = 10_000
 REVOKED = 3  # exit status after a release; 0: the lease had ended already
 
 
@@ -45,7 +49,9 @@ def wait_for_silence(heartbeat: int, patience_ms: int) -> bool:
     """Returns when the pipe is closed, True, or silent for too long."""
     waiting = select.poll()
     waiting.register(heartbeat, select.POLLIN)
-    while waiting.poll(patience_ms):
+    limit_ms = BEGIN_MS
+    while waiting.poll(limit_ms):
+        limit_ms = patience_ms
         if not os.read(heartbeat, 4096):
             return True
     return False

@@ -2,7 +2,7 @@
 
     undo_log = UndoLog(path)                                 # takes back what a crash left behind
     lease = Lease(undo_log, slot_ns)                         # starts the guardian
-    lease.beat()                                             # once per slot, from the loop that decides
+    lease.beat()                                             # before the first change, then once per slot
     lease.close()                                            # takes everything back, lets the guardian go
 
 `beat` raises Revoked when the guardian or an operator has released the lease: close, and begin with a new one. A
@@ -33,6 +33,7 @@ class Lease:
     def __init__(self, undo_log: UndoLog, slot_ns: int) -> None:
         self.undo_log = undo_log
         self.replaced = 0  # guardians that were killed and followed by another
+        self.begun = False  # the guardian has heard of hostd, and is patient no longer
         self._patience_ms = max(1, PATIENCE_SLOTS * slot_ns // NS_PER_MS)
         self._start_guardian()
 
@@ -43,6 +44,7 @@ class Lease:
     def beat(self) -> None:
         """Tells the guardian that hostd lives; raises Revoked."""
         self.undo_log.check()
+        self.begun = True
         try:
             os.write(self._heartbeat, b".")
         except BlockingIOError:
@@ -65,6 +67,8 @@ class Lease:
             self._start_guardian()
         except OSError as error:
             raise Revoked(f"the guardian ended and no other can be started: {error}") from error
+        with suppress(BrokenPipeError):  # the next beat will know
+            os.write(self._heartbeat, b".")  # there are limits
         self.replaced += 1
         _log.warning("the guardian ended (status %d), and another one watches now", status)
 

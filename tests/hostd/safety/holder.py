@@ -31,6 +31,7 @@ def main() -> None:
             backend = HtbBackend(undo_log, lambda device: 20 * rate_bps)
         else:
             backend = PacingBackend(undo_log, 20 * rate_bps, small_tso_bursts=True, transport=Transport("reno", 40.0))
+        lease.beat()
         process = ProcessSockets(pid)
         process.look()
         backend.attach(FLOW, process.sockets)

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -144,6 +145,19 @@ def test_an_orderly_end_takes_the_guardian_along(tmp_path: Path) -> None:
     assert not Path(f"/proc/{guardian}").exists()
     with pytest.raises(Revoked):
         lease.undo_log.check()
+
+
+def test_a_holder_may_take_its_time_until_its_first_beat(tmp_path: Path) -> None:
+    """On a busy machine it was revoked before it could begin, again and again."""
+    lease = Lease(UndoLog(tmp_path / "lease.json"), 10_000_000)
+    time.sleep(0.3)
+    lease.beat()
+    time.sleep(0.02)
+    lease.beat()
+    wait_until(lambda: not lease.undo_log.path.exists())
+    with pytest.raises(Revoked):
+        lease.beat()
+    lease.close()
 
 
 def test_the_guardian_runs_no_module_of_the_directory_hostd_was_started_in(
