@@ -100,6 +100,7 @@ MAY_IMPORT = {
     "paceline.commands.whatif": f"{CORE} paceline.whatif hostd paceline.commands",
     "paceline.commands.whatif.bench": "paceline.sim paceline.commands bench",
     "paceline.commands.sim": f"{CORE} paceline.sim paceline.memory paceline.commands",
+    "paceline.commands.bench.kernel": "paceline.commands bench hostd.congestion",
     "paceline.commands.bench": "paceline.sim paceline.failure paceline.commands bench",
     "paceline.commands.demo": f"{CORE} paceline.sim paceline.commands bench",
     "paceline.cli": f"{CORE} paceline.failure paceline.commands nccl_shim paceline.",

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-HEADERS = Path(__file__).parent
+HEADERS = Path(__file__).resolve().parent
 FLAGS = ("-O2", "-g", "-target", "bpf", "-mcpu=v3", "-Wall", "-Wextra", "-Werror")
 
 
@@ -19,8 +19,10 @@ class BuildError(Exception):
 
 def build(source: Path, output: Path) -> Path:
     """The same source, compiler and flags make the same bytes, wherever the source lies."""
-    here = f"-ffile-prefix-map={source.parent}=."
-    _run("clang", *FLAGS, here, "-fdebug-compilation-dir=.", "-I", str(HEADERS), "-c", str(source), "-o", str(output))
+    source = source.resolve()
+    nowhere = [f"-ffile-prefix-map={folder}=." for folder in {source.parent, HEADERS}]
+    compiled = ("-I", str(HEADERS), "-c", str(source), "-o", str(output))
+    _run("clang", *FLAGS, *nowhere, "-fdebug-compilation-dir=.", *compiled)
     _run("llvm-strip", "-g", str(output))
     return output
 

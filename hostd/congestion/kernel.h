@@ -14,6 +14,7 @@ typedef unsigned long long u64;
 
 #define MAP_TYPE_SK_STORAGE 24
 #define NO_PREALLOC 1
+#define CREATE 1
 
 struct sock {
     u64 sk_pacing_rate;
@@ -27,12 +28,23 @@ struct inet_connection_sock {
     struct inet_sock icsk_inet;
 } MOVED;
 
+struct minmax_sample {
+    u32 t;
+    u32 v;
+} MOVED;
+
+struct minmax {
+    struct minmax_sample s[3];
+} MOVED;
+
 struct tcp_sock {
     struct inet_connection_sock inet_conn;
     u32 snd_cwnd;
     u32 snd_ssthresh;
     u32 max_packets_out;
     u32 mss_cache;
+    u32 srtt_us;           /* eight times the smoothed round trip */
+    struct minmax rtt_min; /* us, the least of the last minutes first */
     u8 is_cwnd_limited : 1;
 } MOVED;
 

@@ -11,12 +11,12 @@ from paceline.commands.bench import (
     jobs,
     negotiate,
     paper,
-    rate,
     real_jobs,
     report,
     scale,
     trace,
 )
+from paceline.commands.bench.kernel import rate, weight
 from paceline.commands.whatif import bench as whatif
 
 
@@ -28,6 +28,6 @@ def add_parser(subparsers: Any) -> None:
         epilog="example: paceline bench allocate",
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    measurements = (allocate, negotiate, scale, trace, rate, jobs, clean, hostd, paper, real_jobs, report, fuzz, chaos)
-    for command in (*measurements, whatif):
+    measurements = (allocate, negotiate, scale, trace, rate, weight, jobs, clean, hostd, paper, real_jobs)
+    for command in (*measurements, report, fuzz, chaos, whatif):
         command.add_parser(commands)

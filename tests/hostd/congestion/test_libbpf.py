@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bench.mltcp.control import NAME, OBJECT, Mltcp
-from hostd.congestion import libbpf
+from hostd.congestion import libbpf, weighted
 from hostd.congestion.build import build
 from hostd.congestion.libbpf import BpfControl, BpfError
 from tests.hostd.conftest import next_line, wait_until
@@ -72,7 +72,8 @@ def test_why_there_is_none_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 
 @pytest.mark.skipif(shutil.which("clang") is None, reason="the programs are compiled with clang")
-def test_the_object_is_what_its_source_says(tmp_path: Path) -> None:
-    source = OBJECT.with_suffix(".c")
-    made = build(source, tmp_path / "mltcp.bpf.o").read_bytes()
-    assert made == OBJECT.read_bytes(), f"python -m hostd.congestion.build {source.name}, with Debian's clang"
+@pytest.mark.parametrize("shipped", [OBJECT, weighted.OBJECT], ids=lambda path: path.name)
+def test_an_object_is_what_its_source_says(shipped: Path, tmp_path: Path) -> None:
+    source = shipped.with_suffix(".c")
+    made = build(source, tmp_path / shipped.name).read_bytes()
+    assert made == shipped.read_bytes(), f"python -m hostd.congestion.build {source}, with Debian's clang"

@@ -1,0 +1,95 @@
+"""The part of a link that a socket of weight w gets beside one of cubic; ideal is w/(w + 1).
+
+Senders on two hosts, one receiver: the queue of the switch's port decides.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from socket import IPPROTO_TCP, TCP_CONGESTION, create_connection, create_server, socket
+from statistics import median
+
+from bench.testbed.network import Testbed
+from hostd.congestion.weighted import NAME, Weighted
+from paceline.flowcore.model.topology import star
+
+# Windows meet after tens of losses, and there is one in a second or two.
+SETTLES_S, MEASURED_S = 10.0, 20.0
+PORT = 7000
+DATA = bytes(1 << 18)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    gbps: float
+    weight: float
+    shares: tuple[float, ...]  # of the weighted socket, by repeat
+
+    @property
+    def median(self) -> float:
+        return median(self.shares)
+
+    @property
+    def ideal(self) -> float:
+        return self.weight / (self.weight + 1)
+
+
+def measure(gbps: Sequence[float], weights: Sequence[float], repeats: int, tick: Callable[[], None]) -> Iterator[Share]:
+    """Raises BpfError where the kernel cannot have the control."""
+    with Weighted() as weighted:
+        for rate in gbps:
+            for weight in weights:
+                shares = []
+                for repeat in range(repeats):
+                    shares.append(_share(weighted, rate, weight, first=repeat % 2 == 0))
+                    tick()
+                yield Share(rate, weight, tuple(shares))
+
+
+def _share(weighted: Weighted, gbps: float, weight: float, first: bool) -> float:
+    """`first`: the weighted socket begins, and has the link to itself for a moment."""
+    with Testbed(star(3, gbps)) as testbed, ExitStack() as stack:
+        address = (str(testbed.addresses.data["h2"]), PORT)
+        with testbed.nodes["h2"].enter():
+            listener = stack.enter_context(create_server(address))
+        received = {}
+        for host in ("h0", "h1") if first else ("h1", "h0"):
+            with testbed.nodes[host].enter():
+                sender = stack.enter_context(create_connection(address))
+            if host == "h0":
+                sender.setsockopt(IPPROTO_TCP, TCP_CONGESTION, NAME.encode())
+                weighted.tell(sender.fileno(), weight)
+            receiver = stack.enter_context(listener.accept()[0])
+            received[host] = stack.enter_context(streaming(sender, receiver))
+        time.sleep(SETTLES_S)
+        before = {host: count() for host, count in received.items()}
+        time.sleep(MEASURED_S)
+        own, other = (received[host]() - before[host] for host in ("h0", "h1"))
+        return own / (own + other)
+
+
+@contextmanager
+def streaming(sender: socket, receiver: socket) -> Iterator[Callable[[], int]]:
+    """Sends within the block; gives what has arrived."""
+    arrived, ended, buffer = [0], threading.Event(), bytearray(1 << 20)
+
+    def send() -> None:
+        with suppress(OSError):
+            while not ended.is_set():
+                sender.sendall(DATA)
+
+    def receive() -> None:
+        with suppress(OSError):
+            while not ended.is_set() and (size := receiver.recv_into(buffer)):
+                arrived[0] += size
+
+    threads = [threading.Thread(target=work, daemon=True) for work in (send, receive)]
+    for thread in threads:
+        thread.start()
+    yield lambda: arrived[0]
+    ended.set()
+    receiver.shutdown(2)
+    for thread in threads:
+        thread.join(1)

@@ -1,0 +1,1 @@
+"""Measurements of what the kernel makes of our limits and weights."""
