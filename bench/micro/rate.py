@@ -12,7 +12,8 @@ A change that comes more than a quarter of a slot late (the bench had no CPU, or
 lock for network configuration) says nothing about rates: its slots are counted and not judged.
 
 The flows walk the staircase a step apart, so that they do not move together. More than four walk it at 4/N of its
-height: what is measured is the kernel's clock and not how much a small machine can send.
+height: what is measured is the kernel's clock and not how much a small machine can send. On a faster link the rates are
+as many times higher, and bundles as many times larger, up to the kernel's 64 KB.
 """
 
 import subprocess
@@ -56,12 +57,24 @@ _SPIN_NS = 200_000  # before a slot begins: a sleep may end that late
 LINK_BPS = 1e9
 
 # What TCP would make of LINK_BPS over a real network. The round trip of a veth is 2 µs, too short for TCP's own rule.
-BUNDLE_BYTES = 8192
+BUNDLE_BYTES, LARGEST_BUNDLE_BYTES = 8192, 65536
 
-BACKENDS: dict[str, Callable[[UndoLog], Backend]] = {
-    "htb": lambda undo_log: HtbBackend(undo_log, lambda device: LINK_BPS),
-    "pacing": lambda undo_log: PacingBackend(undo_log, small_tso_bursts=True),
+BACKENDS: dict[str, Callable[[UndoLog, float], Backend]] = {
+    "htb": lambda undo_log, link_bps: HtbBackend(undo_log, lambda device: link_bps),
+    "pacing": lambda undo_log, link_bps: PacingBackend(undo_log, small_tso_bursts=True),
 }
+
+
+class Setup(NamedTuple):
+    flows: int
+    rounds: int = ROUNDS
+    congestion_control: str = "cubic"
+    link_gbps: float = 1.0
+    sockets: int = 1  # of a flow
+
+    @property
+    def bundle_bytes(self) -> int:
+        return min(round(self.link_gbps * BUNDLE_BYTES), LARGEST_BUNDLE_BYTES)
 
 
 class Step(NamedTuple):
@@ -83,19 +96,21 @@ class Curve(NamedTuple):
         return (self.total_bytes[last - 1] if last else 0) - (self.total_bytes[first - 1] if first else 0)
 
 
-def measure_rate(backend: str, flows: int, rounds: int = ROUNDS, congestion_control: str = "cubic") -> dict[str, Any]:
+def measure_rate(backend: str, setup: Setup) -> dict[str, Any]:
     """Walks the staircase and judges; needs the right to make networks (bench/testbed/rootless.py)."""
-    steps, curves = walk(BACKENDS[backend], flows, rounds, congestion_control)
+    steps, curves = walk(lambda undo_log: BACKENDS[backend](undo_log, setup.link_gbps * LINK_BPS), setup)
     walked = [(step, curve) for own, curve in zip(steps, curves, strict=True) for step in own]
     judged = [(step, curve) for step, curve in walked if abs(step.end_ns - step.start_ns - SLOT_NS) < LATE_NS]
     if not judged:
         raise Failure("this machine is too busy: no change came in time")
     errors = [error(step, curve) for step, curve in judged]
-    settled = [settle_ms(step, curve) for step, curve in judged]
+    settled = [settle_ms(step, curve, setup.bundle_bytes) for step, curve in judged]
     return {
         "backend": backend,
-        "flows": flows,
-        "congestion_control": congestion_control,
+        "flows": setup.flows,
+        "sockets": setup.sockets,
+        "link_gbps": setup.link_gbps,
+        "congestion_control": setup.congestion_control,
         "steps": len(judged),
         "late_steps": len(walked) - len(judged),
         "median_error_percent": 100 * median(errors),
@@ -109,25 +124,23 @@ def error(step: Step, curve: Curve) -> float:
     return abs(curve.between(step.start_ns, step.end_ns) / asked_bytes - 1)
 
 
-def settle_ms(step: Step, curve: Curve) -> float:
+def settle_ms(step: Step, curve: Curve, bundle_bytes: int = BUNDLE_BYTES) -> float:
     """From the change to the new rate; the whole slot if the rate never settles."""
-    hold_ns = max(HOLD_NS, transfer_ns(HOLD_BUNDLES * BUNDLE_BYTES, step.rate_bps))
+    hold_ns = max(HOLD_NS, transfer_ns(HOLD_BUNDLES * bundle_bytes, step.rate_bps))
     asked_bytes = transfer_bytes(step.rate_bps, hold_ns)
-    tolerance_bytes = max(SETTLED_BAND * asked_bytes, 2 * BUNDLE_BYTES)
+    tolerance_bytes = max(SETTLED_BAND * asked_bytes, 2 * bundle_bytes)
     for start_ns in range(step.start_ns, step.end_ns - hold_ns, _GRID_NS):
         if abs(curve.between(start_ns, start_ns + hold_ns) - asked_bytes) <= tolerance_bytes:
             return (start_ns - step.start_ns) / NS_PER_MS
     return (step.end_ns - step.start_ns) / NS_PER_MS
 
 
-def walk(
-    make_backend: Callable[[UndoLog], Backend], flows: int, rounds: int, congestion_control: str
-) -> tuple[list[list[Step]], list[Curve]]:
+def walk(make_backend: Callable[[UndoLog], Backend], setup: Setup) -> tuple[list[list[Step]], list[Curve]]:
     """Each flow's steps, without a first round to warm up, and its arrivals."""
     with ExitStack() as stack:
         here, there = stack.enter_context(Namespace("sender")), stack.enter_context(Namespace("receiver"))
         connect(here, "eth0", there, "eth0", (_SENDER, _RECEIVER))
-        here.netlink.link("set", index=here.index_of("eth0"), gso_max_size=BUNDLE_BYTES)
+        here.netlink.link("set", index=here.index_of("eth0"), gso_max_size=setup.bundle_bytes)
         for namespace in (here, there):
             with namespace.enter():
                 _BUFFERS["rmem"].write_text(_BUFFER_BYTES)
@@ -136,30 +149,31 @@ def walk(
         receiver = _peer(there, "receive", str(_PORT), "eth0", str(scratch / "records"))
         stack.callback(_end, receiver)
         _read_line(receiver)
-        sender = _peer(here, "send", str(_RECEIVER.ip), str(_PORT), str(flows), congestion_control)
+        connections = str(setup.flows * setup.sockets)
+        sender = _peer(here, "send", str(_RECEIVER.ip), str(_PORT), connections, setup.congestion_control)
         stack.callback(_end, sender)
         ports = [int(port) for port in _read_line(sender).split()]
         with here.enter():
             backend = make_backend(UndoLog(scratch / "lease.json"))
             try:
-                steps = _climb(backend, sender.pid, flows, rounds)
+                steps = _climb(backend, sender.pid, setup)
             finally:
                 backend.close()
         _end(sender)
         assert receiver.stdin is not None
         receiver.stdin.close()
         receiver.wait(timeout=10)
-        return steps, _curves((scratch / "records").read_bytes(), ports)
+        return steps, _curves((scratch / "records").read_bytes(), ports, setup.sockets)
 
 
-def _climb(backend: Backend, pid: int, flows: int, rounds: int) -> list[list[Step]]:
-    names = _attach(backend, pid, flows)
-    height = min(1.0, FULL_HEIGHT_FLOWS / flows)
+def _climb(backend: Backend, pid: int, setup: Setup) -> list[list[Step]]:
+    flows, names = setup.flows, _attach(backend, pid, setup)
+    height = min(1.0, FULL_HEIGHT_FLOWS / flows) * setup.link_gbps
     steps: list[list[Step]] = [[] for _ in names]
     in_force: list[float] = []
     begun_ns = time.monotonic_ns()
     changed_ns = 0
-    for slot in range((1 + rounds) * len(STAIRCASE_BPS) + 1):
+    for slot in range((1 + setup.rounds) * len(STAIRCASE_BPS) + 1):
         _wait_until(begun_ns + slot * SLOT_NS)
         rates = [STAIRCASE_BPS[(slot + first) % len(STAIRCASE_BPS)] * height for first in range(flows)]
         limits = [Limit(flow, rate, rate) for flow, rate in zip(names, rates, strict=True)]
@@ -174,30 +188,32 @@ def _climb(backend: Backend, pid: int, flows: int, rounds: int) -> list[list[Ste
     return steps
 
 
-def _attach(backend: Backend, pid: int, flows: int) -> list[FlowId]:
-    process = ProcessSockets(pid)
+def _attach(backend: Backend, pid: int, setup: Setup) -> list[FlowId]:
+    process, wanted = ProcessSockets(pid), setup.flows * setup.sockets
     deadline_ns = time.monotonic_ns() + 5 * NS_PER_S
-    while len(process.sockets) < flows:
+    while len(process.sockets) < wanted:
         if time.monotonic_ns() > deadline_ns:
-            raise Failure(f"only {len(process.sockets)} of {flows} connections carry data")
+            raise Failure(f"only {len(process.sockets)} of {wanted} connections carry data")
         process.look()
         time.sleep(0.01)
-    names = [FlowId(f"job{index}", "sender", "receiver", Role.RING) for index in range(flows)]
-    for name, one in zip(names, sorted(process.sockets, key=lambda one: one.fd), strict=True):
-        if troubles := backend.attach(name, [one]):
+    names = [FlowId(f"job{index}", "sender", "receiver", Role.RING) for index in range(setup.flows)]
+    found = sorted(process.sockets, key=lambda one: one.fd)
+    for index, name in enumerate(names):
+        if troubles := backend.attach(name, found[index * setup.sockets : (index + 1) * setup.sockets]):
             raise Failure(f"{backend.name}: {troubles[0].reason}")
     return names
 
 
-def _curves(records: bytes, ports: Sequence[int]) -> list[Curve]:
-    curves = {port: Curve([], []) for port in ports}
-    totals = dict.fromkeys(ports, 0)
+def _curves(records: bytes, ports: Sequence[int], sockets: int) -> list[Curve]:
+    """Of each flow, over its sockets."""
+    curves = [Curve([], []) for _ in ports[::sockets]]
+    of_port = {port: curves[index // sockets] for index, port in enumerate(ports)}
     for port, segments, payload_bytes, at_ns in rate_peer.RECORD.iter_unpack(records):
-        if port in curves:
-            totals[port] += payload_bytes + segments * _HEADER_BYTES
-            curves[port].at_ns.append(at_ns)
-            curves[port].total_bytes.append(totals[port])
-    return [curves[port] for port in ports]
+        if (curve := of_port.get(port)) is not None:
+            before = curve.total_bytes[-1] if curve.total_bytes else 0
+            curve.total_bytes.append(before + payload_bytes + segments * _HEADER_BYTES)
+            curve.at_ns.append(at_ns)
+    return curves
 
 
 def _peer(namespace: Namespace, *arguments: str) -> "subprocess.Popen[bytes]":

@@ -15,6 +15,7 @@ from bench.experiments.paper.turns import JobRates
 from bench.jobs import cases as jobs_cases
 from bench.jobs.control import DaemonCpu
 from bench.jobs.run import Conditions, JobsRun
+from bench.micro.rate import Setup
 from paceline.flowcore.model.patterns import FlowId, Role
 from paceline.flowcore.model.scenario import Scenario
 from paceline.sim.jobs import TrainingJob
@@ -68,9 +69,9 @@ def fake_runs(monkeypatch: pytest.MonkeyPatch) -> FakeRuns:
 def fake_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
     """The measurements that run no jobs."""
 
-    def measured_rate(backend: str, flows: int, rounds: int) -> dict[str, object]:
+    def measured_rate(backend: str, setup: Setup) -> dict[str, object]:
         errors = {"median_error_percent": 0.5, "p95_error_percent": 3.0, "settle_ms_p95": 2.0}
-        return {"backend": backend, "flows": flows, **errors}
+        return {"backend": backend, "flows": setup.flows, **errors}
 
     staircase = {"asked_mbps": [[0.0, 400.0], [60.0, 100.0]], "achieved_mbps": [[0.0, 398.0], [60.0, 101.0]]}
     negotiation = {"p50_ms": 2.0, "p90_ms": 4.0, "p99_ms": 8.0, "missed_slots": 0, "negotiations": 100}

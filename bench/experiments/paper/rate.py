@@ -22,7 +22,7 @@ def run(options: Options) -> Result:
     for number, (backend, count) in enumerate(steps_to_do):
         options.progress(_name({"backend": backend, "flows": count or 1}), number / len(steps_to_do))
         if count:
-            runs.append(rate.measure_rate(backend, count, rounds))
+            runs.append(rate.measure_rate(backend, rate.Setup(count, rounds)))
         else:
             staircases[backend] = _staircase(backend)
     checks = [
@@ -39,7 +39,7 @@ def run(options: Options) -> Result:
 
 def _staircase(backend: str) -> Result:
     """The rates asked for and achieved over time, of one flow."""
-    (steps,), (curve,) = rate.walk(rate.BACKENDS[backend], 1, 1, "cubic")
+    (steps,), (curve,) = rate.walk(lambda undo_log: rate.BACKENDS[backend](undo_log, rate.LINK_BPS), rate.Setup(1, 1))
     begin_ns, end_ns = steps[0].start_ns, steps[-1].end_ns
     asked = [[(step.start_ns - begin_ns) / NS_PER_MS, step.rate_bps / 1e6] for step in steps]
     achieved = [

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.micro.rate import SLOT_NS, Curve, Step, error, measure_rate, settle_ms
+from bench.micro.rate import SLOT_NS, Curve, Setup, Step, error, measure_rate, settle_ms
 from paceline.flowcore.model.units import NS_PER_MS, transfer_bytes
 
 pytestmark = [pytest.mark.root, pytest.mark.slow]
@@ -49,10 +49,15 @@ def test_a_wrong_rate_never_settles(factor: float, rate_bps: float) -> None:
     assert settle_ms(step, curve) == SLOT_NS / NS_PER_MS
 
 
+def test_bundles_grow_with_the_link_up_to_the_kernels_largest() -> None:
+    """TCP's own last a millisecond: on a fast link, small ones are over before a timer of the kernel can expire."""
+    assert [Setup(1, link_gbps=gbps).bundle_bytes for gbps in (1.0, 5.0, 10.0)] == [8192, 40960, 65536]
+
+
 @pytest.mark.parametrize("backend", ["htb", "pacing"])
 def test_a_short_walk(backend: str) -> None:
     """Generous: other tests may have the machine; `paceline bench rate` on a quiet one is the measurement."""
-    judged = measure_rate(backend, flows=2, rounds=1)
+    judged = measure_rate(backend, Setup(flows=2, rounds=1))
     assert judged["steps"] + judged["late_steps"] == 16
     assert judged["median_error_percent"] < 25
 
