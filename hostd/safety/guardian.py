@@ -2,6 +2,9 @@
 
     hostd ── a byte per slot ──▶ pipe ──▶ guardian     silence for `patience_ms` or a closed pipe: perform the undo log
 
+A hostd that waits for a CPU is given STARVED of that patience more: on a busy machine it mostly speaks a moment later,
+and to begin anew would cost it more of what it lacks.
+
 Before its first byte hostd has set nothing, and has BEGIN_MS: on a busy machine it takes a while to begin, and would be
 revoked again and again.
 
@@ -25,13 +28,14 @@ from hostd.safety.undo_log import BadUndoLog, release
 
 READY = "watching"
 BEGIN_MS = 10_000
+STARVED = 0.8  # with five slots of patience, nine in all: jobs are promised ten
 REVOKED = 3  # exit status after a release; 0: the lease had ended already
 
 
 def main(arguments: list[str]) -> int:
     heartbeat, patience_ms, path = int(arguments[0]), int(arguments[1]), Path(arguments[2])
     print(READY, flush=True)
-    ended = wait_for_silence(heartbeat, patience_ms)
+    ended = wait_for_silence(heartbeat, patience_ms, os.getppid())
     if not path.exists():
         return 0
     try:
@@ -45,16 +49,24 @@ def main(arguments: list[str]) -> int:
     return REVOKED
 
 
-def wait_for_silence(heartbeat: int, patience_ms: int) -> bool:
+def wait_for_silence(heartbeat: int, patience_ms: int, pid: int) -> bool:
     """Returns when the pipe is closed, True, or silent for too long."""
     waiting = select.poll()
     waiting.register(heartbeat, select.POLLIN)
     limit_ms = BEGIN_MS
-    while waiting.poll(limit_ms):
+    while waiting.poll(limit_ms) or (_waits_for_cpu(pid) and waiting.poll(round(STARVED * patience_ms))):
         limit_ms = patience_ms
         if not os.read(heartbeat, 4096):
             return True
     return False
+
+
+def _waits_for_cpu(pid: int) -> bool:
+    """Or has it: it may still speak. A process that is stopped, or held in a system call, does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "R"
+    except OSError:
+        return False
 
 
 def _log(level: str, message: str, **fields: object) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from hostd.safety.guardian import wait_for_silence
 from hostd.safety.lease import Lease
 from hostd.safety.undo import SysctlUndo
 from hostd.safety.undo_log import Revoked, UndoLog, release
@@ -158,6 +159,26 @@ def test_a_holder_may_take_its_time_until_its_first_beat(tmp_path: Path) -> None
     with pytest.raises(Revoked):
         lease.beat()
     lease.close()
+
+
+@pytest.mark.parametrize(("program", "patience"), [("while True: pass", 1.8), ("input()", 1.0)])
+def test_a_holder_that_waits_for_a_cpu_is_waited_for_a_little_longer(program: str, patience: float) -> None:
+    ours, theirs = os.pipe()
+    os.write(theirs, b".")
+    command = [sys.executable, "-S", "-c", f"print(flush=True)\n{program}"]
+    holder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert holder.stdout is not None and holder.stdout.readline()
+    time.sleep(0.1)
+    began_s = time.monotonic()
+    try:
+        assert not wait_for_silence(ours, 300, holder.pid)
+        assert time.monotonic() - began_s >= 0.3 * patience - 0.01
+        assert patience > 1.0 or time.monotonic() - began_s < 0.5
+    finally:
+        holder.kill()
+        holder.communicate()
+        os.close(ours)
+        os.close(theirs)
 
 
 def test_the_guardian_runs_no_module_of_the_directory_hostd_was_started_in(
