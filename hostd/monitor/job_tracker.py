@@ -18,6 +18,7 @@ from paceline.flowcore.demand.announced import AnnouncedDemand
 from paceline.flowcore.demand.demand import ANNOUNCING, Demand
 from paceline.flowcore.demand.facts import LEAST_PART, Ends, JobFacts
 from paceline.flowcore.demand.launched import LaunchedDemand
+from paceline.flowcore.demand.rhythm import IterationRhythm
 from paceline.flowcore.demand.timing import JobTiming
 from paceline.flowcore.detect.bursts import BurstRhythm
 from paceline.flowcore.messages.events import SHORTEST_BURST_NS, HostEvent
@@ -43,6 +44,7 @@ class JobTracker:
     def __init__(self, job: str, host: str, now_ns: int = 0, nic_bps: float = 0.0) -> None:
         self.demand: Demand = AnnouncedDemand(job, host, transfer_bytes(nic_bps, SHORTEST_BURST_NS))
         self.rhythm: BurstRhythm | None = None  # of a job without an iteration counter
+        self._unmarked = IterationRhythm()  # of a job over NCCL that has moved its counter never
         self.processes: dict[int, TrackedProcess] = {}  # by pid
         self.sockets = JobSockets()
         self.facts: JobFacts | None = None
@@ -108,6 +110,7 @@ class JobTracker:
         measured = self._measured(self._of_shim(), now_ns)
         events: list[HostEvent] = []
         if self.rhythm is None:
+            measured = self._with_unmarked(measured) if measured.counts_early else measured
             feeds = self._feeds.update(measured, self.demand.before_first)
             self.facts = measured._replace(received_bytes=feeds)
             if measured.counts_early and not isinstance(self.demand, LaunchedDemand):  # its first communicator has come
@@ -175,7 +178,8 @@ class JobTracker:
     def _of_shim(self) -> JobFacts:
         if self._counted is None:
             self._counted = self._sum_of_counters()
-        return self._counted
+        before = self._unmarked.iterations  # one that marks iterations late had some before
+        return self._counted._replace(iteration=self._counted.iteration + before) if before else self._counted
 
     def _sum_of_counters(self) -> JobFacts:
         views = [process.view for process in self.processes.values() if process.view is not None]
@@ -202,6 +206,13 @@ class JobTracker:
             announced_ns=max((flow.enqueued_ns for flow in records if flow.kind.outbound), default=0),
             completed_ns=max((flow.transmit_ns for flow in records), default=0),
         )
+
+    def _with_unmarked(self, facts: JobFacts) -> JobFacts:
+        """Iterations of a program that marks none, by the plugin's count of what it sent."""
+        if facts.iteration > self._unmarked.iterations:
+            return facts  # it does mark them
+        self._unmarked.observe(facts.completed_bytes, facts.resting)
+        return facts._replace(iteration=self._unmarked.iterations, began_ns=0)
 
     def _by_rhythm(self, rhythm: BurstRhythm, facts: JobFacts, now_ns: int) -> JobFacts:
         """Without the shim it is not known which flow feeds which, nor how many members there are."""

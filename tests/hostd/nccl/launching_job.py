@@ -11,7 +11,7 @@ from nccl_shim.segment.writer import process_writer
 from paceline.flowcore.model.units import bytes_from_mb
 
 
-def main(assignment: str) -> None:
+def main(assignment: str, *, marks: bool = True) -> None:
     own = Assignment.from_json(assignment)
     size_bytes = round(bytes_from_mb(own.job.model_mb))  # two members: each sends as much as the model has
     with listen(own.data[own.host], own.port) as listener:
@@ -29,7 +29,8 @@ def main(assignment: str) -> None:
     wait_for_go()
     while True:
         sender.announce(size_bytes)
-        writer.end_iteration()
+        if marks:
+            writer.end_iteration()
         time.sleep(compute.next_s())
         end_bytes = begun_bytes + size_bytes
         exchange([sender], [receiver], lambda: min(sender.sent_bytes, receiver.received_bytes) >= end_bytes)  # noqa: B023

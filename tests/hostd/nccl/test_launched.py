@@ -23,6 +23,14 @@ def test_both_hosts_pace_both_jobs(cluster: Cluster) -> None:
         assert daemon.status()["jobs"] and not any(job["not_paced"] for job in daemon.status()["jobs"])
 
 
+def test_a_job_that_marks_no_iterations_is_paced_by_its_rhythm(cluster: Cluster) -> None:
+    group = cluster.jobs("a", module="tests.hostd.nccl.unmarked_job")
+    daemon = cluster.hostd()
+    cluster.run(group, lambda: any(flow["live"] and flow["kernel_bps"] for flow in flows(daemon.status())))
+    [flow] = flows(daemon.status())
+    assert abs(flow["size_bytes"] / 1.25e6 - 1514 / 1448) < 0.05, "an iteration is a burst"
+
+
 def _is_paced_with_the_switch(status: dict[str, Any]) -> bool:
     live = any(flow["live"] and flow["kernel_bps"] for flow in flows(status))
     return live and not status["switch"]["deciding_alone"]
