@@ -27,7 +27,7 @@ from hostd.enforce.errors import CannotEnforce, EnforcementError, ErrorKind, abo
 from hostd.enforce.htb_device import FIRST_MINOR, LAST_MINOR, MAJOR, HtbDevice
 from hostd.enforce.socket_options import SO_PRIORITY, SocketOptions
 from hostd.enforce.transport import AS_THE_KERNEL, Transport
-from hostd.kernel.calls import PATIENT_S, perform
+from hostd.kernel.calls import perform
 from hostd.kernel.devices import link_speed_bps, read_devices
 from hostd.kernel.netlink import Message, Netlink, means_absent
 from hostd.kernel.sockets import DataSocket, own_namespace
@@ -39,6 +39,8 @@ from paceline.flowcore.model.units import UNLIMITED
 # How long a bundle of segments may keep the link busy (htb_device.py). Smaller ones slow a job that is alone, for the
 # CPU they cost (`paceline bench paper alone`).
 BUNDLE_NS = 320_000
+
+MOST_LOOKED_AT = 64  # sockets in a second, whether they are in their class
 
 
 @dataclass(slots=True)
@@ -75,6 +77,7 @@ class HtbBackend:
         self._trees: dict[str, HtbDevice] = {}
         self._flows: dict[FlowId, _Flow] = {}
         self._waiting: dict[FlowId, Limit] = {}  # limits of flows not attached yet
+        self._looked_at = 0  # sockets, in this round over all of them
         self._free_minors = list(range(LAST_MINOR, FIRST_MINOR - 1, -1))
 
     def set_up(self, name: str) -> HtbDevice:
@@ -195,11 +198,13 @@ class HtbBackend:
         return errors + self._restore(state, state.controlled.difference(state.sockets))
 
     def _put_back(self) -> list[EnforcementError]:
-        """Sockets that their job took out of their class."""
-        inside = [(flow, state, one) for flow, state in self._flows.items() for one in state.controlled]
+        """Sockets that their job took out of their class; where there are many, some at a time."""
+        every = [(flow, state, one) for flow, state in self._flows.items() for one in state.controlled]
+        inside = every[self._looked_at : self._looked_at + MOST_LOOKED_AT]
+        self._looked_at = 0 if len(inside) < MOST_LOOKED_AT else self._looked_at + MOST_LOOKED_AT
         calls = [("get", one.pid, one.fd, one.cookie, *SO_PRIORITY, 4) for _, _, one in inside]
         errors: list[EnforcementError] = []
-        for (flow, state, one), found in zip(inside, perform(calls, PATIENT_S), strict=True):
+        for (flow, state, one), found in zip(inside, perform(calls), strict=True):
             priority = _priority(state)
             if isinstance(found, bytes) and found != priority:
                 state.outside.add(one)

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -54,6 +55,16 @@ def test_it_is_named_and_gains_nothing(wire: Wire, backend: HtbBackend, address:
     assert evaded(backend.refresh()), "as long as it does"
     assert backend.detach(FLOW) == [] and evaded(backend.refresh()) == []
     job.comes_to(sockets, 3 * LIMIT_BPS)
+
+
+def test_of_many_sockets_some_are_looked_at_at_a_time(
+    wire: Wire, backend: HtbBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hostd.enforce.htb.MOST_LOOKED_AT", 2)
+    sockets = (*evader(wire, str(THERE.ip)).sockets(), *wire.send(3).sockets(3))
+    assert backend.attach(FLOW, sockets) == []
+    time.sleep(0.1)
+    assert len(evaded([error for _ in range(3) for error in backend.refresh()])) in (1, 2)
 
 
 def test_sockets_that_stay_in_their_class_are_no_news(wire: Wire, backend: HtbBackend) -> None:
