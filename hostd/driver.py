@@ -96,7 +96,7 @@ class AgentDriver:
         present = [limit for flow, limit in limits.items() if flow in self._agent.flows]
         if present:
             self._enforcer.apply(present)
-            self._monitor.limited({limit.flow: limit.ceiling_bps for limit in present}, self._clock.own_ns())
+            self._monitor.limited(present, self._clock.own_ns())
         took_s = time.perf_counter() - began_s
         self.durations.note(took_s)
         self._instruments.decision.observe(took_s)

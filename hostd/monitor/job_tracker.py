@@ -21,7 +21,7 @@ from paceline.flowcore.demand.launched import LaunchedDemand
 from paceline.flowcore.demand.rhythm import IterationRhythm
 from paceline.flowcore.demand.timing import JobTiming
 from paceline.flowcore.detect.bursts import BurstRhythm
-from paceline.flowcore.messages.events import SHORTEST_BURST_NS, HostEvent
+from paceline.flowcore.messages.events import SHORTEST_BURST_NS, HostEvent, Limit
 from paceline.flowcore.model.patterns import FlowId, Role
 from paceline.flowcore.model.units import transfer_bytes
 
@@ -58,7 +58,7 @@ class JobTracker:
         self.seen_ns = now_ns  # when it was first seen
         self.changed_ns = now_ns  # when its counters were last seen to move
         self._schedule = PollSchedule()
-        self._ceiling_bps: dict[FlowId, float] = {}  # what each flow may send at most
+        self._limits: dict[FlowId, Limit] = {}  # of its flows
         self._limited_ns = 0  # ... since then
         self._moved_ns = 0  # when its sockets were last seen to have sent something
         self._lost = 0  # readings of its sockets that had failed at the last look
@@ -136,23 +136,24 @@ class JobTracker:
             return self.is_held(now_ns)
         return self.facts is not None and self.facts.resting
 
-    def limited(self, flow: FlowId, ceiling_bps: float, now_ns: int) -> None:
-        """The flow may send so much at most, from now on."""
-        self._ceiling_bps[flow] = ceiling_bps
+    def limited(self, limit: Limit, now_ns: int) -> bool:
+        """From now on; whether the flow may send more than before, or is guaranteed more."""
+        before, self._limits[limit.flow] = self._limits.get(limit.flow), limit
         self._limited_ns = now_ns
+        return before is None or limit.rate_bps > before.rate_bps or limit.ceiling_bps > before.ceiling_bps
 
     def is_held(self, now_ns: int) -> bool:
         """Its limits let it send next to nothing since it was measured; another look would tell nothing new."""
         sizes = self.demand.sizes
-        if not self._ceiling_bps or not sizes or self.measured_ns <= self._limited_ns:
+        if not self._limits or not sizes or self.measured_ns <= self._limited_ns:
             return False
         return self._crawls(now_ns - self.measured_ns)
 
     def _crawls(self, duration_ns: int) -> bool:
         """Its limits let it send next to nothing in that time."""
-        if not self._ceiling_bps:
+        if not self._limits:
             return False
-        at_most_bytes = transfer_bytes(max(self._ceiling_bps.values()), duration_ns)
+        at_most_bytes = transfer_bytes(max(limit.ceiling_bps for limit in self._limits.values()), duration_ns)
         return at_most_bytes <= NEXT_TO_NOTHING * min(self.demand.sizes.values())
 
     def schedule(self, now_ns: int, nic_bps: float, let_go: bool = False, finest_ns: int = LOOK_NS) -> None:
@@ -163,7 +164,8 @@ class JobTracker:
         look_ns = finest_ns if self.rhythm is None else 2 * finest_ns  # a look costs more there
         if demand.live and self.facts is not None:
             left_bytes = max(demand.until_bytes(ends) - sent for ends, sent in demand.sent(self.facts))
-            largest_bytes, other_bps = max(demand.sizes.values()), nic_bps if let_go else None
+            may_bps = min(nic_bps, max((limit.ceiling_bps for limit in self._limits.values()), default=nic_bps))
+            largest_bytes, other_bps = max(demand.sizes.values()), may_bps if let_go else None
             due_ns = self._schedule.sending(left_bytes, largest_bytes, self.polled_ns, now_ns, other_bps, look_ns)
             if demand.must_see_rests and not self._crawls(2 * look_ns):
                 due_ns = min(due_ns, now_ns + 2 * look_ns)

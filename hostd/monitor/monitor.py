@@ -6,8 +6,8 @@ at which it is looked at next, on a grid that makes their times coincide:
     learning     LOOK_NS from now
     computing    at SOONEST of the shortest compute phase seen lately; from then on, LOOK_NS from now where phases have
                  ended lately, and later the further from those (poll_schedule.py)
-    sending      after half the time it needs for the rest at its speed, and at the line's speed when it was given
-                 another rate: hardly ever in the middle of a burst, often at its end, where hand-over depends on
+    sending      after half the time it needs for the rest at its speed, and at what it may send when that has become
+                 more: hardly ever in the middle of a burst, often at its end, where hand-over depends on
                  it; all sending jobs together every COUNTERS_NS
     between      (bursts of one iteration) as computing, but for twice LOOK_NS; so often, too, while it sends, where its
                  rests are news
@@ -48,7 +48,7 @@ from nccl_shim.segment.python_writer import make_directory
 from nccl_shim.segment.reader import ProcessView, Reader
 from nccl_shim.segment.segment_memory import SegmentMemory
 from nccl_shim.segment.snapshot import NotASegment
-from paceline.flowcore.messages.events import HostEvent, Progress
+from paceline.flowcore.messages.events import HostEvent, Limit, Progress
 from paceline.flowcore.model.fields import printable
 from paceline.flowcore.model.patterns import FlowId
 
@@ -155,14 +155,15 @@ class Monitor:
                 idle += job.demand.idle(job.facts)
         return Progress(tuple(moved), tuple(idle))
 
-    def limited(self, ceilings_bps: Mapping[FlowId, float], now_ns: int) -> None:
-        """Flows have other rates: what they sent so far says nothing about what they will."""
-        for flow, ceiling_bps in ceilings_bps.items():
-            if (job := self.jobs.get(flow.job)) is not None:
-                job.limited(flow, ceiling_bps, now_ns)
-        for name in {flow.job for flow in ceilings_bps}:
-            if (job := self.jobs.get(name)) is not None and job.demand.live:
-                self._schedule(job, now_ns, let_go=True)
+    def limited(self, limits: Iterable[Limit], now_ns: int) -> None:
+        """Flows have other rates: what those that may send more sent so far says nothing about what they will."""
+        let_go: dict[str, JobTracker] = {}
+        for limit in limits:
+            job = self.jobs.get(limit.flow.job)
+            if job is not None and job.limited(limit, now_ns) and job.demand.live:
+                let_go[limit.flow.job] = job
+        for job in let_go.values():
+            self._schedule(job, now_ns, let_go=True)
 
     def sockets_of(self, flow: FlowId) -> tuple[DataSocket, ...]:
         job = self.jobs.get(flow.job)

@@ -12,8 +12,13 @@ from hostd.monitor.poll_schedule import (
     PollSchedule,
     is_sampled,
 )
-from paceline.flowcore.messages.events import FlowDone, FlowReady, IterationEnded
+from paceline.flowcore.messages.events import FlowDone, FlowReady, IterationEnded, Limit
+from paceline.flowcore.model.patterns import FlowId
 from tests.hostd.monitor.conftest import BURST_BYTES, FLOW, JOB, LINE_BPS, MS, OwnJob, Watched, joined
+
+
+def limit(bps: float, flow: FlowId = FLOW) -> Limit:
+    return Limit(flow, bps, bps)
 
 
 def burst(job: OwnJob, watched: Watched, compute_ns: int) -> None:
@@ -61,8 +66,23 @@ def test_a_sending_job_is_read_seldom_while_it_is_held_and_often_at_its_end(job:
     watched.now_ns += 10 * MS
     watched.monitor.progress(watched.now_ns, {JOB})  # nothing has moved
     assert watched.monitor.due_ns % COUNTERS_NS == 0
-    watched.monitor.limited({FLOW: LINE_BPS, FLOW._replace(job="unheard of"): LINE_BPS}, watched.now_ns)
+    watched.monitor.limited([limit(LINE_BPS), limit(LINE_BPS, FLOW._replace(job="unheard of"))], watched.now_ns)
     assert watched.monitor.due_ns <= watched.now_ns + 4 * MS + LOOK_NS, "half of what the line needs"
+
+
+def test_a_lower_limit_needs_no_sooner_look(job: OwnJob, watched: Watched) -> None:
+    joined(job, watched)
+    job.announce()
+    watched.until(FlowReady)
+    watched.monitor.limited([limit(LINE_BPS)], watched.now_ns)
+    soon_ns = watched.monitor.due_ns
+    watched.step()
+    later_ns = watched.monitor.due_ns
+    watched.monitor.limited([limit(LINE_BPS / 2)], watched.now_ns)
+    assert soon_ns < watched.monitor.due_ns == later_ns
+    watched.monitor.limited([limit(LINE_BPS / 4)], watched.now_ns)
+    watched.monitor.limited([limit(LINE_BPS / 2)], watched.now_ns)
+    assert watched.monitor.due_ns <= watched.now_ns + 8 * MS + LOOK_NS, "half of what it may send by now"
 
 
 def test_a_job_that_is_held_is_measured_when_it_can_have_sent_something(job: OwnJob, watched: Watched) -> None:
@@ -70,7 +90,7 @@ def test_a_job_that_is_held_is_measured_when_it_can_have_sent_something(job: Own
     job.announce()
     watched.until(FlowReady)
     watched.now_ns += MS
-    watched.monitor.limited({FLOW: 1e6}, watched.now_ns)  # 1000 bytes of a million in 8 ms
+    watched.monitor.limited([limit(1e6)], watched.now_ns)  # 1000 bytes of a million in 8 ms
     assert watched.progress() == 0.0, "once more: it may have sent a lot before"
     job.send(BURST_BYTES // 2)  # which its limit would not have let it
     watched.now_ns += 20 * MS
@@ -78,7 +98,7 @@ def test_a_job_that_is_held_is_measured_when_it_can_have_sent_something(job: Own
     watched.now_ns += 30 * MS
     assert watched.progress() > 0.4 * BURST_BYTES
     job.send(BURST_BYTES // 2)
-    watched.monitor.limited({FLOW: LINE_BPS}, watched.now_ns)
+    watched.monitor.limited([limit(LINE_BPS)], watched.now_ns)
     watched.until(FlowDone)
 
 
