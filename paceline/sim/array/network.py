@@ -37,6 +37,10 @@ class ArrayNetwork(NetworkTable):
         self._steps: Steps = NumpySteps(self) if compiled is None else CompiledSteps(self, compiled)
         self.run = self._steps.run  # what a driver calls all the time
 
+    @property
+    def used_rows(self) -> int:
+        return len(self.specs)
+
     # ---- Flows come and go ----
 
     def add(self, specs: Iterable[FlowSpec], job: int) -> Ints:

@@ -157,9 +157,11 @@ class Settlement:
         for name, state in affected.items():
             if name not in self._links:
                 continue
-            if max([len(self._on_link[link]) for link in self._links[name]]) > 1:
-                self._group_of.pop(name, None)
-                meet[name] = state
+            for link in self._links[name]:
+                if len(self._on_link[link]) > 1:
+                    self._group_of.pop(name, None)
+                    meet[name] = state
+                    break
             else:
                 group = self._group_of[name] = self._alone(state)
                 fresh[id(group)] = group

@@ -88,6 +88,11 @@ class FlowTable:
     def rows(self) -> int:
         return len(self.size)
 
+    @property
+    def used_rows(self) -> int:
+        """Those behind were never used."""
+        return self.rows
+
     def grow(self, rows: int, hops: int) -> None:
         self.size = grown(self.size, rows, 0.0)
         self.window = grown(self.window, rows, 0.0)

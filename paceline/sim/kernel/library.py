@@ -27,7 +27,7 @@ _FIELDS: tuple[tuple[type, str], ...] = (
     (COLUMN, "solved ended end_ns marked"),
     (COLUMN, "before limits wanted allowed shares base more firm_of may_send growing members"),
     (COLUMN, "hop pairs"),
-    (COLUMN, "left level taken carried nic_left on_link open touched last_job seen"),
+    (COLUMN, "left level taken carried nic_left on_link open touched active last_job seen"),
     (COLUMN, "slowest"),
 )
 

@@ -42,7 +42,7 @@ struct network {
     int64_t *hop, *pairs;
     /* ... of links ... */
     double *left, *level, *taken, *carried, *nic_left;
-    int64_t *on_link, *open, *touched, *last_job;
+    int64_t *on_link, *open, *touched, *active, *last_job;
     uint8_t *seen;
     /* ... and of feeds. */
     double *slowest;

@@ -9,7 +9,8 @@ void max_min(struct network *n, int64_t flows, int64_t width, const int64_t *hop
     const int64_t endless = n->links - 1;
     double *left = n->left, *level = n->level, *taken = n->taken;
     int64_t *on_link = n->on_link, *open = n->open, *touched = n->touched, *growing = n->growing;
-    int64_t touched_links = 0, left_flows = flows;
+    int64_t *active = n->active;   /* links with flows that still grow: most flows are done in the first round */
+    int64_t touched_links = 0, active_links = 0, left_flows = flows;
     for (int64_t f = 0; f < flows; f++) {
         growing[f] = f;
         for (int64_t h = 0; h < width; h++) {
@@ -23,9 +24,11 @@ void max_min(struct network *n, int64_t flows, int64_t width, const int64_t *hop
             on_link[link]++;
         }
     }
+    memcpy(active, touched, sizeof(int64_t) * (size_t)touched_links);
+    active_links = touched_links;
     while (left_flows) {
-        for (int64_t t = 0; t < touched_links; t++) {
-            int64_t link = touched[t];
+        for (int64_t t = 0; t < active_links; t++) {
+            int64_t link = active[t];
             level[link] = link == endless ? INFINITY : left[link] / (double)on_link[link];
             open[link] = 0;
             taken[link] = 0.0;
@@ -73,8 +76,14 @@ void max_min(struct network *n, int64_t flows, int64_t width, const int64_t *hop
                     growing[kept++] = growing[g];
             still = kept;
         }
-        for (int64_t t = 0; t < touched_links; t++)
-            left[touched[t]] -= taken[touched[t]];
+        int64_t kept_links = 0;
+        for (int64_t t = 0; t < active_links; t++) {
+            int64_t link = active[t];
+            left[link] -= taken[link];
+            if (on_link[link])
+                active[kept_links++] = link;
+        }
+        active_links = kept_links;
         left_flows = still;
     }
     for (int64_t t = 0; t < touched_links; t++)

@@ -19,7 +19,7 @@ _COLUMNS = ("window", "grain", "sent", "goal", "rate", "firm", "ceiling", "mark"
 _OF_ROWS = ("before", "limits", "wanted", "allowed", "shares", "base", "more", "firm_of", "may_send")
 _NUMBERS_OF_ROWS = ("growing", "members", "solved", "ended", "end_ns", "marked")
 _OF_LINKS = ("left", "level", "taken", "carried", "nic_left")
-_NUMBERS_OF_LINKS = ("on_link", "open", "touched", "last_job")
+_NUMBERS_OF_LINKS = ("on_link", "open", "touched", "active", "last_job")
 
 
 class CompiledSteps:
@@ -95,6 +95,7 @@ class CompiledSteps:
             self._bind_rows()
         if self._feeds is not (feeds := self.table.feeds):
             self._bind_feeds(feeds)
+        self.network.rows = self.table.used_rows  # those behind were never used
 
     @property
     def now_ns(self) -> int:
