@@ -8,7 +8,7 @@ The states and rules are flowcore's: a flow's phase, its stalls, a job's progres
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -141,6 +141,7 @@ class ContenderState:
     alone_ns: float = 0.0  # of the whole exchange
     parts: "list[HostPart]" = field(default_factory=list)
     entered: dict[int, ArrayFlow] = field(default_factory=dict)  # its flows that the arbiter counts
+    group: Any = None  # the settlement's, in which it was last
     _claimed: Claimed | None = None  # those; None: they are others by now
     _known: dict[tuple[int, ...], Claimed] = field(default_factory=dict)
 

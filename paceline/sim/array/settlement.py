@@ -7,9 +7,10 @@ formed anew. Groups come back iteration after iteration, and so do their rates: 
 rates.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -19,21 +20,19 @@ from paceline.flowcore.allocation.arbiters import (
     Arbiter,
     Contender,
     Packing,
-    connected,
     max_weight_shares,
 )
 from paceline.flowcore.allocation.borrowing import FEW_FLOWS, Floats, Ints, ceilings_of_few
 from paceline.flowcore.messages.reports import Bid
 from paceline.sim.array.claims import ArrayFlow, Claimed, ContenderState
 from paceline.sim.array.columns import NO_BID, UNDECIDED, FlowColumns
-from paceline.sim.kernel.crowd import crowd_ceilings, crowd_rates
+from paceline.sim.kernel.crowd import crowd_ceilings, crowd_rates, link_groups
 
 # Groups that are kept, and rates of one group. A crowd never comes back as it was.
-MOST_GROUPS = 4096
+MOST_GROUPS = 16_384
 MOST_RATES = 64
 
 Shares = list[tuple[float, float]]  # of every flow, with its ceiling
-Member = tuple[str, tuple[int, ...]]  # a contender's name, and its flows that claim
 
 
 class Decision(NamedTuple):
@@ -73,6 +72,9 @@ class Settled(NamedTuple):
     decisions: list[Decision] | CrowdDecisions  # whose share or ceiling is another than before
 
 
+_name = attrgetter("name")
+
+
 class Settlement:
     def __init__(
         self, arbiter: Arbiter, capacity_bps: Mapping[str, float], links_bps: Floats, columns: FlowColumns
@@ -84,12 +86,9 @@ class Settlement:
         if isinstance(arbiter, partial) and arbiter.func is max_weight_shares:
             self._weights = arbiter.keywords["weights"]
         self._touched: dict[str, ContenderState] = {}  # claims of theirs came or went
-        self._links: dict[str, Mapping[str, int]] = {}  # by contender, when it was last grouped
-        self._on_link: dict[str, dict[str, None]] = {}  # names of contenders
-        self._group_of: dict[str, Group] = {}
+        self._states: dict[str, ContenderState] = {}  # with claims
         self._several: dict[int, Group] = {}  # by id: groups in which jobs meet
-        self._known: dict[tuple[Member, ...], Group] = {}
-        self._alone_with: dict[Claimed, Group] = {}
+        self._known: dict[tuple[Claimed, ...], Group] = {}
 
     @property
     def several(self) -> bool:
@@ -98,7 +97,7 @@ class Settlement:
 
     @property
     def empty(self) -> bool:
-        return not self._group_of and not self._touched
+        return not self._states and not self._touched
 
     def enter(self, flow: ArrayFlow) -> None:
         flow.entered = True
@@ -114,11 +113,10 @@ class Settlement:
         self._touched[contender.name] = contender
 
     def forget(self, names: set[str]) -> None:
-        """These contenders leave, and the rows of their flows may be another's next."""
-        self._alone_with = {
-            claimed: group for claimed, group in self._alone_with.items() if group.states[0].name not in names
+        """These contenders leave."""
+        self._known = {
+            key: group for key, group in self._known.items() if names.isdisjoint(state.name for state in group.states)
         }
-        self._known = {key: group for key, group in self._known.items() if names.isdisjoint(name for name, _ in key)}
 
     def settle(self, newest_ns: int, read_bids: Callable[[Group], bool]) -> list[Settled]:
         """`read_bids`: brings the bids of a group up to date, and says whether one of them is news; none of them can
@@ -134,93 +132,59 @@ class Settlement:
     # ---- Groups ----
 
     def _regroup(self) -> dict[int, Group]:
-        """Form the groups anew whose claims came or went; returns those."""
+        """Form the groups anew; returns those whose claims came or went, or that are new."""
         touched, self._touched = self._touched, {}
-        affected: dict[str, ContenderState] = {}
         for name, state in touched.items():
-            self._affect(name, affected)
-            for link in self._links.pop(name, ()):
-                del self._on_link[link][name]
             if state.entered:
-                self._links[name] = state.claimed.flows_on
-                affected[name] = state
+                self._states[name] = state
+            elif self._states.pop(name, None) is not None:
+                state.group = None
+        states = list(self._states.values())
+        changed = {place for place, name in enumerate(self._states) if name in touched}
+        members: dict[int, list[int]] = {}
+        for place, first in enumerate(link_groups([state.claimed.links for state in states], len(self._links_bps))):
+            if first in members:
+                members[first].append(place)
             else:
-                affected.pop(name, None)
-        links = set[str]().union(*[self._links.get(name, ()) for name in touched])
-        near = set[str]().union(*[self._on_link.get(link, ()) for link in links])
-        for name in near - affected.keys():
-            self._affect(name, affected)
-        for name in touched:
-            for link in self._links.get(name, ()):
-                self._on_link.setdefault(link, {})[name] = None
-        fresh, meet = dict[int, Group](), dict[str, ContenderState]()
-        for name, state in affected.items():
-            if name not in self._links:
-                continue
-            for link in self._links[name]:
-                if len(self._on_link[link]) > 1:
-                    self._group_of.pop(name, None)
-                    meet[name] = state
-                    break
-            else:
-                group = self._group_of[name] = self._alone(state)
+                members[first] = [place]
+        fresh = dict[int, Group]()
+        self._several = {}
+        for first, places in members.items():
+            group = states[first].group
+            # Without the claims that came or went, what is connected is a part of what was: as many are the same ones.
+            if group is None or len(group.states) != len(places) or not changed.isdisjoint(places):
+                group = self._formed(sorted([states[place] for place in places], key=_name))
                 fresh[id(group)] = group
-        fresh.update((id(group), self._keep(group)) for group in self._formed(meet))
+            if len(places) > 1:
+                self._several[id(group)] = group
         return fresh
 
-    def _alone(self, state: ContenderState) -> Group:
-        """The group of a job that shares no link; the same for the same claims."""
-        claimed = state.claimed
-        group = self._alone_with.get(claimed)
-        if group is None:
-            if len(self._alone_with) >= MOST_GROUPS:
-                self._alone_with.clear()
-            group = self._alone_with[claimed] = self._group([state])
-        return group
-
-    def _affect(self, name: str, affected: dict[str, ContenderState]) -> None:
-        """All jobs of the contender's group, as it was."""
-        group = self._group_of.pop(name, None)
-        if group is not None:
-            self._several.pop(id(group), None)
-            for state in group.states:
-                self._group_of.pop(state.name, None)
-                affected[state.name] = state
-
-    def _formed(self, states: Mapping[str, ContenderState]) -> Iterable[Group]:
-        for names in connected({name: self._links[name] for name in sorted(states)}, self._on_link):
-            members = [states[name] for name in sorted(names)]
-            if sum([len(state.entered) for state in members]) > FEW_FLOWS:
-                yield self._crowd(members)
-                continue
-            key = tuple([(state.name, state.claimed.numbers) for state in members])
-            group = self._known.get(key)
-            if group is None:
-                if len(self._known) >= MOST_GROUPS:
-                    self._known.clear()
-                group = self._known[key] = self._group(members)
-            group.read_ns = -1
-            yield group
-
-    def _keep(self, group: Group) -> Group:
-        for state in group.states:
-            self._group_of[state.name] = group
-        self._several[id(group)] = group
+    def _formed(self, states: Sequence[ContenderState]) -> Group:
+        key = tuple([state.claimed for state in states])
+        group = self._known.get(key)
+        if group is None and sum([len(state.entered) for state in states]) > FEW_FLOWS:
+            group = self._crowd(states)
+        elif group is None:
+            if len(self._known) >= MOST_GROUPS:
+                self._known.clear()
+            group = self._known[key] = self._group(states)
+        group.read_ns = -1
+        for state in states:
+            state.group = group
         return group
 
     def _crowd(self, states: Sequence[ContenderState]) -> Group:
         rows = np.concatenate([state.claimed.rows for state in states])
-        links = [self._links[state.name] for state in states]
+        links = [state.claimed.flows_on for state in states]
         return Group(states, links, (), (), max([state.level for state in states]), rows)
 
     def _group(self, states: Sequence[ContenderState]) -> Group:
-        flows = [state.entered[number] for state in states for number in state.claimed.numbers]
         return Group(
             states,
-            [self._links[state.name] for state in states],
-            flows,
+            [state.claimed.flows_on for state in states],
+            [state.entered[number] for state in states for number in state.claimed.numbers],
             [place for place, state in enumerate(states) for _ in state.entered],
-            max(state.level for state in states),
+            max([state.level for state in states]),
         )
 
     # ---- Shares ----

@@ -21,6 +21,32 @@ static void sort_by_worth(const double *worth, int64_t *order, int64_t *spare, i
     }
 }
 
+/* As arbiters.groups: jobs connected through links. The label of a job is the first job of its group; `seen_on`: of every
+ * link a job that crosses it, at first -1. */
+static int64_t root_of(int64_t *parent, int64_t job)
+{
+    while (parent[job] != job)
+        job = parent[job] = parent[parent[job]];
+    return job;
+}
+
+void link_groups(int64_t jobs, const int64_t *first, const int64_t *link, int64_t *label, int64_t *seen_on)
+{
+    for (int64_t job = 0; job < jobs; job++)
+        label[job] = job;
+    for (int64_t job = 0; job < jobs; job++)
+        for (int64_t e = first[job]; e < first[job + 1]; e++) {
+            int64_t other = seen_on[link[e]];
+            if (other >= 0) {
+                int64_t a = root_of(label, job), b = root_of(label, other);
+                label[a > b ? a : b] = a > b ? b : a;
+            }
+            seen_on[link[e]] = job;
+        }
+    for (int64_t job = 0; job < jobs; job++)
+        label[job] = root_of(label, job);
+}
+
 struct prices {
     int64_t jobs, links, rounds;
     const int64_t *first;      /* jobs + 1: where the entries of each begin */

@@ -4,12 +4,16 @@
 """
 
 import ctypes
+from collections.abc import Sequence
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
 
+from paceline.flowcore.allocation.arbiters import Contender, groups
 from paceline.flowcore.allocation.borrowing import NEARLY_ALL, Floats, Ints, ceilings
 from paceline.flowcore.allocation.pricing import ROUNDS, rates_by_price
+from paceline.flowcore.messages.reports import Bid
 from paceline.sim.kernel.library import COLUMN, FRACTION, NUMBER, library
 
 
@@ -42,6 +46,21 @@ def crowd_rates(weight: Floats, first: Ints, link: Ints, flows: Floats, capacity
     scratch = _addresses(use, *of_links, *of_jobs, *orders, rates)
     compiled.price_rates(ctypes.byref(Prices(jobs, links, ROUNDS, *given, *scratch)))
     return rates
+
+
+def link_groups(links_of: Sequence[Ints], links: int) -> list[int]:
+    """As arbiters.groups: of each job, the first of its group, from the numbers of the links it crosses."""
+    compiled, jobs = library(), len(links_of)
+    label = np.zeros(jobs, np.int64)
+    if compiled is None:
+        for group in groups([Contender("", Bid(0.0), dict.fromkeys(map(str, crossed), 1)) for crossed in links_of]):
+            label[group] = group[0]
+        return label.tolist()
+    if jobs:
+        first = np.fromiter(accumulate(map(len, links_of), initial=0), np.int64, jobs + 1)
+        link, seen_on = np.concatenate(links_of), np.full(links, -1)
+        compiled.link_groups(jobs, *_addresses(first, link, label, seen_on))
+    return label.tolist()
 
 
 def crowd_ceilings(share_bps: Floats, paths: Ints, host: Ints, job: Ints, capacity_bps: Floats) -> Floats:

@@ -60,4 +60,5 @@ def _declared(found: ctypes.CDLL) -> ctypes.CDLL:
         function.restype, function.argtypes = result, (network, *arguments)
     for name in ("price_rates", "borrow"):
         getattr(found, name).restype, getattr(found, name).argtypes = None, (COLUMN,)
+    found.link_groups.restype, found.link_groups.argtypes = None, (NUMBER, COLUMN, COLUMN, COLUMN, COLUMN)
     return found

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+from paceline.flowcore.allocation.arbiters import Contender, groups
 from paceline.flowcore.allocation.borrowing import ceilings
 from paceline.flowcore.allocation.pricing import rates_by_price
-from paceline.sim.kernel.crowd import crowd_ceilings, crowd_rates
+from paceline.flowcore.messages.reports import Bid
+from paceline.sim.kernel.crowd import crowd_ceilings, crowd_rates, link_groups
 from paceline.sim.kernel.library import library
 
 pytestmark = pytest.mark.skipif(library() is None, reason="without a compiler both are the same function")
@@ -24,6 +26,16 @@ def test_rates_by_price_are_the_same(seed: int) -> None:
     weight, first = draws.choice([1.0, 2.5, 7.0], len(crossed)), np.searchsorted(job, np.arange(len(crossed) + 1))
     expected = rates_by_price(weight, job, link, flows, capacity_bps)
     assert crowd_rates(weight, first, link, flows, capacity_bps).tolist() == expected
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_groups_are_the_same(seed: int) -> None:
+    draws = np.random.default_rng(seed)
+    crossed = [draws.choice(200, draws.integers(1, 4), replace=False) for _ in range(int(draws.integers(1, 80)))]
+    expected = np.zeros(len(crossed), np.int64)
+    for group in groups([Contender("", Bid(0.0), dict.fromkeys(map(str, links), 1)) for links in crossed]):
+        expected[group] = group[0]
+    assert link_groups(crossed, 200) == expected.tolist()
 
 
 @pytest.mark.parametrize("seed", range(20))
