@@ -50,14 +50,14 @@ def run_trace_cost(args: argparse.Namespace) -> int:
     if args.json:
         print_json(document(setup, costs) | provenance())
         return 0
-    columns = ("servers", "jobs", "flows", "sending", "wall s per simulated s", "µs per flow that sends", "MB")
+    columns = ("servers", "jobs", "flows", "sending", "CPU s per simulated s", "µs per flow that sends", "MB")
     rows = [
         (
             str(cost.servers),
             str(cost.jobs_running),
             str(cost.flows),
             f"{cost.flows_sending:.0f}",
-            f"{cost.wall_s_per_simulated_s:.3f}",
+            f"{cost.cpu_s_per_simulated_s:.3f}",
             f"{cost.us_per_flow_and_simulated_s:.0f}",
             f"{cost.peak_memory_mb:.0f}",
         )
