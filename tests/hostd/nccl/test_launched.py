@@ -28,7 +28,8 @@ def test_a_job_that_marks_no_iterations_is_paced_by_its_rhythm(cluster: Cluster)
     daemon = cluster.hostd()
     cluster.run(group, lambda: any(flow["live"] and flow["kernel_bps"] for flow in flows(daemon.status())))
     [flow] = flows(daemon.status())
-    assert abs(flow["size_bytes"] / 1.25e6 - 1514 / 1448) < 0.05, "an iteration is a burst"
+    bursts = flow["size_bytes"] / 1.25e6 * 1448 / 1514
+    assert bursts > 0.9 and abs(bursts - round(bursts)) < 0.05, "one, or some where a busy hostd missed rests"
 
 
 def _is_paced_with_the_switch(status: dict[str, Any]) -> bool:
