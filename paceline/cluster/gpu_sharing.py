@@ -57,6 +57,9 @@ class SharedGpuState(ClusterState):
     def open_gpus(self) -> list[tuple[float, str]]:
         return [(self._load_s(gpu), gpu[0]) for gpu in self._with_room()]
 
+    def open_servers(self) -> list[str]:
+        return [server for server, _ in self._with_room()]
+
     def server_loads_s(self) -> dict[str, float]:
         loads_s = dict.fromkeys(self.rack_of, 0.0)
         for gpu in self.jobs_on:

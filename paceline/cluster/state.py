@@ -6,6 +6,7 @@ Law: 0 ≤ free ≤ gpus_per_server on every server, and what a job takes is wha
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, field
+from itertools import chain, repeat
 from random import Random
 
 Workers = dict[str, int]  # server: GPUs on it, in the order of the job's ring
@@ -65,6 +66,10 @@ class ClusterState:
     def open_gpus(self) -> list[tuple[float, str]]:
         """The load in seconds and the server of every GPU that can take a job."""
         return [(0.0, server) for server, free in self.free.items() for _ in range(free)]
+
+    def open_servers(self) -> list[str]:
+        """The server of every GPU that can take a job."""
+        return list(chain.from_iterable(map(repeat, self.free, self.free.values())))
 
     def server_loads_s(self) -> dict[str, float]:
         """Σ over a server's GPUs of what their jobs still need; of a job that is not known, a second."""

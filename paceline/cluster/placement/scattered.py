@@ -6,4 +6,4 @@ from paceline.cluster.state import ClusterState, Request, Workers, gather
 def place(job: Request, state: ClusterState) -> Workers | None:
     if state.free_gpus < job.gpus:
         return None
-    return gather(state.draws.sample([server for _, server in state.open_gpus()], job.gpus))
+    return gather(state.draws.sample(state.open_servers(), job.gpus))

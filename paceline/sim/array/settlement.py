@@ -174,8 +174,8 @@ class Settlement:
         return group
 
     def _crowd(self, states: Sequence[ContenderState]) -> Group:
-        rows = np.concatenate([state.claimed.rows for state in states])
-        links = [state.claimed.flows_on for state in states]
+        claimed = [state.claimed for state in states]
+        rows, links = np.concatenate([one.rows for one in claimed]), [one.flows_on for one in claimed]
         return Group(states, links, (), (), max([state.level for state in states]), rows)
 
     def _group(self, states: Sequence[ContenderState]) -> Group:
@@ -263,6 +263,7 @@ class Settlement:
         return list(map(Bid, *most))
 
     def _rates_by_price(self, claimed: Sequence[Claimed], weights: Sequence[float]) -> Floats:
-        first = np.cumsum([0, *(len(one.links) for one in claimed)])
-        link, flows = np.concatenate([one.links for one in claimed]), np.concatenate([one.counts for one in claimed])
+        crossed = [one.links for one in claimed]
+        first = np.cumsum([0, *map(len, crossed)])
+        link, flows = np.concatenate(crossed), np.concatenate([one.counts for one in claimed])
         return crowd_rates(np.array(weights), first, link, flows, self._links_bps)
