@@ -42,10 +42,10 @@ MODEL_MB = 6.25  # a quarter of a second of the link
 COMPUTE_S = 0.05
 # Workload, MB and seconds of computing: as in `paceline bench real-jobs`.
 REAL_JOBS = (
-    ("ddp", 25.0, 0.25),
-    ("overlap", 35.0, 0.5),
     ("fsdp", 40.0, 0.45),
     ("tensor", 16.0, 0.2),
+    ("ddp", 25.0, 0.25),
+    ("overlap", 35.0, 0.5),
     ("all-to-all", 16.0, 0.25),
     ("pipeline", 24.0, 0.3),
     ("accumulate", 40.0, 0.45),
