@@ -31,6 +31,7 @@ REST_NS = 5_000_000  # nothing sent for so long
 # machine stops for milliseconds in the middle of a burst. Turns are no shorter than that.
 LAUNCHED_REST_NS = 20_000_000
 NEXT_TO_NOTHING = 0.005  # of an iteration
+LONGEST_LEARNING_NS = 20_000_000  # between looks at a job that has been learned for a thousand times that
 LEFT_ALONE_NS = 50_000_000  # a job that is left to TCP: nothing depends on its bursts, only whether they change
 
 
@@ -174,6 +175,8 @@ class JobTracker:
         else:
             look_ns = 2 * look_ns if demand.between_bursts else look_ns
             joined = bool(demand.sizes)
+            if announces and not joined:  # for long: it has hardly any iterations, or no two alike
+                look_ns = max(look_ns, min((now_ns - self.seen_ns) // 1000, LONGEST_LEARNING_NS))
             due_ns = self._schedule.not_sending(look_ns, joined, self._moved_ns, now_ns, announces=announces)
         self.due_ns = due_ns - due_ns % finest_ns
 

@@ -3,7 +3,7 @@
 Looking must cost next to nothing, and waking up to look costs more than looking. So every job has a time
 at which it is looked at next, on a grid that makes their times coincide:
 
-    learning     LOOK_NS from now
+    learning     LOOK_NS from now, or a thousandth of the time since it was first seen, up to LONGEST_LEARNING_NS
     computing    at SOONEST of the shortest compute phase seen lately; from then on, LOOK_NS from now where phases have
                  ended lately, and later the further from those (poll_schedule.py)
     sending      after half the time it needs for the rest at its speed, and at what it may send when that has become

@@ -1,5 +1,6 @@
 """When a job is looked at: often where something may happen, hardly ever in between."""
 
+from hostd.monitor.job_tracker import LONGEST_LEARNING_NS
 from hostd.monitor.monitor import HOUSEKEEPING_NS, IDLE_NS, SLOW_POLL_NS
 from hostd.monitor.poll_schedule import (
     COUNTERS_NS,
@@ -37,6 +38,14 @@ def end_iteration(job: OwnJob, watched: Watched) -> None:
 def test_an_empty_host_is_looked_at_now_and_then(watched: Watched) -> None:
     assert watched.step() == []
     assert watched.monitor.due_ns == watched.now_ns + IDLE_NS
+
+
+def test_a_job_that_is_learned_for_long_is_looked_at_less_often(job: OwnJob, watched: Watched) -> None:
+    for age_ns, between_ns in ((0, LOOK_NS), (10_000 * MS, 10 * MS), (100_000 * MS, LONGEST_LEARNING_NS)):
+        watched.now_ns = age_ns
+        watched.step()
+        watched.step()
+        assert between_ns - LOOK_NS <= watched.monitor.jobs[JOB].due_ns - watched.now_ns <= between_ns
 
 
 def test_a_computing_job_is_left_alone_until_it_can_be_through(job: OwnJob, watched: Watched) -> None:
