@@ -15,8 +15,8 @@ higher one when up to two bundles have been paid for at the old rate, so bundles
 millisecond long, unless the round trip is short, where it adds up to 64 KB for the sake of CPU. `tcp_tso_rtt_log` = 0
 turns that off. It is a sysctl of the network namespace and speaks for every socket there; it is set only if allowed.
 
-On fast links they must not be too small either: TCP's timer is some 20 µs late, and it makes up for half a bundle. With
-the kernel's 64 KB one socket holds 5 Gbit/s, and several hold 10 (docs/hostd.md).
+On fast links they must not be too small either: one that is over sooner than a timer can follow leaves the flow short.
+With the kernel's 64 KB one socket holds 5 Gbit/s, and several hold 10 (docs/hostd.md).
 
 Known limit: a socket that was paced once stays paced by TCP (at its own estimate, twice what it needs) after the
 limit is lifted; the kernel has no way back from that.

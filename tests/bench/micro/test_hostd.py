@@ -18,7 +18,7 @@ def test_the_command_measures_hostd(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(capsys.readouterr().out)
     assert (found["flows"], found["mode"], found["backend"]) == (2, "enforce", "htb")
     assert found["slots"] >= 30
-    assert 0 < found["hostd_cpu_percent"] < 30, "3 to 8 on a quiet machine"
+    assert 0 < found["hostd_cpu_percent"] < 30, "loose: other tests may have the machine"
     assert found["decisions"] >= 30, "at least one a slot while flows have bytes to send"
     assert 0 <= found["decision_ms"]["p50"] <= found["decision_ms"]["p90"] <= found["decision_ms"]["p99"]
     assert found["missed_slots"] <= 3 and found["fail_opens"] == 0
