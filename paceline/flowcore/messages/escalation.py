@@ -1,6 +1,7 @@
 """What switches tell each other where jobs of several racks meet (switch/arbitration.py).
 
-A child sends up the claims that it cannot divide by itself; its parent answers with the shares that changed.
+A child sends up the claims that it cannot divide by itself; its parent answers with the shares that changed, or, within
+a slot, that none did.
 """
 
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ class EscalatedClaims:
 
 @dataclass(frozen=True, slots=True)
 class ShareUpdate:
-    """Parent to child: the shares that changed."""
+    """Parent to child: the shares that changed; none: the claims have arrived."""
 
     sender: str
     shares: tuple[Share, ...]

@@ -36,6 +36,10 @@ from paceline.flowcore.switch.pending_reports import OWN_DECISION, PARENT_DECISI
 # Bids grow while jobs wait. Reallocating twice a slot for them costs little and was measured to be as good as always.
 REALLOCATIONS_PER_SLOT = 2
 
+# A parent that was sent claims and has said nothing for so many ticks of this switch has gone, although the connection
+# seems to stand: it answers within one.
+SILENT_TICKS = 6
+
 
 class SwitchPolicy(Protocol):
     """What a switch needs of a policy."""
@@ -70,12 +74,14 @@ class SwitchAgent:
     def _begin(self) -> None:
         """With nothing known of any flow."""
         self._claims = Claims(self._domain, self._clock.horizon)
-        self._federation.drop_all()
+        self._federation.forget_all()
         self._pending = PendingReports()
         self.arbitration = self._new_arbitration()
         self._reallocate_ns = self._clock.epoch_ns
         self._news_due_ns: int | None = None  # when to reallocate for flows that came or left
         self._bids_changed = False  # since the last reallocation
+        self._unheard_ticks = 0  # while the parent has claims of ours
+        self._unanswered: set[str] = set()  # children that have sent claims up since they last heard of us
         self._idle = True
 
     def _new_arbitration(self) -> Arbitration | None:
@@ -95,6 +101,11 @@ class SwitchAgent:
     def silent(self) -> set[str]:
         """Other switches that no report waits for."""
         return self._federation.silent
+
+    @property
+    def missed(self) -> set[str]:
+        """Of these, the switches on paths of flows that are here now, and a parent that should decide."""
+        return self._federation.missed | (self.silent & {self._domain.parent})
 
     def remembers(self, job: str) -> bool:
         """Whether flows of this job have left something here."""
@@ -126,12 +137,16 @@ class SwitchAgent:
             self._arm(now_ns)
         if isinstance(event, Report | Feedback | EscalatedClaims | ShareUpdate):
             self.silent.discard(event.sender)
+            if event.sender == self._domain.parent:
+                self._unheard_ticks = 0
         match event:
             case Report():
                 return self._report(event, slot)
             case Feedback():
                 return self._feedback(event, slot)
             case EscalatedClaims():
+                if event.claims:
+                    self._unanswered.add(event.sender)
                 news = self._contend(event.claims, event.withdrawn, slot, child=event.sender)
                 return self._reallocate_for_news(slot) if news else []
             case ShareUpdate():
@@ -158,7 +173,7 @@ class SwitchAgent:
         if late:
             effects += self._lose(late, slot)
         for flow in self._claims.expire(slot):
-            self._federation.drop(flow)
+            self._federation.forget(flow)
             self._pending.stop(flow)
             if self.arbitration is not None:
                 self._bids_changed |= self.arbitration.passed(flow)
@@ -166,6 +181,7 @@ class SwitchAgent:
             self._bids_changed |= self.arbitration.expire(slot)
             if self._bids_changed:
                 effects += self._reallocate(slot)
+            effects += self._miss_parent(slot) + self._nothing_new()
         self._idle = self._claims.empty and (self.arbitration is None or self.arbitration.empty)
         return effects
 
@@ -179,7 +195,7 @@ class SwitchAgent:
     def _report(self, report: Report, slot: int) -> list[Effect]:
         pending = PendingReport(report.number, slot, self._federation.next_number(self._now_ns))
         own_host = report.sender in self._domain.hosts  # only a host's own ToR forwards
-        forwarded = self._federation.forward(report, pending.forwarded) if own_host else NOTHING
+        forwarded = self._federation.forward(report, pending.forwarded, slot) if own_host else NOTHING
         effects = list(forwarded.sends)
         for withdrawal in report.withdrawn:
             self._claims.withdraw(withdrawal)
@@ -315,6 +331,21 @@ class SwitchAgent:
             effects.append(Send(parent, EscalatedClaims(self.name, result.escalate, result.recall)))
         return effects
 
+    def _miss_parent(self, slot: int) -> list[Effect]:
+        """Its shares would hold for ever where they are 0."""
+        assert self.arbitration is not None
+        if not self._parent_decides or not self.arbitration.escalated:
+            self._unheard_ticks = 0
+            return []
+        self._unheard_ticks += 1
+        assert self._domain.parent is not None
+        return self._lose({self._domain.parent}, slot) if self._unheard_ticks > SILENT_TICKS else []
+
+    def _nothing_new(self) -> list[Effect]:
+        """Children hear once in a while that their claims have arrived, also where no share changes."""
+        unanswered, self._unanswered = self._unanswered, set()
+        return [Send(child, ShareUpdate(self.name, ())) for child in sorted(unanswered)]
+
     def _share_update(self, update: ShareUpdate, slot: int) -> list[Effect]:
         """The parent has decided."""
         assert self.arbitration is not None
@@ -335,4 +366,5 @@ class SwitchAgent:
             elif flow not in answered:
                 own.append(flow)
         updates: list[Effect] = [Send(child, ShareUpdate(self.name, tuple(shares))) for child, shares in below.items()]
+        self._unanswered -= below.keys()
         return updates + self._answer(own, slot)

@@ -15,6 +15,8 @@ from paceline.flowcore.messages.reports import Claim, Feedback, Grant, Report, W
 from paceline.flowcore.model.domain import other_switches
 from paceline.flowcore.model.patterns import FlowId
 
+MOST_FORMER = 1000  # flows that are remembered after they were forgotten
+
 
 class Forwarded(NamedTuple):
     """A host's report, as far as it concerns the other switches on its flows' paths."""
@@ -32,7 +34,7 @@ class Federation:
         self._name, self._keeper = name, keeper
         self._number = 0  # of the last reports forwarded
         self._others_of: dict[FlowId, tuple[str, ...]] = {}  # the other switches on the flow's path
-        self._former: dict[FlowId, tuple[str, ...]] = {}  # of flows that were dropped together
+        self._former: dict[FlowId, tuple[str, ...]] = {}  # of flows that were forgotten here
         self._grants: dict[FlowId, dict[str, tuple[int, Grant]]] = {}  # with the slot their numbers begin with
 
     def next_number(self, now_ns: int) -> int:
@@ -40,8 +42,11 @@ class Federation:
         self._number = max(self._number + 1, now_ns)
         return self._number
 
-    def forward(self, report: Report, number: int) -> Forwarded:
+    def forward(self, report: Report, number: int, slot: int) -> Forwarded:
         """To each other switch one report, with the claims and withdrawals that concern its links."""
+        # Plans are dated by the host's slot. A withdrawal has no date: from a host whose clock is late it must not come
+        # too late for the next switch.
+        first_slot = report.first_slot if report.claims else slot
         claims: dict[str, list[Claim]] = {}
         withdrawn: dict[str, list[Withdrawal]] = {}
         asked: dict[FlowId, frozenset[str]] = {}
@@ -60,7 +65,7 @@ class Federation:
         sends: list[Effect] = []
         for switch in dict.fromkeys([*claims, *withdrawn]):
             parts = tuple(claims.get(switch, ())), tuple(withdrawn.get(switch, ()))
-            sends.append(Send(switch, Report(self._name, number, report.first_slot, *parts)))
+            sends.append(Send(switch, Report(self._name, number, first_slot, *parts)))
         return Forwarded(sends, asked)
 
     def heard(self, feedback: Feedback) -> list[FlowId]:
@@ -82,10 +87,22 @@ class Federation:
         self._former.pop(flow, None)
         self._grants.pop(flow, None)
 
-    def drop_all(self) -> None:
-        """Other switches still have these flows: they must hear of it if a host's next word is that one is through."""
+    def forget(self, flow: FlowId) -> None:
+        """Other switches may still have it: they must hear of it if its host's next word is that it is through."""
+        if (switches := self._others_of.get(flow)) is not None:
+            self.drop(flow)
+            self._former[flow] = switches
+            while len(self._former) > MOST_FORMER:
+                del self._former[next(iter(self._former))]
+
+    def forget_all(self) -> None:
         self._former, self._others_of = self._others_of, {}
         self._grants.clear()
+
+    @property
+    def missed(self) -> set[str]:
+        """The silent switches that flows of now would have to ask."""
+        return self.silent and {one for switches in self._others_of.values() for one in switches} & self.silent
 
     def lose(self, switches: set[str]) -> None:
         """Wait for these no longer, and forget what they said."""

@@ -10,7 +10,8 @@ given, and f_j the part that max-min sharing would give it among the jobs that a
 A job that is ahead by more than MOST_AHEAD is *overdrawn*: it gets what the other jobs leave. Taking turns puts a job
 ahead by a burst and then behind by one, so honest jobs are seldom overdrawn. A job that lies gains MOST_AHEAD once, and
 MOST_AHEAD/MEMORY of a link for as long as it lies. A job that is through stays in the ledger while it is ahead: with
-equal shares it would still be sending.
+equal shares it would still be sending. A job that is behind by more than BEHIND is believed whatever it bids: it can
+gain no more than an equal share, and what the switch has seen of a job that was killed and began again may be wrong.
 
 A job that was given a share for WATCHED_SLOTS and sent nothing has no claim to an equal share either: it is overdrawn
 until bytes move. An honest host would have withdrawn the claim long before (detect/stalls.py).
@@ -30,6 +31,7 @@ from paceline.flowcore.switch.observed_job import ObservedJob
 # a job that hangs shifts the turns of the others (tests/sim/test_hung_jobs.py).
 MEMORY_S = 60.0
 MOST_AHEAD_S = 2.0
+BEHIND_S = 0.2
 
 WATCHED_SLOTS = 4  # a flow is heard of once a slot, and now and then late
 _LEAST_AHEAD_S = 1e-3  # a job that is through and ahead by less counts no more
@@ -121,7 +123,10 @@ class Ledger:
 
     def believed(self, contender: Contender) -> Contender:
         """With the bid as far as the switch believes it; after `overdrawn` of this division."""
-        return replace(contender, bid=self._accounts[contender.job].observed.believed(contender.bid))
+        account = self._accounts[contender.job]
+        if account.ahead_s < -BEHIND_S:
+            return contender
+        return replace(contender, bid=account.observed.believed(contender.bid))
 
     def enter(
         self, members: Sequence[Contender], shares_bps: Mapping[str, float], capacity_bps: Mapping[str, float]

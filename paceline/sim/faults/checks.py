@@ -201,10 +201,10 @@ class Checks:
             if arbitration is not None:
                 for flow in arbitration.shares.keys() - claimed.keys():
                     self._lasts("forgotten", f"{name} has a share of {flow}", GONE_SLOTS)
-            if claimed and switch.agent.silent and switch.domain.hosts:
+            if claimed and switch.agent.missed and switch.domain.hosts:
                 own = any(flow.source in switch.domain.hosts for flow in claimed)
                 if own:
-                    self._lasts("connected", f"{name} counts {sorted(switch.agent.silent)} as silent", CALM_SLOTS)
+                    self._lasts("connected", f"{name} counts {sorted(switch.agent.missed)} as silent", CALM_SLOTS)
 
     def _known(self) -> Iterator[FlowId]:
         for host in self._world.hosts.values():

@@ -47,6 +47,7 @@ class HostShell:
         self._world = world
         self._leased = True
         self._timer = 0  # only the last one set counts
+        self._suspensions, self._suspended_ns = 0, 0  # how many last now, and since when
         self.begin()
 
     def begin(self) -> None:
@@ -57,6 +58,17 @@ class HostShell:
 
     def now_ns(self) -> int:
         return self.clock.now_ns(self._world.now_ns)
+
+    def suspend(self, now_ns: int) -> None:
+        """Its clock stands still; it may be suspended again meanwhile."""
+        if self._suspensions == 0:
+            self._suspended_ns = now_ns
+        self._suspensions += 1
+
+    def resume(self, now_ns: int) -> None:
+        self._suspensions -= 1
+        if self._suspensions == 0:
+            self.clock.offset_ns -= now_ns - self._suspended_ns
 
     # ---- What happens ----
 

@@ -185,7 +185,10 @@ class World:
                 self.streams[fault.node, fault.peer].late_ns += round(fault.amount * SLOT_NS)
             case Kind.DOUBLED:
                 self.hosts[fault.node].doubles += 1
-            case Kind.STALL | Kind.SUSPEND:
+            case Kind.STALL:
+                self._stall(fault.node)
+            case Kind.SUSPEND:
+                self.hosts[fault.node].suspend(self.now_ns)
                 self._stall(fault.node)
             case Kind.CRASH:
                 self._crash(fault.node, notice_ns)
@@ -212,7 +215,7 @@ class World:
             case Kind.STALL:
                 self._wake(fault.node)
             case Kind.SUSPEND:
-                self.hosts[fault.node].clock.offset_ns -= round(fault.for_slots * SLOT_NS)
+                self.hosts[fault.node].resume(self.now_ns)
                 self._wake(fault.node)
             case Kind.CRASH:
                 self._restart(fault.node, round(fault.amount * SLOT_NS))

@@ -6,6 +6,7 @@ from paceline.flowcore.model.patterns import FlowId, Role
 from paceline.flowcore.model.units import UNLIMITED
 from paceline.flowcore.switch.federation import Federation
 
+SLOT = 9
 KEEPER = {"h0->tor0": "tor0", "tor0->h1": "tor0", "tor0->agg": "tor0", "agg->tor1": "agg", "tor1->h9": "tor1"}
 NEAR, FAR = FlowId("a", "h0", "h1", Role.RING), FlowId("b", "h0", "h9", Role.RING)
 PATHS = {NEAR: ("h0->tor0", "tor0->h1"), FAR: ("h0->tor0", "tor0->agg", "agg->tor1", "tor1->h9")}
@@ -21,7 +22,7 @@ def grant(flow: FlowId, available_bps: float) -> Grant:
 
 
 def test_a_claim_goes_to_the_other_switches_on_its_path_and_no_further() -> None:
-    forwarded = Federation("tor0", KEEPER).forward(report(NEAR, FAR), 5)
+    forwarded = Federation("tor0", KEEPER).forward(report(NEAR, FAR), 5, SLOT)
     assert {send.to for send in forwarded.sends if isinstance(send, Send)} == {"agg", "tor1"}
     for send in forwarded.sends:
         assert isinstance(send, Send) and isinstance(send.message, Report)
@@ -33,16 +34,17 @@ def test_a_claim_goes_to_the_other_switches_on_its_path_and_no_further() -> None
 def test_a_silent_switch_is_asked_but_not_waited_for() -> None:
     federation = Federation("tor0", KEEPER)
     federation.silent.add("agg")
-    forwarded = federation.forward(report(FAR), 5)
+    forwarded = federation.forward(report(FAR), 5, SLOT)
     assert len(forwarded.sends) == 2 and forwarded.asked == {FAR: {"tor1"}}
 
 
 def test_a_withdrawal_goes_where_the_claim_went() -> None:
     federation = Federation("tor0", KEEPER)
-    assert federation.forward(report(withdrawn=(FAR,)), 4).sends == [], "it was never claimed"
-    federation.forward(report(FAR), 5)
-    sends = federation.forward(report(withdrawn=(FAR,)), 6).sends
+    assert federation.forward(report(withdrawn=(FAR,)), 4, SLOT).sends == [], "it was never claimed"
+    federation.forward(report(FAR), 5, SLOT)
+    sends = federation.forward(report(withdrawn=(FAR,)), 6, SLOT).sends
     gone = [(send.to, send.message) for send in sends if isinstance(send, Send)]
+    assert {message.first_slot for _, message in gone if isinstance(message, Report)} == {SLOT}, "it has no date"
     assert [(to, [one.flow for one in message.withdrawn]) for to, message in gone if isinstance(message, Report)] == [
         ("agg", [FAR]),
         ("tor1", [FAR]),
@@ -52,15 +54,15 @@ def test_a_withdrawal_goes_where_the_claim_went() -> None:
 
 def test_a_flow_that_is_withdrawn_and_claimed_in_one_report_is_known_afterwards() -> None:
     federation = Federation("tor0", KEEPER)
-    federation.forward(report(FAR), 5)
-    federation.forward(report(FAR, withdrawn=(FAR,)), 6)
+    federation.forward(report(FAR), 5, SLOT)
+    federation.forward(report(FAR, withdrawn=(FAR,)), 6, SLOT)
     assert federation.heard(Feedback("agg", 6, 7, (grant(FAR, 1e9),))) == [FAR]
 
 
 def test_answers_are_merged_with_our_own_until_their_switch_is_lost() -> None:
     federation = Federation("tor0", KEEPER)
     own = grant(FAR, 1e9)
-    federation.forward(report(FAR), 5)
+    federation.forward(report(FAR), 5, SLOT)
     assert federation.merge(own, 7) == own
     federation.heard(Feedback("agg", 5, 7, (grant(FAR, 3e8), grant(NEAR, 1.0))))
     assert federation.merge(own, 7).available_bps == (3e8,) * 3
@@ -74,3 +76,13 @@ def test_numbers_grow_also_after_a_restart() -> None:
     first = federation.next_number(1_000)
     assert federation.next_number(1_000) > first
     assert Federation("tor0", KEEPER).next_number(2_000) > federation.next_number(1_500)
+
+
+def test_a_flow_that_was_forgotten_is_still_withdrawn_and_misses_no_switch() -> None:
+    federation = Federation("tor0", KEEPER)
+    federation.forward(report(FAR), 5, SLOT)
+    federation.lose({"agg"})
+    assert federation.missed == {"agg"}
+    federation.forget(FAR)
+    assert federation.missed == set() and federation.silent == {"agg"}
+    assert len(federation.forward(report(withdrawn=(FAR,)), 6, SLOT).sends) == 2
