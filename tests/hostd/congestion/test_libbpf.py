@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from bench.mltcp.control import NAME, OBJECT, Mltcp
-from hostd.congestion import libbpf, weighted
+from bench.mltcp import control as mltcp
+from hostd.congestion import libbpf
 from hostd.congestion.build import build
 from hostd.congestion.libbpf import BpfControl, BpfError
+from hostd.congestion.weighted import NAME, OBJECT, Weighted
 from tests.hostd.conftest import next_line, wait_until
 
 pytestmark = pytest.mark.root
@@ -21,8 +22,8 @@ pytestmark = pytest.mark.root
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 REGISTER = """
 import time
-from bench.mltcp.control import Mltcp
-with Mltcp():
+from hostd.congestion.weighted import Weighted
+with Weighted():
     print("registered", flush=True)
     time.sleep(60)
 """
@@ -62,17 +63,17 @@ def test_why_there_is_none_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path
         BpfControl(tmp_path / "text.bpf.o", NAME)
     with pytest.raises(BpfError, match=r"^the object has no vegas$"):
         BpfControl(OBJECT, "vegas")
-    with Mltcp(), pytest.raises(BpfError, match=r"^mltcp cannot be registered: File exists$"):
-        Mltcp()
+    with Weighted(), pytest.raises(BpfError, match=r"^paceline cannot be registered: File exists$"):
+        Weighted()
     for constant, value, reason in (("LIBRARY", "libno.so", "sudo apt install"), ("TYPES", tmp_path / "no", "types")):
         libbpf._libbpf.cache_clear()
         with monkeypatch.context() as changed, pytest.raises(BpfError, match=reason):
             changed.setattr(libbpf, constant, value)
-            Mltcp()
+            Weighted()
 
 
 @pytest.mark.skipif(shutil.which("clang") is None, reason="the programs are compiled with clang")
-@pytest.mark.parametrize("shipped", [OBJECT, weighted.OBJECT], ids=lambda path: path.name)
+@pytest.mark.parametrize("shipped", [OBJECT, mltcp.OBJECT], ids=lambda path: path.name)
 def test_an_object_is_what_its_source_says(shipped: Path, tmp_path: Path) -> None:
     source = shipped.with_suffix(".c")
     made = build(source, tmp_path / shipped.name).read_bytes()

@@ -12,7 +12,6 @@ from bench.micro.weight import streaming
 from bench.testbed.network import Testbed
 from hostd.congestion.weighted import NAME, Weighted
 from paceline.flowcore.model.topology import star
-from tests.hostd.conftest import wait_until
 
 pytestmark = pytest.mark.root
 
@@ -38,9 +37,9 @@ def stream(testbed: Testbed) -> Iterator[socket]:
 
 def test_another_weight_is_another_window_at_once() -> None:
     with Weighted() as weighted, Testbed(star(2, 0.2)) as testbed, stream(testbed) as sender:
-        wait_until(lambda: window(sender) > 100)
-        for weight, factor in ((4.0, 4.0), (1.0, 0.25), (0.5, 0.5)):
+        time.sleep(0.5)
+        for weight, least, most in ((16.0, 8.0, 32.0), (1.0, 1 / 32, 1 / 8)):
             before = window(sender)
             weighted.tell(sender.fileno(), weight)
-            time.sleep(0.1)
-            assert window(sender) == pytest.approx(factor * before, rel=0.25)
+            time.sleep(0.1)  # in which it grows or backs off, too
+            assert least * before < window(sender) < most * before
