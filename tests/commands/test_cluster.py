@@ -14,6 +14,7 @@ LCM = (CIRCLES / "lcm.toml").read_text()
 PAPER_SCORES = {"snapshot 1": 1.0, "snapshot 2": 1.0, "snapshot 3": 0.9, "snapshot 4": 0.8, "snapshot 5": 0.6}
 
 
+@pytest.mark.slow
 def test_the_lcm_example_and_its_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "circles.png"
     assert main(["cluster", "circle", str(CIRCLES / "lcm.toml"), "--json", "--out", str(out)]) == 0

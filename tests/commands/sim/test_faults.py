@@ -16,6 +16,7 @@ def test_faults_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert document["histories_per_s"] > 0 and "commit" in document
 
 
+@pytest.mark.slow
 def test_what_fails_is_printed_shrunk_with_the_way_to_see_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
