@@ -41,6 +41,7 @@ def main() -> None:
         server = socket.create_server((REMOTE, 0))
         ours = socket.create_connection(server.getsockname(), source_address=(LOCAL, 0))
         socket.send_fds(child, [b"x"], [ours.fileno()])
+        ours.close()  # the connection ends with the process that has it now, and this one with the connection
         theirs, _ = server.accept()
         while theirs.recv(1 << 20):
             pass
