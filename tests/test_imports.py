@@ -74,8 +74,7 @@ MAY_IMPORT = {
     "bench.testbed": f"{CORE} paceline.failure bench.",
     "bench.mltcp": f"{CORE} nccl_shim.segment hostd.kernel hostd.congestion",
     "bench.workload": f"{CORE} paceline.failure paceline.sim nccl_shim bench.",
-    "bench.gpu": f"{CORE} paceline.failure nccl_shim bench.testbed bench.jobs",
-    "bench.gpu.nccl_check": "paceline.commands.provenance paceline.failure nccl_shim bench.gpu bench.testbed",
+    "bench.gpu": f"{CORE} paceline.failure paceline.commands.provenance nccl_shim bench.testbed bench.jobs",
     "bench.jobs": f"{CORE} paceline.failure paceline.sim nccl_shim hostd bench. bench.testbed bench.workload"
     " bench.mltcp",
     "bench.micro": f"{CORE} paceline.failure paceline.memory paceline.service paceline.sim paceline.wire hostd bench."

@@ -25,12 +25,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench.gpu.plugin_check import NCCL_RECIPE, RANKS, ROOT, free_port, machine
+from bench.gpu.plugin_check import NCCL_RECIPE, RANKS, ROOT, free_port
 from bench.testbed.accelerator import gpu
 from nccl_shim import build
 from nccl_shim.page.layout import Entry, State, peer_bytes
 from nccl_shim.page.writer import PageWriter
 from nccl_shim.throttle import ThrottleRefused, net_library_path, throttle_environment
+from paceline.commands.provenance import provenance
 
 SLOT_NS = 60_000_000
 HERE = peer_bytes("127.0.0.1")
@@ -153,7 +154,7 @@ def main() -> int:
             raise RuntimeError("torch finds no GPU with NCCL here")
         if not net_library_path(os.environ).is_file():
             build.build_net(net_library_path(os.environ))
-        result = {"machine": machine("nccl")}
+        result: dict[str, Any] = {**provenance(), "gpu": gpu()}
         for name, check in (("alone", alone), ("rates", rates), ("free", free_again)):
             result[name] = check(args)
             print(f"{name}: {json.dumps(result[name])}", file=sys.stderr)

@@ -12,7 +12,6 @@ What is checked (exit status 1 if any fails):
 import argparse
 import json
 import os
-import platform
 import socket
 import subprocess
 import sys
@@ -25,9 +24,11 @@ from statistics import median
 from typing import Any
 
 from bench.gpu.outside_pacing import UNLIMITED, data_sockets, pace
+from bench.testbed.accelerator import gpu
 from nccl_shim import build
 from nccl_shim.segment.clibrary import library_path
 from nccl_shim.segment.reader import ProcessView, Reader
+from paceline.commands.provenance import provenance
 
 ROOT = Path(__file__).parents[2]
 RANKS = (0, 1)
@@ -205,18 +206,6 @@ def _iteration(view: ProcessView) -> int:
     return counter.iteration if counter else 0
 
 
-def machine(backend: str) -> dict[str, Any]:
-    import torch
-
-    described: dict[str, Any] = {"kernel": platform.release(), "arch": platform.machine(), "cpus": os.cpu_count(),
-                                 "python": platform.python_version(), "torch": torch.__version__}  # fmt: skip
-    if backend == "nccl":
-        described["gpu"] = torch.cuda.get_device_name(0)
-        described["cuda"] = torch.version.cuda
-        described["nccl"] = ".".join(map(str, torch.cuda.nccl.version()))
-    return described
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__.splitlines()[0],
@@ -237,9 +226,10 @@ def main() -> int:
         if not library_path().is_file():
             build.build(library_path())
         timing, exact = compare(args)
-        result = {
+        result: dict[str, Any] = {
+            **provenance(),
             "backend": args.backend,
-            "machine": machine(args.backend),
+            "gpu": gpu(),
             "exact": exact,
             "unchanged": timing,
             "followed": paced(args),

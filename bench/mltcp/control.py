@@ -3,7 +3,6 @@
 import struct
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 from hostd.congestion.libbpf import BpfControl
 
@@ -31,21 +30,12 @@ class Iteration:
         return _ITERATION.pack(round(self.size_bytes), round(PAUSE * self.compute_s * 1e9), *milli, 0, 0)
 
 
-class Mltcp:
-    """Known to the kernel as `mltcp` within the block."""
+class Mltcp(BpfControl):
+    """Raises BpfError where it cannot be had."""
 
     def __init__(self) -> None:
-        self._control = BpfControl(OBJECT, NAME)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self._control.close()
+        super().__init__(OBJECT, NAME)
 
     def tell(self, descriptor: int, iteration: Iteration) -> None:
         """What the socket behind this descriptor carries; raises OSError."""
-        self._control.tell("iterations", descriptor, iteration.packed())
+        self._tell("iterations", descriptor, iteration.packed())

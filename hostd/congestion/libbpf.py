@@ -12,6 +12,7 @@ import functools
 import os
 import platform
 from pathlib import Path
+from typing import Self
 
 LIBRARY = "libbpf.so.1"
 TYPES = Path("/sys/kernel/btf/vmlinux")
@@ -36,7 +37,7 @@ class _LinkAttributes(ctypes.Structure):
 
 
 class BpfControl:
-    """The congestion control `name` of an object file, known to the kernel until closed."""
+    """The congestion control `name` of an object file, known to the kernel until closed, or within the block."""
 
     def __init__(self, path: Path, name: str) -> None:
         self._libbpf = _libbpf()
@@ -56,6 +57,12 @@ class BpfControl:
             self.close()
             raise
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
+
     def close(self) -> None:
         if self._link >= 0:
             os.close(self._link)
@@ -63,7 +70,7 @@ class BpfControl:
             self._libbpf.bpf_object__close(self._object)
         self._link, self._object = -1, None
 
-    def tell(self, storage: str, descriptor: int, value: bytes) -> None:
+    def _tell(self, storage: str, descriptor: int, value: bytes) -> None:
         """Writes the value that the program finds for the socket behind this descriptor; raises OSError."""
         key, written = ctypes.c_int(descriptor), ctypes.create_string_buffer(value, len(value))
         storage_fd = self._libbpf.bpf_map__fd(self._map(storage))

@@ -2,7 +2,6 @@
 
 import struct
 from pathlib import Path
-from typing import Self
 
 from hostd.congestion.libbpf import BpfControl
 
@@ -12,21 +11,12 @@ NAME = "paceline"
 _MILLI = struct.Struct("=I")
 
 
-class Weighted:
-    """Known to the kernel within the block. Raises BpfError where it cannot be had."""
+class Weighted(BpfControl):
+    """Raises BpfError where it cannot be had."""
 
     def __init__(self) -> None:
-        self._control = BpfControl(OBJECT, NAME)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self._control.close()
+        super().__init__(OBJECT, NAME)
 
     def tell(self, descriptor: int, weight: float) -> None:
         """The socket behind this descriptor, which has the control, stands for so many; raises OSError."""
-        self._control.tell("weights", descriptor, _MILLI.pack(round(1000 * weight)))
+        self._tell("weights", descriptor, _MILLI.pack(round(1000 * weight)))

@@ -128,9 +128,8 @@ def test_readers_see_one_state_or_the_other(directory: Path, new_look: Callable[
     assert seen > 100 and torn <= seen
 
 
+@pytest.mark.root
 def test_it_belongs_to_hostd_and_one_user_may_read_it(directory: Path) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("needs root to become the job's user")
     directory.chmod(0o755)
     with PageWriter(directory, 1, 1, SLOT_NS, uid=65534) as page:
         page.write(PACED)
