@@ -17,9 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from paceline.flowcore.model.fields import Field, InputError, Value, integer, one_of, read_table
+from paceline.flowcore.model.fields import Field, InputError, Value, integer, number_from, one_of, read_table
 from paceline.flowcore.model.scenario import SlotsSpec, parse_scenario, slots_table, topology_table
 from paceline.flowcore.model.topology import Topology
+from paceline.flowcore.model.weights import LEAST, MOST
 from paceline.flowcore.policy import FOR_DAEMONS
 from paceline.service.address import HostPort, host_port
 from paceline.service.tls import TlsFiles, plaintext_allowed, tls_files
@@ -43,6 +44,7 @@ class SwitchConfig:
     plaintext: bool = False
     metrics: str | None = None
     max_flows_per_host: int = DEFAULT_MAX_FLOWS
+    max_weight: float = 1.0
 
 
 def parse_config(text: str, source: str) -> SwitchConfig:
@@ -163,4 +165,5 @@ _TOP = {
     "plaintext": Field(_flag, False),
     "metrics": Field(_address, None),
     "max_flows_per_host": Field(integer(1, 1_000_000), DEFAULT_MAX_FLOWS),
+    "max_weight": Field(number_from(LEAST, MOST), 1.0),
 }

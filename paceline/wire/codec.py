@@ -16,6 +16,7 @@ from paceline.flowcore.messages.escalation import EscalatedClaims, Share, ShareU
 from paceline.flowcore.messages.events import Message
 from paceline.flowcore.messages.reports import NO_ANSWER, Bid, Claim, Feedback, Grant, Report, Withdrawal
 from paceline.flowcore.model.patterns import FlowId
+from paceline.flowcore.model.weights import LEAST, MOST
 from paceline.wire import control_pb2 as pb
 from paceline.wire.columns import (
     LARGEST,
@@ -193,6 +194,7 @@ CLAIMS = Rows(
     downstream=CountedFlows("downstream_count"),
     plan_bps=CountedNumbers("plan_slots"),
     promised_bytes=Numbers(default=0.0),
+    weight=Numbers(LEAST, MOST, default=1.0),
 )
 WITHDRAWALS = Rows(Withdrawal, flow=FlowColumn("withdrawn"), volume_bytes=Numbers(column="withdrawn_bytes"))
 GRANTS = Rows(

@@ -245,7 +245,7 @@ def wrong_length(name: str, column: Sequence[object], count: int) -> BadMessage:
 def check_bounds(name: str, numbers: Sequence[float], least: float, most: float) -> None:
     """All from `least` to `most`, which NaN is not."""
     # Where none is negative, none is above the sum; min may overlook a NaN, a sum does not.
-    if numbers and not (min(numbers) >= 0.0 and sum(numbers) <= most):
+    if numbers and not (min(numbers) >= max(0.0, least) and sum(numbers) <= most):
         bad = [at for at, number in enumerate(numbers) if not least <= number <= most]
         if bad:
             said = f"found {numbers[bad[0]]} in {name}, expected {least:g} to {most:g}"

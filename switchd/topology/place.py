@@ -33,7 +33,8 @@ class Place:
         self.config = config
         self._domain = domains(config.topology)[config.name]
         self.own_hosts = self._domain.hosts
-        self.agent = SwitchAgent(config.name, self._domain, slots, POLICIES[config.policy]())
+        policy = POLICIES[config.policy]()
+        self.agent = SwitchAgent(config.name, self._domain, slots, policy, max_weight=config.max_weight)
         self.routes = RoutingTable(config.topology, config.name)
         self.phases_ns = phases(config.topology, config.name, slots.length_ns)
         self.paths = FlowPaths(config.topology)

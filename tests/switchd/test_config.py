@@ -87,6 +87,7 @@ BAD = {
     "top with a parent": (GOOD.replace('"tor0"', '"agg"'), "parents: found a table, expected no parents"),
     "plaintext": ("plaintext = 1" + GOOD, "plaintext: found 1, expected true or false"),
     "flows": ("max_flows_per_host = 0" + GOOD, "max_flows_per_host: found 0"),
+    "weight": ("max_weight = 100" + GOOD, "max_weight: found 100"),
     "tls": (GOOD + "[tls]\nca = 'x'\n", "tls.certificate: found nothing"),
     "plaintext beyond loopback": (
         GOOD.replace("127.0.0.1:7470", "10.0.0.1:7470"),

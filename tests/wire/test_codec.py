@@ -63,6 +63,7 @@ def claims(draw: st.DrawFn) -> tuple[Claim, ...]:
             tuple(draw(st.lists(anything, max_size=3))),
             tuple(draw(st.lists(numbers, max_size=HORIZON))),
             draw(numbers),
+            draw(st.floats(0.1, 10.0)),
         )
         for flow in draw(st.lists(flows, max_size=4, unique=True))
     )
@@ -138,7 +139,7 @@ def good_report() -> pb.Report:
     flow = FlowId("a", "h0", "h1", Role.RING)
     other = FlowId("b", "h0", "h7", Role.PUSH)
     claimed = tuple(
-        Claim(one, PATHS.path(one), 1e6, Bid(1.0, 2.0, 3.0), 4.0, 5.0, (flow,), (other,), (1e8, 2e8), 6.0)
+        Claim(one, PATHS.path(one), 1e6, Bid(1.0, 2.0, 3.0), 4.0, 5.0, (flow,), (other,), (1e8, 2e8), 6.0, 2.0)
         for one in (flow, other)
     )
     return REPORT.to_wire(Report("h0", 7, 100, claimed, (Withdrawal(flow, 9.0),)))
@@ -172,7 +173,7 @@ BAD_TEXTS = [
 BAD_PATHS = ["a/ring/h0>h99", "a/ring/x>h1", "a/ring/h0>h0", "a/ring/tor0>h1"]
 DOUBLES = [
     *("size_bytes", "urgency", "compute_ns", "remaining_ns", "sent_bytes", "planned_bytes", "promised_bytes"),
-    "plan_bps",
+    *("weight", "plan_bps"),
 ]
 CLAIM_COLUMNS = [*DOUBLES[:-1], "upstream_count", "downstream_count", "plan_slots"]
 GRANT_COLUMNS = ["accepted", "share_bps", "ceiling_bps", "alone_ns", "upstream_bytes", "downstream_bytes"]
@@ -222,11 +223,17 @@ def test_columns_of_another_length(column: str) -> None:
     assert refused(lambda report: getattr(report.claims, column).pop()) == "shape"
 
 
-def test_a_host_that_counts_no_promises_is_understood() -> None:
+def test_a_host_that_counts_no_promises_and_knows_no_weights_is_understood() -> None:
     wire = good_report()
     wire.claims.ClearField("promised_bytes")
+    wire.claims.ClearField("weight")
     report = REPORT.from_wire(pb.Report.FromString(wire.SerializeToString()), PATHS)
-    assert [claim.promised_bytes for claim in report.claims] == [0.0, 0.0]
+    assert [(claim.promised_bytes, claim.weight) for claim in report.claims] == [(0.0, 1.0)] * 2
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.09, 10.1])
+def test_a_weight_beyond_all_limits(weight: float) -> None:
+    assert refused(lambda report: report.claims.weight.__setitem__(1, weight)) == "numbers"
 
 
 @pytest.mark.parametrize("counts", ["upstream_count", "downstream_count", "plan_slots"])

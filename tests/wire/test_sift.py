@@ -14,7 +14,7 @@ from paceline.wire.codec import REPORT, BadMessage, FlowPaths
 STAR = star(8, 1.0)
 PATHS = FlowPaths(STAR)
 ODD = (math.nan, math.inf, -math.inf, -1.0, 1.1e18, 1e300)
-COLUMNS = ("size_bytes", "compute_ns", "remaining_ns", "sent_bytes", "planned_bytes", "promised_bytes")
+COLUMNS = ("size_bytes", "compute_ns", "remaining_ns", "sent_bytes", "planned_bytes", "promised_bytes", "weight")
 
 
 def claims(count: int, choice: random.Random) -> list[Claim]:
@@ -22,7 +22,7 @@ def claims(count: int, choice: random.Random) -> list[Claim]:
         flow = FlowId(f"{job}", "h0", f"h{1 + job % 7}", Role.RING)
         others = tuple(flow._replace(target=f"h{n}") for n in range(choice.randrange(3)))
         plan = (1e6,) * choice.randrange(4)
-        return Claim(flow, PATHS.path(flow), 1e6, Bid(1.0, 2.0, 3.0), 4.0, 5.0, others, others[:1], plan, 6.0)
+        return Claim(flow, PATHS.path(flow), 1e6, Bid(1.0, 2.0, 3.0), 4.0, 5.0, others, others[:1], plan, 6.0, 2.0)
 
     return [one(job) for job in range(count)]
 

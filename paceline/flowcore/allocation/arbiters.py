@@ -28,11 +28,12 @@ class Contender:
     job: str
     bid: Bid
     flows_on: Mapping[str, int]  # link: how many of its waiting flows cross it
+    weight: float = 1.0  # which the bid has in it already
 
     @classmethod
-    def of(cls, job: str, bids: Iterable[Bid], paths: Iterable[Iterable[str]]) -> "Contender":
+    def of(cls, job: str, bids: Iterable[Bid], paths: Iterable[Iterable[str]], weight: float = 1.0) -> "Contender":
         """A job's waiting flows as one. Its hosts agree but for what each noticed last: its most urgent bid counts."""
-        return cls(job, max(bids), count_links(paths))
+        return cls(job, max(bids), count_links(paths), weight)
 
     def alone_bps(self, capacity_bps: Mapping[str, float]) -> float:
         """The rate of each of its flows with the links to itself."""
@@ -58,11 +59,14 @@ def strict_priority(contenders: Sequence[Contender], capacity_bps: Mapping[str, 
     return in_turn([contender.flows_on.items() for contender in contenders], order, dict(capacity_bps))
 
 
-def max_min_shares(contenders: Sequence[Contender], capacity_bps: Mapping[str, float]) -> list[float]:
-    """Every flow as much as every other, as far as its job's links allow (max-min)."""
+def max_min_shares(
+    contenders: Sequence[Contender], capacity_bps: Mapping[str, float], *, by_weight: bool = False
+) -> list[float]:
+    """Every flow as much as every other (or by its job's weight), as far as its job's links allow (max-min)."""
     links = {link: index for index, link in enumerate(capacity_bps)}
     paths = [[links[link] for link, flows in c.flows_on.items() for _ in range(flows)] for c in contenders]
-    return max_min(paths, [UNLIMITED] * len(contenders), list(capacity_bps.values()))
+    weights = [contender.weight for contender in contenders] if by_weight else None
+    return max_min(paths, [UNLIMITED] * len(contenders), list(capacity_bps.values()), weights)
 
 
 def max_weight_shares(

@@ -1,15 +1,14 @@
-"""Max-min fair sharing with ceilings: the ideal of TCP, hence the baseline of MLCC §VII.
+"""Max-min fair sharing with ceilings and weights: the ideal of TCP, hence the baseline of MLCC §VII.
 
-Progressive filling: all rates grow together; a flow stops at its ceiling or when a link on its path is
-full; the rest goes on. The result is the only allocation in which no rate can grow except at the expense
-of one that is not larger:
+Progressive filling: all rates grow together, each in proportion to its flow's weight; a flow stops at its ceiling or
+when a link on its path is full; the rest goes on. The result is the only allocation in which no rate can grow except at
+the expense of one that is, by weight, not larger:
 
-    every flow is at its ceiling, or crosses a full link on which no flow has a higher rate.
+    every flow is at its ceiling, or crosses a full link on which no flow has a higher rate per weight.
 
-With n_l flows still growing on link l and R_l the capacity left by those that stopped, l is full at the
-level R_l/n_l. A flow that stops below that level only raises it. So the levels in a heap are lower
-bounds, and one that comes out too low goes back in, at most once per flow on the link: O(E log E) for E
-hops in all.
+With w_l the weights of the flows still growing on link l and R_l the capacity left by those that stopped, l is full at
+the level R_l/w_l. A flow that stops below that level only raises it. So the levels in a heap are lower bounds, and one
+that comes out too low goes back in, at most once per flow on the link: O(E log E) for E hops in all.
 """
 
 from collections.abc import Sequence
@@ -17,49 +16,60 @@ from heapq import heapify, heappop, heapreplace
 from typing import Any
 
 
-def max_min(paths: Sequence[Sequence[int]], ceilings: Sequence[float], capacity: Sequence[float]) -> list[float]:
+def max_min(
+    paths: Sequence[Sequence[int]],
+    ceilings: Sequence[float],
+    capacity: Sequence[float],
+    weights: Sequence[float] | None = None,
+) -> list[float]:
     """The rate of each flow, from the links it crosses, its ceiling and the links' capacities; in any unit.
 
-    A flow with an empty path gets its ceiling.
+    A flow with an empty path gets its ceiling. `weights`: positive, and within a factor of a million; None: all equal.
     """
+    weight = [1.0] * len(paths) if weights is None else weights
     flows_on: dict[int, list[int]] = {}
+    weight_on: dict[int, float] = {}  # w_l
     for flow, path in enumerate(paths):
         for link in path:
             if link in flows_on:
                 flows_on[link].append(flow)
+                weight_on[link] += weight[flow]
             else:
                 flows_on[link] = [flow]
-    growing = {link: len(flows) for link, flows in flows_on.items()}  # n_l
+                weight_on[link] = weight[flow]
+    growing = {link: len(flows) for link, flows in flows_on.items()}
     left = {link: capacity[link] for link in flows_on}  # R_l
-    level = [(left[link] / n, link) for link, n in growing.items()]
+    level = [(left[link] / total, link) for link, total in weight_on.items()]
     heapify(level)
 
     rates = [-1.0] * len(paths)  # negative: still growing
-    for flow in sorted(range(len(paths)), key=ceilings.__getitem__):
-        ceiling = ceilings[flow]
+    highest = ceilings if weights is None else [c / w for c, w in zip(ceilings, weights, strict=True)]
+    for flow in sorted(range(len(paths)), key=highest.__getitem__):
         # Fill every link that is full before the level reaches this flow's ceiling.
-        while level and level[0][0] < ceiling:
+        while level and level[0][0] < highest[flow]:
             lower_bound, link = level[0]
-            n = growing[link]
-            if n == 0:
+            if growing[link] == 0:
                 heappop(level)
                 continue
-            share = left[link] / n
-            if share > lower_bound:
-                heapreplace(level, (share, link))
+            reached = left[link] / weight_on[link]
+            if reached > lower_bound:
+                heapreplace(level, (reached, link))
                 continue
             heappop(level)
-            share = max(0.0, share)  # rounding can leave a hair less than nothing
+            reached = max(0.0, reached)  # rounding can leave a hair less than nothing
             for stopped in flows_on[link]:
                 if rates[stopped] < 0.0:
-                    rates[stopped] = share
+                    stops, rate = weight[stopped], weight[stopped] * reached
+                    rates[stopped] = rate
                     for hop in paths[stopped]:
-                        left[hop] -= share
+                        left[hop] -= rate
+                        weight_on[hop] -= stops
                         growing[hop] -= 1
         if rates[flow] < 0.0:
-            rates[flow] = ceiling
+            rates[flow] = ceilings[flow]
             for hop in paths[flow]:
-                left[hop] -= ceiling
+                left[hop] -= ceilings[flow]
+                weight_on[hop] -= weight[flow]
                 growing[hop] -= 1
     return rates
 

@@ -22,12 +22,18 @@ def flow_id(job: str, host: str, ends: Ends) -> FlowId:
 
 
 def job_joined(
-    job: str, host: str, sizes: Mapping[Ends, float], received_bytes: Mapping[Ends, float], members: int
+    job: str,
+    host: str,
+    sizes: Mapping[Ends, float],
+    received_bytes: Mapping[Ends, float],
+    members: int,
+    weight: float = 1.0,
 ) -> JobJoined:
     """Flows of these sizes in an iteration, in a job that has received so much from each host so far."""
     sources = [ends for ends, size in received_bytes.items() if size > 0]
     specs = tuple(_spec(flow_id(job, host, ends), sizes[ends], sources, members) for ends in sorted(sizes))
-    return JobJoined(job, specs, tuple((spec.flow, _downstream(spec.flow, sources, members)) for spec in specs))
+    downstream = tuple((spec.flow, _downstream(spec.flow, sources, members)) for spec in specs)
+    return JobJoined(job, specs, downstream, weight)
 
 
 def _spec(flow: FlowId, size_bytes: float, sources: Iterable[Ends], members: int) -> FlowSpec:

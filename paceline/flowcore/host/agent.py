@@ -164,6 +164,7 @@ class HostAgent:
                 downstream=tuple(after for after in flow.downstream if not after.local),
                 plan_bps=flow.plan_bps if plans else (),
                 promised_bytes=flow.promised_bytes,
+                weight=self.jobs[flow.id.job].progress.weight,
             )
             claims.append(claim)
         gone = [flow for flow in withdraw if flow.withdraw(now_ns)]
@@ -198,7 +199,7 @@ class HostAgent:
 
     def _join(self, event: JobJoined, now_ns: int) -> None:
         self._leave(event.job, now_ns)  # a job that joins again has been restarted
-        job = self.jobs[event.job] = JobFlows(JobProgress(now_ns))
+        job = self.jobs[event.job] = JobFlows(JobProgress(now_ns, event.weight))
         downstream = dict(event.downstream)
         for spec in event.flows:
             path = self.topology.path(spec.flow.source, spec.flow.target, str(spec.flow))

@@ -7,6 +7,7 @@ alone: see policy/fair.py. A policy that wants the switch to divide the current 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, NamedTuple, Protocol
 
+from paceline.flowcore.allocation.aggressiveness import Aggressiveness
 from paceline.flowcore.allocation.arbiters import Arbiter
 from paceline.flowcore.host.flow_state import FlowState, JobFlows
 from paceline.flowcore.host.progress import JobProgress
@@ -70,6 +71,7 @@ class Policy:
     acts_at_boundaries: ClassVar[bool] = False  # of slots, too, where the host reports later (on_boundary)
     start_after: ClassVar[bool] = False  # the job forwards only what has arrived whole (patterns.grain_bytes)
     contention: ClassVar[float] = 0.0  # what colliding costs a link (fairshare.contended_bps)
+    aggressiveness: ClassVar[Aggressiveness | None] = None  # flows are MLTCP's, with these weights
 
     def bid(self, state: JobState) -> Bid:
         """How urgent the job is, for the arbiter."""

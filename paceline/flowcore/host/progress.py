@@ -9,6 +9,8 @@ slowdown people see, elapsed time ÷ iterations × T⁰, is 1 ÷ the mean pace, 
 The memory τ trades two errors: a short one forgets that a job was favoured an iteration ago and lets it collide
 again with the same job; a long one still favours a job for old delays after it has long been running well (and
 starts slowly: it takes τ to notice). From 4 to 8 iterations makes little difference.
+
+Here is also what a policy multiplies its value by, the job's weight; orders that value nothing (fifo, srpt) ignore it.
 """
 
 from typing import NamedTuple
@@ -31,9 +33,11 @@ class JobProgress:
         "bursts",
         "communicating",
         "compute_ns",
+        "weight",
     )
 
-    def __init__(self, now_ns: int) -> None:
+    def __init__(self, now_ns: int, weight: float = 1.0) -> None:
+        self.weight = weight  # ω (model/weights.py)
         self.compute_ns = 0.0  # c before each burst, learned
         self.bursts = 1  # of the last iteration
         self._bursts = 0  # ... of this one so far
@@ -43,9 +47,14 @@ class JobProgress:
         self._pace = 1.0  # P: as if alone, until measured
 
     @property
+    def iteration_compute_ns(self) -> float:
+        """Of all bursts."""
+        return self.bursts * self.compute_ns
+
+    @property
     def alone_ns(self) -> float:
         """T⁰"""
-        return self.bursts * self.compute_ns + self.alone_comm_ns
+        return self.iteration_compute_ns + self.alone_comm_ns
 
     @property
     def slowdown(self) -> float:
@@ -61,7 +70,7 @@ class JobProgress:
         pace = sent_share * self.alone_comm_ns / elapsed_ns if self.communicating else 1.0
         if pace > 1.0:
             pace = 1.0
-        self._pace = mean_pace(self._pace, pace, elapsed_ns, alone_ns)
+        self._pace = mean_pace(self._pace, pace, elapsed_ns, alone_ns, self.weight)
 
     def credit(self, now_ns: int, fresh_bytes: float, size_bytes: float, *, stalled: bool) -> None:
         """This host sent so many bytes since the last call, of an iteration of `size_bytes`. A job that holds itself up
@@ -106,11 +115,23 @@ class ManyProgress(NamedTuple):
     slowdown: Floats
     compute_ns: Floats
     alone_comm_ns: Floats
+    weight: Floats
+
+    @property
+    def iteration_compute_ns(self) -> Floats:
+        """Where there are arrays, an iteration has one burst."""
+        return self.compute_ns
 
 
 def advanced_paces(
-    mean: Floats, elapsed_ns: Floats, sent_share: Floats, alone_ns: Floats, alone_comm_ns: Floats, communicating: Floats
+    mean: Floats,
+    elapsed_ns: Floats,
+    sent_share: Floats,
+    alone_ns: Floats,
+    alone_comm_ns: Floats,
+    communicating: Floats,
+    weight: Floats,
 ) -> Floats:
     """P of many jobs after `JobProgress.advance`, where time has passed and T⁰ is known."""
     pace = np.where(communicating, np.minimum(sent_share * alone_comm_ns / elapsed_ns, 1.0), 1.0)
-    return mean_paces(mean, pace, elapsed_ns, alone_ns)
+    return mean_paces(mean, pace, elapsed_ns, alone_ns, weight)

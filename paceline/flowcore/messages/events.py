@@ -17,6 +17,7 @@ class JobJoined:
     job: str
     flows: tuple[FlowSpec, ...]
     downstream: tuple[tuple[FlowId, tuple[FlowId, ...]], ...] = ()
+    weight: float = 1.0  # how much it counts beside others (model/weights.py)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +138,11 @@ class Limit:
     flow: FlowId
     rate_bps: float  # guaranteed
     ceiling_bps: float  # how far the flow may borrow
+
+    @property
+    def guaranteed_bps(self) -> float:
+        """What other flows cannot have: nothing of the floor, and of a guarantee that was lifted."""
+        return self.rate_bps if FLOOR_BPS < self.rate_bps < UNLIMITED else 0.0
 
 
 Effect = Send | Limit

@@ -35,6 +35,7 @@ class Claim(NamedTuple):
     downstream: tuple[FlowId, ...]  # ... and those it feeds
     plan_bps: tuple[float, ...] = ()  # mean rate per slot from Report.first_slot on; empty: only asking
     promised_bytes: float = 0.0  # what it could have sent so far at the rates it was guaranteed, while it had something
+    weight: float = 1.0  # of its job: the bid is worth so many times as much
 
 
 class Withdrawal(NamedTuple):

@@ -30,6 +30,7 @@ from paceline.flowcore.model.fields import (
 from paceline.flowcore.model.slots import SlotClock
 from paceline.flowcore.model.topology import Topology, clos, star, tree
 from paceline.flowcore.model.units import ns_from_ms, ns_from_s
+from paceline.flowcore.model.weights import CLASSES, LEAST, MOST
 
 # A thousand jobs take about 200 kB. The command refuses a larger file before parsing, so that a wrong path (a
 # checkpoint, a device) costs a message and not minutes of parsing.
@@ -92,6 +93,7 @@ class JobSpec:
     overlap: float = 0.0  # the part of the computing that runs while its burst is already being sent
     bursts: int = 1  # per iteration, equal; each has its part of the computing before it and beside it
     backend: Backend = Backend.GLOO  # on the testbed
+    weight: float = 1.0  # how much it counts beside others (weights.py)
 
     @property
     def plain(self) -> bool:
@@ -250,10 +252,17 @@ def _job(topology: Topology) -> Reader[JobSpec]:
         "overlap": Field(number_from(0.0, MAX_OVERLAP), 0.0),
         "bursts": Field(integer(1, MAX_BURSTS), 1),
         "backend": Field(lambda value: Backend(one_of(*Backend)(value)), Backend.GLOO),
+        "weight": Field(number_from(LEAST, MOST), 1.0),
+        "class": Field(one_of(*CLASSES), None),
     }
 
     def read(value: Value) -> JobSpec:
-        job = JobSpec(**read_table(value, fields))
+        found = read_table(value, fields)
+        if (of_class := found.pop("class")) is not None:
+            if not value.at("weight").missing:
+                raise value.at("weight").wrong("no weight beside a class, which is one")
+            found["weight"] = CLASSES[of_class]
+        job = JobSpec(**found)
         ring = job.pattern is Pattern.ALLREDUCE
         if len(job.workers) < (2 if ring else 1):
             raise value.at("workers").wrong("two or more hosts for a ring" if ring else "one or more hosts")

@@ -2,14 +2,16 @@
 
 from paceline.flowcore.host.policy import Policy
 from paceline.flowcore.policy.ccml import Ccml
+from paceline.flowcore.policy.crux import Crux
 from paceline.flowcore.policy.fair import Fair, FairPenalty
 from paceline.flowcore.policy.mcs import Mcs
 from paceline.flowcore.policy.mlcc import Mlcc
+from paceline.flowcore.policy.mltcp import Mltcp, Mltcp4
 from paceline.flowcore.policy.order import Fifo, Srpt
 from paceline.flowcore.policy.paceline import Paceline
 
 POLICIES: dict[str, type[Policy]] = {
-    policy.name: policy for policy in (Fair, FairPenalty, Fifo, Srpt, Mcs, Ccml, Mlcc, Paceline)
+    policy.name: policy for policy in (Fair, FairPenalty, Mltcp, Mltcp4, Fifo, Srpt, Crux, Mcs, Ccml, Mlcc, Paceline)
 }
 
 FOR_DAEMONS = tuple(name for name, policy in POLICIES.items() if not policy.simulated)

@@ -2,17 +2,17 @@
 
 The model, in four lines. Job j computes for c_j, then needs its links for v_j; r_j of that remains.
 
-    (1) goal     minimise the mean slowdown  Σ_j s_j,  s_j = 1/P_j,  P_j the job's pace (progress.py)
-    (2) value    a second at full pace is worth −∂s/∂P = ŝ_j²: slow jobs first, and more than proportionally
+    (1) goal     minimise the mean slowdown  Σ_j ω_j·s_j, s_j = 1/P_j, P_j the job's pace (progress.py), ω_j its weight
+    (2) value    a second at full pace is worth −ω·∂s/∂P = ω_j·ŝ_j²: slow jobs first, and more than proportionally
     (3) overlap  a burst that ends sets its job computing, which needs no link; that counts as far as it overlaps
-                 with what the other jobs still have to send:  w_j = ŝ_j² · (1 + κ·min(c_j, Σ_{i≠j} r_i)/r_j)
+                 with what the other jobs still have to send:  w_j = ω_j·ŝ_j² · (1 + κ·min(c_j, Σ_{i≠j} r_i)/r_j)
     (4) choice   per group of jobs that share links, the max-weight packing (packing.py), again at every event
 
 (1) and (2) are gradient scheduling: serving the job with the largest derivative of a concave goal, over averages that
 move slowly, converges to the optimum of (1) over all rates that the links can carry, which is the capacity
 bound whenever some job wants each full link. No target, no learned share and no central solver is needed: the
 average ŝ_j is the only memory, and each host keeps it for its own jobs. It is also why no job starves: P decays
-while a job waits, and its weight grows.
+while a job waits, and w_j grows. Jobs that share one link at all times come to slowdowns in proportion to 1/√ω_j.
 
 (3) makes a short burst slip into a long one: while the long one waits for it, the short job's compute phase
 overlaps with the long one's sending, and the loss is a fraction of what the short job would lose by waiting. Between
@@ -64,4 +64,4 @@ class Paceline(Arbitrated):
     def bid(self, state: JobState) -> Bid:
         progress = state.progress
         remaining_ns = state.remaining_share * progress.alone_comm_ns
-        return Bid(progress.slowdown**2, progress.compute_ns, remaining_ns)
+        return Bid(progress.weight * progress.slowdown**2, progress.compute_ns, remaining_ns)

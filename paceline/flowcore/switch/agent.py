@@ -24,6 +24,7 @@ from paceline.flowcore.messages.reports import NO_ANSWER, Claim, Feedback, Grant
 from paceline.flowcore.model.domain import Domain
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.slots import SlotClock
+from paceline.flowcore.model.weights import MOST
 from paceline.flowcore.switch.arbitration import Arbitration
 from paceline.flowcore.switch.claims import Claims
 from paceline.flowcore.switch.federation import NOTHING, Federation
@@ -56,12 +57,20 @@ class SwitchPolicy(Protocol):
 
 class SwitchAgent:
     def __init__(
-        self, name: str, domain: Domain, clock: SlotClock, policy: SwitchPolicy, gathering: Gathering | None = None
+        self,
+        name: str,
+        domain: Domain,
+        clock: SlotClock,
+        policy: SwitchPolicy,
+        gathering: Gathering | None = None,
+        max_weight: float = MOST,
     ) -> None:
+        """`max_weight`: no claim counts more, whatever its host says."""
         self.name = name
         self._domain = domain
         self._clock = clock
         self._policy = policy
+        self._max_weight = max_weight
         # A ToR's own hosts bring contenders, as a host does to its NIC's agent. A ToR that forwards a claim for the
         # table contends elsewhere.
         self._contending_peers = domain.hosts or frozenset((name,))
@@ -287,7 +296,9 @@ class SwitchAgent:
         assert self.arbitration is not None
         self._bids_changed = True
         left = self.arbitration.remove(withdrawn)
-        came = self.arbitration.put(claims, slot, self._now_ns, child)
+        most = self._max_weight
+        held = (claim if claim.weight <= most else claim._replace(weight=most) for claim in claims)
+        came = self.arbitration.put(held, slot, self._now_ns, child)
         return left or came
 
     def _wait_for_shares(self, pending: PendingReport) -> None:

@@ -145,10 +145,16 @@ class Arbitration:
         claims_of: dict[str, list[Claim]] = {}
         for claim in self._claims.values():
             claims_of.setdefault(claim.flow.job, []).append(claim)
-        contenders = {job: contender(job, claims) for job, claims in sorted(claims_of.items())}
+        unmoved = self._unmoved()
+        still = frozenset(job for job, claims in claims_of.items() if all(one.flow in unmoved for one in claims))
+        unmoved -= {claim.flow for job in still for claim in claims_of[job]}
+        contenders = {
+            job: contender(job, [claim for claim in claims if claim.flow not in unmoved])
+            for job, claims in sorted(claims_of.items())
+        }
         overdrawn = frozenset[str]()
         if self._ledger is not None:
-            overdrawn = self._ledger.overdrawn(contenders, now_ns)
+            overdrawn = self._ledger.overdrawn(contenders, now_ns, still)
             contenders = {job: self._ledger.believed(one) for job, one in contenders.items()}
         shares: dict[FlowId, Share] = {}
         escalate: list[Claim] = []
@@ -162,9 +168,12 @@ class Arbitration:
                     shares |= {claim.flow: self.shares[claim.flow] for claim in beyond if claim.flow in self.shares}
                     continue
                 capacity_bps = self._known_bps
-            division = divide(members, claims_of, capacity_bps, self._arbiter, self.shared_links, overdrawn)
+            division = divide(members, claims_of, capacity_bps, self._arbiter, self.shared_links, overdrawn, unmoved)
             if self._ledger is not None and group.within_scope:
-                shares_bps = {one.job: division.shares[claims_of[one.job][0].flow].share_bps for one in members}
+                shares_bps = {
+                    one.job: max(division.shares[claim.flow].share_bps for claim in claims_of[one.job])
+                    for one in members
+                }
                 self._ledger.enter(members, shares_bps, capacity_bps)
             self.peak_ratio = max(self.peak_ratio, division.peak_ratio)
             shares |= division.shares
@@ -173,6 +182,10 @@ class Arbitration:
         recall = self._recall(now_escalated, parent_is_back=self._was_alone and not alone)
         self.shares, self._escalated, self._left, self._was_alone = shares, now_escalated, set(), alone
         return Reallocation(changed, tuple(escalate), tuple(sorted(recall)))
+
+    def _unmoved(self) -> frozenset[FlowId]:
+        ledger = self._ledger
+        return frozenset() if ledger is None else frozenset(flow for flow in self._claims if ledger.unmoved(flow))
 
     def _recall(self, now_escalated: set[FlowId], *, parent_is_back: bool) -> set[FlowId]:
         """The flows the parent should forget, before it hears of some of them anew."""

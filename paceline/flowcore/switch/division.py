@@ -5,7 +5,7 @@ to a ceiling that touches no other host's share (allocation/borrowing.py).
 
 A job that crosses a link with cross traffic waits for no turn, on none of its links: what it could not use of its turn
 would be lost to the jobs that wait for it. It is guaranteed what it would have of every link if all were shared
-equally, and may borrow as far as TCP lets it; the other jobs take turns in what is left.
+equally (by the jobs' weights), and may borrow as far as TCP lets it; the other jobs take turns in what is left.
 
 Law: the shares on a link never exceed its capacity; `peak_ratio` is the worst of them.
 """
@@ -32,7 +32,8 @@ class Division(NamedTuple):
 
 
 def contender(job: str, claims: Sequence[Claim]) -> Contender:
-    return Contender.of(job, [claim.bid for claim in claims], [claim.path for claim in claims])
+    weight = max(claim.weight for claim in claims)
+    return Contender.of(job, [claim.bid for claim in claims], [claim.path for claim in claims], weight)
 
 
 def divide(
@@ -42,9 +43,11 @@ def divide(
     arbiter: Arbiter,
     shared_links: frozenset[str],
     overdrawn: frozenset[str] = frozenset(),
+    unmoved: frozenset[FlowId] = frozenset(),
 ) -> Division:
-    """Links that are not in `capacity_bps` do not count; `shared_links` are those with cross traffic, `overdrawn` the
-    jobs that get what the others leave (ledger.py)."""
+    """Links that are not in `capacity_bps` do not count; `shared_links` are those with cross traffic. `overdrawn` are
+    the jobs that get what the others leave, `unmoved` the flows that do not count among their job's and may only borrow
+    (both: ledger.py)."""
     members = list(members)
     cut = any(link not in capacity_bps for member in members for link in member.flows_on)
     known = [
@@ -54,7 +57,7 @@ def divide(
     free = [member for member in known if not shared_links.isdisjoint(member.flows_on)]
     shares, peak_ratio = dict[FlowId, Share](), 0.0
     if free:
-        shares, capacity_bps, peak_ratio = _at_once(free, known, claims_of, capacity_bps)
+        shares, capacity_bps, peak_ratio = _at_once(free, known, claims_of, capacity_bps, unmoved)
         known = [member for member in known if member not in free]
     last = [member for member in known if member.job in overdrawn]
     known = [member for member in known if member.job not in overdrawn]
@@ -63,7 +66,11 @@ def divide(
     if last:
         rates_bps += by_group(arbiter, last, _left(known, rates_bps, capacity_bps))
         known += last
-    given = [(claim, rate) for member, rate in zip(known, rates_bps, strict=True) for claim in claims_of[member.job]]
+    given = [
+        (claim, 0.0 if claim.flow in unmoved else rate)
+        for member, rate in zip(known, rates_bps, strict=True)
+        for claim in claims_of[member.job]
+    ]
     if given:
         ceiling_bps, ratio = _ceilings(given, capacity_bps)
         for (claim, rate), ceiling in zip(given, ceiling_bps, strict=True):
@@ -77,17 +84,20 @@ def _at_once(
     known: Sequence[Contender],
     claims_of: Mapping[str, Sequence[Claim]],
     capacity_bps: Mapping[str, float],
+    unmoved: frozenset[FlowId],
 ) -> tuple[dict[FlowId, Share], dict[str, float], float]:
     """The shares of jobs that wait for no turn, what they leave of the links, and the largest part of one they take."""
-    fair_bps = dict(zip([member.job for member in known], max_min_shares(known, capacity_bps), strict=True))
+    fair = max_min_shares(known, capacity_bps, by_weight=True)
+    fair_bps = dict(zip([member.job for member in known], fair, strict=True))
     left_bps, shares, peak_ratio = dict(capacity_bps), {}, 0.0
     for member in free:
         for link, flows in member.flows_on.items():
-            left_bps[link] -= flows * fair_bps[member.job]
+            left_bps[link] = max(LEAST_BPS, left_bps[link] - flows * fair_bps[member.job])
             peak_ratio = max(peak_ratio, 1 - left_bps[link] / capacity_bps[link])
         for claim in claims_of[member.job]:
             narrowest_bps = min(capacity_bps.get(link, UNLIMITED) for link in claim.path)
-            shares[claim.flow] = Share(claim.flow, fair_bps[member.job], narrowest_bps)
+            share_bps = 0.0 if claim.flow in unmoved else fair_bps[member.job]
+            shares[claim.flow] = Share(claim.flow, share_bps, narrowest_bps)
     return shares, left_bps, peak_ratio
 
 

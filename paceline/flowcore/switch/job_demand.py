@@ -2,6 +2,8 @@
 
 A size is its host's word. Sizes that are too small would make a burst look too short to take turns, so a flow counts
 with at least half of what it has sent in one claim, now or before: a host withdraws a claim when its bytes have gone.
+A flow that has sent nothing for NEVER_SENT_SLOTS, while others of its job have, does not count: another's host may have
+named the job.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,13 +13,20 @@ from paceline.flowcore.allocation.alone import alone_ns
 from paceline.flowcore.messages.reports import Claim
 from paceline.flowcore.model.patterns import FlowId
 
+NEVER_SENT_SLOTS = 20  # a pull waits for its job's pushes
+
 
 class _FlowDemand(NamedTuple):
     size_bytes: float
     links: tuple[str, ...]
+    first_slot: int
     heard_slot: int
     begun_bytes: float  # F when its claim came
     most_bytes: float  # that it has sent in one claim
+
+    @property
+    def counts(self) -> bool:
+        return self.most_bytes > 0.0 or self.heard_slot - self.first_slot <= NEVER_SENT_SLOTS
 
     @property
     def counted_bytes(self) -> float:
@@ -45,9 +54,10 @@ class JobDemand:
         begun_bytes = before.begun_bytes if renewed and before is not None else claim.sent_bytes
         most_bytes = max(claim.sent_bytes - begun_bytes, 0.0 if before is None else before.most_bytes)
         self.heard_slot = slot
-        known = _FlowDemand(claim.size_bytes, tuple(links), slot, begun_bytes, most_bytes)
+        first_slot = slot if before is None else before.first_slot
+        known = _FlowDemand(claim.size_bytes, tuple(links), first_slot, slot, begun_bytes, most_bytes)
         self._flows[claim.flow] = known
-        if before is None or before.counted_bytes != known.counted_bytes:
+        if before is None or before.counts != known.counts or before.counted_bytes != known.counted_bytes:
             self._add_up()
 
     def forget(self, before_slot: int) -> None:
@@ -56,5 +66,6 @@ class JobDemand:
         self._add_up()
 
     def _add_up(self) -> None:
-        flows = ((known.counted_bytes, known.links) for known in self._flows.values())
+        counted = [known for known in self._flows.values() if known.counts]
+        flows = ((known.counted_bytes, known.links) for known in counted or self._flows.values())
         self.alone_ns = alone_ns(flows, self._capacity_bps)

@@ -10,15 +10,16 @@ rate the job is given meanwhile, and no host's word is in that:
 Hosts see more: bytes that a grant did not move, and every slot on the other switches of a path. So a bid is believed
 up to a margin, and no further:
 
-    urgency ≤ 1.15 / P²        compute ≤ 1.3·c        remaining ≥ 0.8·(v − what it was given of this burst)
+    urgency ≤ 1.05·ω / P²      compute ≤ 1.1·c        remaining ≥ 0.9·(v − what it was given of this burst)
 
-The margins are what honest mixes lose nothing by (`paceline sim mixes`), and what keeps lies below 5 % (`sim lies`).
+ω is the job's weight, which hostd and the switch hold to what the operator allows. The margins are what honest mixes
+lose nothing by (`paceline sim mixes`), and what keeps lies near 5 % (`sim lies`).
 """
 
 from paceline.flowcore.detect.pace import learned, mean_pace
 from paceline.flowcore.messages.reports import Bid
 
-URGENCY_MARGIN, COMPUTE_MARGIN, REMAINING_MARGIN = 1.15, 1.3, 0.8
+URGENCY_MARGIN, COMPUTE_MARGIN, REMAINING_MARGIN = 1.05, 1.1, 0.9
 
 # Of a job whose first burst has not ended: how fast its pace moves, and the most that its computing counts.
 UNKNOWN_ALONE_S = 0.2
@@ -43,18 +44,18 @@ class ObservedJob:
         """It is through with a burst."""
         self._burst_s, self._given_s, self._left_ns = learned(self._burst_s, self._given_s), 0.0, now_ns
 
-    def advance(self, elapsed_s: float, given: float | None) -> None:
+    def advance(self, elapsed_s: float, given: float | None, weight: float = 1.0) -> None:
         """So much time has passed, in which it was given this part of its best rate; None: it claimed nothing."""
         pace = 1.0 if given is None else min(1.0, given)
         self._given_s += (given or 0.0) * elapsed_s
         alone_s = self._burst_s + self._compute_s if self._burst_s else UNKNOWN_ALONE_S
-        self._pace = mean_pace(self._pace, pace, elapsed_s, alone_s)
+        self._pace = mean_pace(self._pace, pace, elapsed_s, alone_s, weight)
 
-    def believed(self, bid: Bid) -> Bid:
+    def believed(self, bid: Bid, weight: float = 1.0) -> Bid:
         compute_s = COMPUTE_MARGIN * self._compute_s or UNKNOWN_ALONE_S
         remaining_s = REMAINING_MARGIN * (self._burst_s - self._given_s)
         return Bid(
-            min(bid.urgency, URGENCY_MARGIN / self._pace**2),
+            min(bid.urgency, weight * URGENCY_MARGIN / self._pace**2),
             min(bid.compute_ns, compute_s * 1e9),
             max(bid.remaining_ns, remaining_s * 1e9),
         )

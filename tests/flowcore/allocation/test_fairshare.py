@@ -26,18 +26,19 @@ def problems(draw: st.DrawFn) -> Problem:
     )
 
 
-def assert_max_min_fair(problem: Problem, rates: list[float]) -> None:
+def assert_max_min_fair(problem: Problem, rates: list[float], weights: list[float] | None = None) -> None:
     paths, ceilings, capacity = problem
     used, highest = [0.0] * len(capacity), [0.0] * len(capacity)
-    for path, rate in zip(paths, rates, strict=True):
+    levels = [rate / weight for rate, weight in zip(rates, weights or [1.0] * len(rates), strict=True)]
+    for path, rate, level in zip(paths, rates, levels, strict=True):
         for link in path:
             used[link] += rate
-            highest[link] = max(highest[link], rate)
+            highest[link] = max(highest[link], level)
     full = [u >= c * (1 - 1e-9) for u, c in zip(used, capacity, strict=True)]
     assert all(u <= c * (1 + 1e-9) for u, c in zip(used, capacity, strict=True))
-    for path, rate, ceiling in zip(paths, rates, ceilings, strict=True):
-        assert 0.0 <= rate <= ceiling
-        has_bottleneck = any(full[link] and rate >= highest[link] * (1 - 1e-9) for link in path)
+    for path, rate, level, ceiling in zip(paths, rates, levels, ceilings, strict=True):
+        assert 0.0 <= rate <= ceiling * (1 + 1e-15)
+        has_bottleneck = any(full[link] and level >= highest[link] * (1 - 1e-9) for link in path)
         assert rate == ceiling or has_bottleneck
 
 
@@ -45,6 +46,20 @@ def assert_max_min_fair(problem: Problem, rates: list[float]) -> None:
 @settings(deadline=None)
 def test_at_the_ceiling_or_at_a_bottleneck(problem: Problem) -> None:
     assert_max_min_fair(problem, max_min(*problem))
+
+
+@given(problems(), st.data())
+@settings(deadline=None)
+def test_with_weights_too(problem: Problem, data: st.DataObject) -> None:
+    flows = len(problem[0])
+    weights = data.draw(st.lists(st.floats(0.01, 100.0), min_size=flows, max_size=flows))
+    assert_max_min_fair(problem, max_min(*problem, weights), weights)
+
+
+@given(problems(), st.sampled_from([0.5, 1.0, 4.0]))
+@settings(deadline=None)
+def test_equal_weights_change_nothing(problem: Problem, weight: float) -> None:
+    assert max_min(*problem, [weight] * len(problem[0])) == max_min(*problem)
 
 
 @given(problems(), st.randoms(use_true_random=False))
@@ -70,6 +85,12 @@ def test_textbook_example() -> None:
 
 def test_what_a_ceiling_leaves_goes_to_the_others() -> None:
     assert max_min([[0], [0], [0]], [1.0, inf, inf], [10.0]) == pytest.approx([1.0, 4.5, 4.5])
+
+
+def test_links_are_divided_by_weight() -> None:
+    """What the heavy flow cannot use on its other link goes to the light ones, by their weights."""
+    assert max_min([[0], [0], [0]], [inf] * 3, [10.0], [1.0, 1.0, 3.0]) == pytest.approx([2.0, 2.0, 6.0])
+    assert max_min([[0], [0], [0, 1]], [inf] * 3, [10.0, 4.0], [1.0, 2.0, 3.0]) == pytest.approx([2.0, 4.0, 4.0])
 
 
 def test_edges() -> None:

@@ -9,13 +9,13 @@ from paceline.flowcore.host.progress import JobProgress, advanced_paces
 from paceline.flowcore.policy.arbitrated import enforced, enforced_ceilings, too_short, too_short_many
 
 
-@given(st.floats(0.07, 1.0), st.integers(1, 10**9), st.floats(0.0, 1.0), st.booleans())
-def test_paces(pace: float, elapsed_ns: int, sent_share: float, communicating: bool) -> None:
-    one = JobProgress(0)
+@given(st.floats(0.2, 1.0), st.integers(1, 10**9), st.floats(0.0, 1.0), st.booleans(), st.floats(0.1, 10.0))
+def test_paces(pace: float, elapsed_ns: int, sent_share: float, communicating: bool, weight: float) -> None:
+    one = JobProgress(0, weight)
     one.compute_ns, one.alone_comm_ns, one.communicating, one._pace = 3e8, 2e8, communicating, pace
     alone_ns = one.alone_ns
     one.advance(elapsed_ns, sent_share)
-    columns = [np.array([value]) for value in (pace, elapsed_ns, sent_share, alone_ns, 2e8, communicating)]
+    columns = [np.array([value]) for value in (pace, elapsed_ns, sent_share, alone_ns, 2e8, communicating, weight)]
     assert 1.0 / advanced_paces(*columns)[0] == pytest.approx(one.slowdown, rel=1e-12)
 
 

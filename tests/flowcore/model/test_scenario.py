@@ -106,6 +106,16 @@ def test_every_field_of_a_full_scenario() -> None:
     assert scenario.cross_traffic == (CrossTraffic("h0", "h1", 2.0, (0.2, 2.0), 0.3),)
 
 
+def test_the_weight_of_a_job_is_a_number_or_a_class() -> None:
+    def weight(**keys: object) -> float:
+        return parse(changed(("job", 0), VALID["job"][0] | keys)).jobs[0].weight
+
+    found = weight(), weight(weight=4), weight(**{"class": "best-effort"}), weight(**{"class": "normal"})
+    assert found == (1.0, 4.0, 0.1, 1.0)
+    with pytest.raises(ScenarioError, match="no weight beside a class"):
+        weight(weight=1.0, **{"class": "best-effort"})
+
+
 def test_overlap_bursts_and_backend_of_a_job() -> None:
     job = parse(changed(("job", 0), VALID["job"][0] | {"overlap": 0.4, "bursts": 3, "backend": "nccl"})).jobs[0]
     assert (job.overlap, job.bursts, job.backend, job.plain) == (0.4, 3, Backend.NCCL, False)
@@ -218,6 +228,9 @@ BAD: list[tuple[Place, object, str, str]] = [
     (("job", 0, "overlap"), 0.91, "job[0].overlap", "from 0 to 0.9"),
     (("job", 0, "overlap"), -0.1, "job[0].overlap", "from 0 to 0.9"),
     (("job", 0, "bursts"), 0, "job[0].bursts", "from 1 to 1000"),
+    (("job", 0, "weight"), 0.05, "job[0].weight", "from 0.1 to 10"),
+    (("job", 0, "weight"), 11, "job[0].weight", "from 0.1 to 10"),
+    (("job", 0, "class"), "silver", "job[0].class", "best-effort"),
     (("job", 0, "bursts"), 2.0, "job[0].bursts", "a whole number"),
     (("job", 0, "backend"), "mpi", "job[0].backend", '"gloo" or "nccl"'),
     (("job", 1, "backend"), "nccl", "job[1].backend", '"gloo" for a ps job'),

@@ -5,6 +5,7 @@ from paceline.flowcore.messages.reports import Bid, Claim
 from paceline.flowcore.model.patterns import FlowId, Role
 from paceline.flowcore.policy.paceline import arbitrate
 from paceline.flowcore.switch.arbitration import Arbitration
+from paceline.flowcore.switch.ledger import WATCHED_SLOTS, Ledger
 from paceline.flowcore.switch.load_table import ENTRY_SLOTS
 
 GBPS = 1e9
@@ -123,3 +124,20 @@ def test_what_a_child_sent_up_is_forgotten_with_the_child() -> None:
     assert arbitration.remove_children({"tor1"}) is False
     assert arbitration.remove_children({"tor0"}) is True
     assert arbitration.empty and arbitration.child_of == {}
+
+
+def test_a_flow_that_never_moves_does_not_count_among_its_jobs() -> None:
+    """A host names job a, which is another's, and a flow of it on a link where job b waits."""
+    slot_ns, links = 10**8, {"l0": GBPS, "l1": GBPS}
+    arbitration = Arbitration(links, arbitrate, links, ledger=Ledger(slot_ns))
+    forged = Claim(FlowId("a", "h7", "h8", Role.RING), ("l1",), 25e6, Bid(5.0, 1e8, 1e8), 0.0, 0.0, (), ())
+    waited = []
+    for slot in range(3 * WATCHED_SLOTS):
+        real = forged._replace(flow=flow("a"), path=("l0",), sent_bytes=slot * 1e6)
+        other = forged._replace(flow=flow("b"), bid=Bid(0.1, 1e8, 1e8), sent_bytes=sum(not w for w in waited) * 1e6)
+        arbitration.put([real, forged, other], slot, slot * slot_ns)
+        arbitration.reallocate(slot * slot_ns)
+        assert arbitration.shares[real.flow].share_bps == GBPS
+        waited.append(arbitration.shares[other.flow].share_bps == 0.0)
+        assert arbitration.shares[forged.flow].share_bps == (GBPS if waited[-1] else 0.0)
+    assert waited[: WATCHED_SLOTS + 2].count(True) == WATCHED_SLOTS + 1 and not any(waited[WATCHED_SLOTS + 1 :])

@@ -103,6 +103,13 @@ def test_beside_cross_traffic_a_job_has_its_max_min_share_and_borrows_to_its_nar
             assert share.ceiling_bps == min(LINKS[link] for link in one.path if link in LINKS)
 
 
+def test_beside_cross_traffic_a_heavier_job_has_more() -> None:
+    claims_of = of_jobs(claim("a", "h0", "h2")._replace(weight=3.0), claim("b", "h0", "h2"))
+    division = divided(claims_of, frozenset({"h0->sw"}))
+    heavy, light = (division.shares[claims_of[job][0].flow].share_bps for job in ("a", "b"))
+    assert heavy == pytest.approx(3 * light)
+
+
 def test_jobs_that_meet_no_cross_traffic_take_turns_in_what_is_left() -> None:
     """a crosses a shared link; b and c meet a on the way to h2, and each other."""
     claims_of = of_jobs(claim("a", "h0", "h2"), claim("b", "h1", "h2", 9.0), claim("c", "h2", "h1"))

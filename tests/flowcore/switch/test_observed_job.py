@@ -39,5 +39,5 @@ def test_times_are_believed_up_to_what_was_measured() -> None:
 
 
 def test_an_honest_bid_is_believed() -> None:
-    honest = Bid(1.1, 0.1e9, 0.2e9)
+    honest = Bid(1.05, 0.1e9, 0.2e9)
     assert after(10, given=1.0).believed(honest) == honest

@@ -1,0 +1,42 @@
+"""Which job has the turn, by the limits of all."""
+
+from paceline.flowcore.host.launches import Turn, turns
+from paceline.flowcore.messages.events import FLOOR_BPS, Limit
+from paceline.flowcore.model.patterns import FlowId, Role
+from paceline.flowcore.model.units import UNLIMITED
+
+NIC = 1e9
+A, B, C = (FlowId(job, "h0", "h1", Role.RING) for job in "abc")
+B2 = FlowId("b", "h0", "h2", Role.RING)
+
+
+def has(flow: FlowId, part: float = 1.0) -> Limit:
+    return Limit(flow, part * NIC, NIC)
+
+
+def rests(flow: FlowId) -> Limit:
+    return Limit(flow, FLOOR_BPS, NIC)
+
+
+def shut(flow: FlowId) -> Limit:
+    """Another host's job has the link."""
+    return Limit(flow, FLOOR_BPS, FLOOR_BPS)
+
+
+def told(*limits: Limit, host_bps: float = NIC) -> dict[str, Turn]:
+    return turns(limits, NIC, host_bps)
+
+
+def test_while_one_job_has_the_link_the_others_of_its_host_wait() -> None:
+    assert told(has(A), rests(B), rests(C)) == {"a": Turn.HAS, "b": Turn.WAITS, "c": Turn.WAITS}
+    assert told(rests(A), rests(B)) == {"a": Turn.RESTS, "b": Turn.RESTS}
+    assert told(has(A, 0.5), has(B, 0.5), rests(C)) == {"a": Turn.HAS, "b": Turn.HAS, "c": Turn.WAITS}
+    assert told(has(A, 0.6), rests(B)) == {"a": Turn.HAS, "b": Turn.RESTS}, "what is left it may borrow"
+    assert told(has(A), rests(B), host_bps=2 * NIC)["b"] is Turn.RESTS, "another NIC is free"
+
+
+def test_a_job_that_another_hosts_job_keeps_waiting() -> None:
+    assert told(shut(A)) == {"a": Turn.WAITS_AFAR}
+    assert told(has(B), shut(B2)) == {"b": Turn.WAITS_AFAR}, "one of its flows is enough"
+    lifted = Limit(A, UNLIMITED, UNLIMITED)
+    assert told(lifted, rests(B)) == {"a": Turn.RESTS, "b": Turn.RESTS}
