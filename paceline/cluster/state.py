@@ -42,10 +42,10 @@ class ClusterState:
     def free_gpus(self) -> int:
         return len(self.free) * self.gpus_per_server - self.used_gpus
 
-    @property
-    def fragmentation(self) -> float:
-        """Titan's rate: the share of idle GPUs in the servers that are in use."""
-        return 1.0 - self.used_gpus / (self.used_servers * self.gpus_per_server) if self.used_servers else 0.0
+    def fragmentation(self, padding: int = 0) -> float:
+        """Titan's rate: the share of idle GPUs in the servers in use; those that pad a job's demand are idle."""
+        held = self.used_servers * self.gpus_per_server
+        return 1.0 - (self.used_gpus - padding) / held if held else 0.0
 
     def take(self, job: str, workers: Workers) -> None:
         for server, gpus in workers.items():

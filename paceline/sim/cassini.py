@@ -11,6 +11,7 @@ from functools import lru_cache
 from statistics import NormalDist
 
 from paceline.cluster.cassini.circle import Phase, Profile
+from paceline.cluster.cassini.drift import slack
 from paceline.cluster.cassini.ranking import Link, Plan, best, plan
 from paceline.flowcore.model.patterns import flows_of
 from paceline.flowcore.model.scenario import JobSpec
@@ -29,6 +30,7 @@ class Footprint:
 
     compute_ms: float
     profiles: Mapping[str, Profile]
+    slack: float  # cassini/drift.py
 
 
 def footprint(spec: JobSpec, topology: Topology) -> Footprint:
@@ -43,7 +45,8 @@ def footprint(spec: JobSpec, topology: Topology) -> Footprint:
     phases = {
         link: (Phase(compute_ms, sends_ms, gbps_from_bps(bits / sends_s)),) for link, bits in on_link_bits.items()
     }
-    return Footprint(compute_ms, {link: Profile(compute_ms + sends_ms, up) for link, up in phases.items()})
+    profiles = {link: Profile(compute_ms + sends_ms, up) for link, up in phases.items()}
+    return Footprint(compute_ms, profiles, slack(spec.jitter, compute_ms, compute_ms + sends_ms))
 
 
 class Cassini:
@@ -74,8 +77,11 @@ class Cassini:
             phase_ns = {job: ns_from_ms(shift_ms + self._jobs[job].compute_ms) for job, shift_ms in part.items()}
             timed = [job for job in self._jobs if job in part and job in before]
             origin_ns = before[timed[0]][0] - phase_ns[timed[0]] if timed else now_ns
+            longer = 1.0 + max(
+                self._jobs[job].slack for job in part
+            )  # one factor, or they would turn against each other
             for job in part:
-                times[job] = origin_ns + phase_ns[job], ns_from_ms(found.iterations_ms[job])
+                times[job] = origin_ns + phase_ns[job], ns_from_ms(longer * found.iterations_ms[job])
         return times
 
     def _links(self, jobs: Mapping[str, Footprint]) -> dict[str, Link]:

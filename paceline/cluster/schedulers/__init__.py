@@ -7,17 +7,20 @@ order `srsf` replaces its ranks. A new scheduler is one file here and one line b
 from collections.abc import Callable
 
 from paceline.cluster.placement import PLACEMENTS
-from paceline.cluster.schedulers import elasticflow, hived
+from paceline.cluster.schedulers import dally, elasticflow, gandiva, hived
 from paceline.cluster.schedulers.base import FirstComeFirstServed, Scheduler
-from paceline.cluster.schedulers.dally import VARIANTS, Dally
-from paceline.cluster.schedulers.gandiva import Gandiva
 from paceline.cluster.schedulers.tiresias import Tiresias
 from paceline.cluster.schedulers.titan import Titan
 from paceline.cluster.schedulers.wrappers import Choose, Interleaved, ShortestFirst, first
 from paceline.cluster.titan.nimp import unlimited
 
-PLAIN = PLACEMENTS | {"elasticflow": elasticflow.place, "hived": hived.place}
-OWN = (*PLAIN, "gandiva", "tiresias", "titan", *VARIANTS)
+PLAIN = PLACEMENTS | {
+    "elasticflow": elasticflow.place,
+    "elasticflow-exact": elasticflow.place_exactly,
+    "hived": hived.place,
+}
+VARIANTS: dict[str, Callable[[], Scheduler]] = {**gandiva.VARIANTS, "tiresias": Tiresias, **dally.VARIANTS}
+OWN = (*PLAIN, *VARIANTS, "titan")
 INTERLEAVED = "+cassini"
 NAMES = (*OWN, *(f"{name}{INTERLEAVED}" for name in OWN))
 ORDERS = ("arrival", "srsf")
@@ -43,11 +46,9 @@ def scheduler(
 def _own(name: str, backfill: bool, collective: str, limit_bytes: Callable[[str, str], float]) -> Scheduler:
     if name in PLAIN:
         return FirstComeFirstServed(PLAIN[name], backfill=backfill)
-    if name in VARIANTS:
-        return Dally(VARIANTS[name])
     if name == "titan":
         return Titan(collective, limit_bytes)
-    return {"gandiva": Gandiva, "tiresias": Tiresias}[name]()
+    return VARIANTS[name]()
 
 
 __all__ = ["NAMES", "ORDERS", "OWN", "Scheduler", "scheduler"]

@@ -22,6 +22,7 @@ from paceline.cluster.state import Workers
 class Scheduler(ABC):
     backfill = True  # a job that fits may overtake a job that does not
     tenure_s = inf  # how long a job keeps its GPUs before it may be stopped; inf: it never is
+    moves = False  # running jobs may move: worth a round though no job waits
 
     def rank(self, job: Job, now_s: float) -> float:
         return 0.0

@@ -3,14 +3,18 @@
     Nw_sens = (I_compl / I_total) / (T_run / (I_total · compute))  =  I_compl · compute / T_run
 
 is the share of its running time that a job computed. Offers are made in increasing order: the job that lost most to
-the network is asked first and may take GPUs from jobs that lose less, and a running job moves when it is offered a
-better tier. A job that has not run yet has lost nothing: 1. (0, the limit as a run begins, would let every new job stop
-a running one, and jobs that compute all the time would come last: tried on workloads/dally/dally.toml, the mean JCT
-doubled or worse.)
+the network is asked first and may take GPUs from jobs that lose less. Offers go to jobs that wait, and a job runs until
+it is preempted or through. A job that has not run yet has lost nothing: 1. (0, the limit as a run begins, would let
+every new job stop a running one, and jobs that compute all the time would come last: tried on
+workloads/dally/dally.toml, the mean JCT doubled or worse.)
 
     dally         timers tuned from what jobs waited      dally-nowait   both timers 0
     dally-manual  12 h for a machine, 24 h for a rack     dally-full     waits for its best tier for ever
+
+    dally-move    ours: as dally, and a running job is offered a better tier, too, and moves there
 """
+
+from collections.abc import Callable
 
 from paceline.cluster.delay import FULLY_CONSOLIDATED, HOUR_S, MANUAL, NO_WAIT, AutoTuner, Timers
 from paceline.cluster.job import Job
@@ -27,8 +31,8 @@ def nw_sens(job: Job) -> float:
 class Dally(Scheduler):
     tenure_s = HOUR_S  # long beside saving and restoring a model, short beside the days a job lasts
 
-    def __init__(self, timers: Timers | None = None) -> None:
-        self._fixed = timers
+    def __init__(self, timers: Timers | None = None, *, moves: bool = False) -> None:
+        self._fixed, self.moves = timers, moves
         self.tuner = AutoTuner()
         self._best: dict[int, Tier] = {}  # by GPU demand; the cluster does not change
 
@@ -62,9 +66,10 @@ class Dally(Scheduler):
         return offer.least_disturbing(lambda free: find(tier, job.gpus, free, offer.state.rack_of))
 
 
-VARIANTS: dict[str, Timers | None] = {
-    "dally": None,
-    "dally-manual": MANUAL,
-    "dally-nowait": NO_WAIT,
-    "dally-full": FULLY_CONSOLIDATED,
+VARIANTS: dict[str, Callable[[], Dally]] = {
+    "dally": Dally,
+    "dally-manual": lambda: Dally(MANUAL),
+    "dally-nowait": lambda: Dally(NO_WAIT),
+    "dally-full": lambda: Dally(FULLY_CONSOLIDATED),
+    "dally-move": lambda: Dally(moves=True),
 }

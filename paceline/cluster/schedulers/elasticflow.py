@@ -3,6 +3,12 @@
 A job gets the machine whose free GPUs are closest to its number of workers, idle or not; a job that fits on none gets
 whole idle machines and the tightest for the rest, or, if there are too few, the largest pieces there are. The number
 of GPUs is rounded up to a power of two where there are as many (§II-A).
+
+The paper says "closest", and that this keeps a job together but fragments machines. Two readings:
+
+    elasticflow        the tightest machine that holds the job
+    elasticflow-exact  a machine whose free GPUs are exactly as many, or else an idle one: pieces are left for jobs that
+                       fill them, as a buddy system does. Where no machine is idle, as elasticflow
 """
 
 from paceline.cluster.schedulers.tiresias import consolidated
@@ -10,8 +16,23 @@ from paceline.cluster.state import ClusterState, Request, Workers, fill
 
 
 def place(job: Request, state: ClusterState) -> Workers | None:
-    rounded = 1 << (job.gpus - 1).bit_length()
-    gpus = rounded if rounded <= state.free_gpus else job.gpus
+    gpus = _rounded(job, state)
     if (fitting := consolidated(gpus, state.free, state.gpus_per_server)) is not None:
         return fitting
     return fill(sorted(state.free, key=lambda server: -state.free[server]), gpus, state.free)
+
+
+def place_exactly(job: Request, state: ClusterState) -> Workers | None:
+    gpus = _rounded(job, state)
+    whole, rest = divmod(gpus, state.gpus_per_server)
+    idle = [server for server, free in state.free.items() if free == state.gpus_per_server]
+    exact = [server for server, free in state.free.items() if rest and free == rest]
+    last = (exact or idle[whole:])[:1] if rest else []
+    if len(idle) < whole or (rest and not last):
+        return place(job, state)
+    return dict.fromkeys(idle[:whole], state.gpus_per_server) | dict.fromkeys(last, rest)
+
+
+def _rounded(job: Request, state: ClusterState) -> int:
+    rounded = 1 << (job.gpus - 1).bit_length()
+    return rounded if rounded <= state.free_gpus else job.gpus

@@ -57,6 +57,8 @@ class _Round:
         """One job's turn; False if it goes without GPUs."""
         offer, state = self.offer, self.offer.state
         if job.running and job.name not in self._stopped:
+            if not scheduler.moves:
+                return True
             workers = state.placed[job.name]
             state.give_back(job.name)
             better = scheduler.move(job, workers, offer)

@@ -2,6 +2,7 @@
 
 ShortestFirst    the order: first the job with the least remaining service (Ada-SRSF §IV-A, SRSF)
 Interleaved      the place: of placements as good to the inner scheduler, that whose jobs interleave best (CASSINI §4.2)
+Arranged         which worker is where on the servers of a job: matched with the collective's pattern, as Titan does
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +25,7 @@ def first(job: Job, ways: Sequence[Workers], placed: Mapping[str, Workers]) -> i
 class SchedulerWrapper(Scheduler):
     def __init__(self, inner: Scheduler) -> None:
         self.inner = inner
-        self.backfill, self.tenure_s = inner.backfill, inner.tenure_s
+        self.backfill, self.tenure_s, self.moves = inner.backfill, inner.tenure_s, inner.moves
 
     def rank(self, job: Job, now_s: float) -> float:
         return self.inner.rank(job, now_s)
@@ -46,6 +47,15 @@ class ShortestFirst(SchedulerWrapper):
     def rank(self, job: Job, now_s: float) -> float:
         """Before a job is placed, what it communicates is not known: E_J = 0."""
         return remaining_service_s(job.gpus, job.iterations - job.iterations_done, job.compute_s, 0.0)
+
+
+class Arranged(SchedulerWrapper):
+    def __init__(self, inner: Scheduler, arranging: Scheduler) -> None:
+        super().__init__(inner)
+        self._arranging = arranging
+
+    def arrange(self, job: Job, workers: Workers) -> tuple[str, ...]:
+        return self._arranging.arrange(job, workers)
 
 
 class Interleaved(SchedulerWrapper):

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from paceline.cluster.delay import HOUR_S
+from paceline.cluster.delay import HOUR_S, NO_WAIT
 from paceline.cluster.job import Job
 from paceline.cluster.offer import Offer
 from paceline.cluster.schedulers import scheduler
@@ -104,11 +104,12 @@ def test_offers_go_to_the_most_slowed_down_first() -> None:
     assert [name for name, _ in found.start] == ["slow", "fast"]
 
 
-def test_a_slowed_down_job_takes_the_machine_of_one_that_loses_less() -> None:
-    """And that one goes where the other was, in the same round."""
+def test_a_slowed_down_job_stays_where_it_runs_unless_jobs_move() -> None:
+    """If they do, it takes the machine of one that loses less, which goes where the other was in the same round."""
     state = cluster(slow={"a0": 1, "a1": 1, "b0": 2}, fast={"b1": 4}, x={"a0": 3, "a1": 3, "b0": 2})
     running = [ran("slow", 4, 0.1), ran("fast", 4, 0.9), ran("x", 8, 0.5, since_s=9.9 * HOUR_S)]
-    found = decide(scheduler("dally-nowait"), 10 * HOUR_S, [], running, state)
+    assert decide(scheduler("dally-nowait"), 10 * HOUR_S, [], running, state) == Decision((), ())
+    found = decide(Dally(NO_WAIT, moves=True), 10 * HOUR_S, [], running, state)
     assert found == Decision(("slow", "fast"), (("slow", {"b1": 4}), ("fast", {"b0": 2, "a0": 1, "a1": 1})))
 
 

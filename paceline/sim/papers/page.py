@@ -1,0 +1,49 @@
+"""docs/papers.md, written from what `paceline sim paper NAME --json` printed. `scripts/papers` does both."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from paceline.sim.papers.claim import shown
+
+OPENING = """\
+# The papers, repeated
+
+    paceline sim paper --list
+    paceline sim paper ada-srsf               # --quick: a cut of it in a minute; --seeds N; --json
+    ./scripts/papers                          # all of them, and this page
+
+Each paper's set-up as the paper has it, what is assumed where it is silent, and every claim beside what comes out here.
+`paceline/sim/papers/` has a file per paper. *Here* is the mean over the seeds, with the least and the most of them
+beside it. A claim with a figure holds if the mean reaches two thirds of it, an order if the mean is above 0: one
+rule for all. Where a claim does not hold, the last column says what the runs show of the reason.
+"""
+
+
+def page(documents: Sequence[Mapping[str, Any]]) -> str:
+    return "\n".join([OPENING, *("\n".join(_section(document)) for document in documents)])
+
+
+def _section(document: Mapping[str, Any]) -> Iterator[str]:
+    name = document["paper"]
+    yield f"## {document['title']}\n"
+    command = f"paceline sim paper {name}{' --quick' if document['quick'] else ''} --seeds {document['seeds']}"
+    cut = f": {document['cut']}" if document["quick"] else ""
+    yield f"`{command}`{cut} ([results](results/papers/{name}.json)).\n"
+    yield f"**As the paper has it.** {document['set_up']}\n"
+    yield "**Assumed.**\n"
+    yield from (f"- {line}" for line in document["assumed"])
+    yield "\n| claim | section | paper | here | | holds | |"
+    yield "| --- | --- | --- | --- | --- | --- | --- |"
+    for claim in document["claims"]:
+        least, most = claim["spread"]
+        cells = [
+            claim["claim"],
+            claim["section"],
+            shown(claim["paper"], claim["unit"]),
+            shown(claim["here"], claim["unit"]),
+            f"{least:.1f} … {most:.1f}",
+            "yes" if claim["holds"] else "**no**",
+            claim["why"],
+        ]
+        yield f"| {' | '.join(cells)} |"
+    yield ""
