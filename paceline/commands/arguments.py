@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import Any, NoReturn
 
 LARGEST_SEED = 2**63 - 1  # as in a scenario file
-DEFAULT_POLICIES = "fair,fifo,srpt,mlcc,paceline"
+DEFAULT_POLICIES = "fair,mltcp,fifo,srpt,crux,mlcc,paceline"
 
 
 class CommandError(Exception):

@@ -20,6 +20,7 @@ class Series:
     kind: str
     duration_s: float
     policies: tuple[str, ...]  # with the yardstick
+    array: bool = False  # in the array engine, where it can do what the policy does
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,9 @@ def run_mixes(series: Series, count: int, processes: int) -> Iterator[MixResult]
 def run_mix(series: Series, number: int) -> MixResult:
     scenario = random_mix(number, series.seed, series.kind, series.duration_s)
     alone_s = alone_iterations_s(scenario, series.seed)
-    results = {policy: run(scenario, policy, series.seed, alone_s=alone_s) for policy in series.policies}
+    results = {
+        policy: run(scenario, policy, series.seed, alone_s=alone_s, array=series.array) for policy in series.policies
+    }
     return MixResult(
         number=number,
         hosts=len(scenario.topology.hosts),

@@ -9,7 +9,9 @@ from statistics import fmean
 from paceline.flowcore.model.patterns import flows_of
 from paceline.flowcore.model.scenario import JobSpec, Scenario
 from paceline.flowcore.model.units import transfer_ns
-from paceline.sim.array.engine import run_scenario
+from paceline.flowcore.policy import POLICIES
+from paceline.sim.array.arbitrated import ArbitratedControl
+from paceline.sim.array.engine import in_agents, run_scenario
 from paceline.sim.capacity_bound import CapacityBound, capacity_bound
 from paceline.sim.jobs import TrainingJob
 from paceline.sim.parameters import DEFAULT_LATENCY_MS
@@ -64,17 +66,21 @@ def run(
     recording: Recording | None = None,
     journal: JournalSink | None = None,
     ticker: Ticker | None = None,
+    array: bool = False,
 ) -> RunResult:
-    """Simulate, and compare with each job alone; `alone_s` saves measuring that again for the same seed."""
+    """Simulate, and compare with each job alone; `alone_s` saves measuring that again for the same seed. `array`: in
+    the array engine, where it can do what the policy does."""
     check_policy(scenario, policy)
     seed = scenario.seed if seed is None else seed
     alone_s = alone_s or alone_iterations_s(scenario, seed)
     bound = capacity_bound([link_shares(job, scenario, alone_s[job.name]) for job in scenario.jobs])
-    if parts(policy)[1] is not None:  # only the array engine holds jobs back; it makes no plans
-        array, trained = run_scenario(scenario, policy, seed, latency_ms)
-        jobs = tuple(job_result(job, alone_s[job.spec.name], array.now_ns) for job in trained)
-        decisions_us = tuple(ns / 1e3 for ns in array.control.decisions_ns)
-        return RunResult(policy, seed, jobs, bound, 0.0, decisions_us, array.now_ns / 1e9)
+    # Only the array engine holds jobs back.
+    if parts(policy)[1] is not None or (array and in_arrays(scenario, policy)):
+        simulated, trained = run_scenario(scenario, policy, seed, latency_ms)
+        jobs = tuple(job_result(job, alone_s[job.spec.name], simulated.now_ns) for job in trained)
+        control, decisions_us = simulated.control, tuple(ns / 1e3 for ns in simulated.control.decisions_ns)
+        peak_ratio = round(control.peak_ratio, 7) if isinstance(control, ArbitratedControl) else 0.0
+        return RunResult(policy, seed, jobs, bound, peak_ratio, decisions_us, simulated.now_ns / 1e9)
     simulation = Simulation(
         scenario, policy, seed, latency_ms=latency_ms, local=local, recording=recording, journal=journal
     )
@@ -94,6 +100,13 @@ def run(
         decisions_us=tuple(ns / 1e3 for ns in simulation.decisions_ns),
         simulated_s=simulation.now_ns / 1e9,
     )
+
+
+def in_arrays(scenario: Scenario, policy: str) -> bool:
+    """Whether the array engine runs this without the agents."""
+    chosen = POLICIES[parts(policy)[0]]()
+    plain = all(job.plain for job in scenario.jobs)
+    return plain and not in_agents(chosen, cross_traffic=bool(scenario.cross_traffic))
 
 
 class PolicyError(ValueError):

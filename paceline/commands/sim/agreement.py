@@ -6,7 +6,7 @@ from typing import Any
 
 from paceline.commands.arguments import add_json, integer, policy_names
 
-EVERY_POLICY = "fair,fair-penalty,fifo,srpt,mcs,ccml,mlcc,paceline"
+EVERY_POLICY = "fair,fair-penalty,mltcp,fifo,srpt,crux,mcs,ccml,mlcc,paceline"
 
 
 def add_parser(commands: Any) -> None:

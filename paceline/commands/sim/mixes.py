@@ -17,7 +17,9 @@ def add_parser(commands: Any) -> None:
         help="many random mixes under several policies",
         description=(
             "Draw random mixes of 2 to 6 jobs and run every policy on each. fair is always among them: it\n"
-            "is what jobs get without control. A ratio is the mean slowdown divided by the capacity bound."
+            "is what jobs get without control. A ratio is the mean slowdown divided by the capacity bound.\n\n"
+            "The array engine agrees with the reference to a few thousandths and is several times faster;\n"
+            "policies that it cannot decide by itself (mlcc) run in the reference either way."
         ),
         epilog="example: paceline sim mixes --count 40 --seed 1 --policies mlcc,paceline",
     )
@@ -38,6 +40,7 @@ def add_parser(commands: Any) -> None:
         default=40.0,
         help="simulated seconds per run (default: %(default)s)",
     )
+    parser.add_argument("--engine", choices=("array", "reference"), default="array", help="default: %(default)s")
     parser.add_argument(
         "--processes", metavar="N", type=integer(1, 1024), default=os.cpu_count(), help="default: one per CPU"
     )
@@ -53,7 +56,7 @@ def run_mixes(args: argparse.Namespace) -> int:
     from paceline.sim import compare
 
     policies = tuple(dict.fromkeys([compare.YARDSTICK, *args.policies]))
-    series = compare.Series(args.seed, args.kind, args.duration_s, policies)
+    series = compare.Series(args.seed, args.kind, args.duration_s, policies, args.engine == "array")
     started_s = perf_counter()
     mixes = []
     with progress_bar() as bar:
@@ -69,6 +72,7 @@ def run_mixes(args: argparse.Namespace) -> int:
             "seed": args.seed,
             "kind": args.kind,
             "duration_s": args.duration_s,
+            "engine": args.engine,
             "policies": [asdict(summary) for summary in summaries],
             "mixes": [compare.mix_document(mix) for mix in mixes],
             "wall_s": wall_s,

@@ -83,6 +83,11 @@ class ArbitratedControl:
         topology, epoch_ns = context.network.topology, context.clock.epoch_ns
         self._bids = BidPropagation(topology, context.latency_ns, self._half_slot_ns, epoch_ns)
 
+    @property
+    def peak_ratio(self) -> float:
+        """The largest part of a link that shares took, where few jobs met."""
+        return self._settlement.peak_ratio
+
     # ---- What happens ----
 
     def joined(self, job: NetworkJob, now_ns: int) -> None:
@@ -260,19 +265,17 @@ class ArbitratedControl:
         if group.rows is not None and self._crowd is not None:
             known = partial(self._heard, now_ns=now_ns, heard=heard)
             return self._crowd.read(group.rows, newest_ns, known, self._unclaimed.values())
-        for contender in group.states:
-            for part in contender.parts:
-                if part.bid_ns >= newest_ns:
-                    continue  # there is none newer
-                claimed = [flow for flow in part.flows if flow.entered]
-                if not claimed:
-                    continue
-                counters = self._heard(part.tor, contender.delay_ns, now_ns=now_ns, heard=heard)
-                if counters is not None and part.bid_ns < counters.taken_ns:
-                    part.columns.cells.bid_ns[part.row] = counters.taken_ns
-                    sent, left = part.sums(counters.sent, counters.goal)
-                    news |= part.bid(claimed, sent, left, self._policy, counters.taken_ns)
-                all_read &= part.bid_ns >= newest_ns
+        bid_ns = self._claims.part_columns.cells.bid_ns
+        parts = group.parts or [part for state in group.states for part in state.parts_with_claims()]
+        for part, claimed in parts:
+            if (last_ns := bid_ns[part.row]) >= newest_ns:
+                continue  # there is none newer
+            counters = self._heard(part.tor, part.contender.delay_ns, now_ns=now_ns, heard=heard)
+            if counters is not None and last_ns < counters.taken_ns:
+                bid_ns[part.row] = last_ns = counters.taken_ns
+                sent, left = part.sums(counters.sent, counters.goal)
+                news |= part.bid(claimed, sent, left, self._policy, last_ns)
+            all_read &= last_ns >= newest_ns
         if all_read:
             group.read_ns = newest_ns
         return news

@@ -6,7 +6,7 @@ The states and rules are flowcore's: a flow's phase, its stalls, a job's progres
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -62,6 +62,7 @@ class ArrayFlow(PhasedFlow):
     firm_bps: float = 0.0  # what it is guaranteed now ...
     _promised_ns: int = 0  # ... and since when
     _promised_bits_ns: float = 0.0  # before that, in this slot
+    _granted: Grant | None = None  # the last one, which may be void by now
 
     @property
     def bid(self) -> Bid:
@@ -111,7 +112,10 @@ class ArrayFlow(PhasedFlow):
     def take(self, share_bps: float, ceiling_bps: float, slot: int) -> None:
         """What an arbiter grants; there are no plans here."""
         self.columns.cells.granted[self.number] = share_bps
-        self.take_grant(Grant(self.id, True, share_bps, ceiling_bps, (), (), 0, UNLIMITED, 0.0), slot)
+        granted = self._granted  # most often the same as before
+        if granted is None or granted.share_bps != share_bps or granted.ceiling_bps != ceiling_bps:
+            granted = self._granted = Grant(self.id, True, share_bps, ceiling_bps, (), (), 0, UNLIMITED, 0.0)
+        self.take_grant(granted, slot)
 
 
 @dataclass(slots=True, eq=False)
@@ -121,15 +125,17 @@ class Claimed:
     numbers: tuple[int, ...]  # rows, in order ...
     rows: Ints  # ... and in an array
     flows_on: dict[str, int]  # by link, how many
-    links: Ints  # the same by the links' numbers ...
-    counts: Floats  # ... in arrays
+    crossed: tuple[int, ...]  # the links' numbers ...
+    links: Ints  # ... in an array ...
+    counts: Floats  # ... beside how many
 
     @classmethod
     def of(cls, flows: Sequence[ArrayFlow]) -> "Claimed":
         numbers = tuple(flow.number for flow in flows)
         counted = Counter(link for flow in flows for link in flow.seen)
-        links, counts = np.array(list(counted)), np.array(list(counted.values()), np.float64)
-        return cls(numbers, np.array(numbers), count_links(flow.links for flow in flows), links, counts)
+        crossed, counts = tuple(counted), np.array(list(counted.values()), np.float64)
+        flows_on = count_links(flow.links for flow in flows)
+        return cls(numbers, np.array(numbers), flows_on, crossed, np.array(crossed), counts)
 
 
 @dataclass(slots=True, eq=False)
@@ -175,6 +181,12 @@ class ContenderState:
             self._claimed = known
         return self._claimed
 
+    def parts_with_claims(self) -> "Iterator[tuple[HostPart, list[ArrayFlow]]]":
+        """The flows that the arbiter counts, by host part."""
+        for part in self.parts:
+            if claimed := [flow for flow in part.flows if flow.entered]:
+                yield part, claimed
+
     def bid(self) -> Bid:
         """Its most urgent flow's."""
         if len(self.entered) == 1:
@@ -193,11 +205,6 @@ class HostPart:
     flows: list[ArrayFlow] = field(default_factory=list)  # those that the host sends
     size_bytes: float = 0.0
     told: bool = False  # a switch has said how long the exchange takes alone
-
-    @property
-    def bid_ns(self) -> int:
-        """When it last bid for all that is claimed."""
-        return self.columns.cells.bid_ns[self.row]
 
     @property
     def rtt_ns(self) -> int:
@@ -225,7 +232,8 @@ class HostPart:
         counted = self.columns.cells.counted_bytes
         counted_bytes = counted[self.row]
         if sent_bytes >= counted_bytes:  # else these are older counters than those already counted
-            stalled = all_stalled([flow.phase for flow in self.flows])
+            # Where bytes moved it does not matter whether some flow stalled.
+            stalled = sent_bytes == counted_bytes and all_stalled([flow.phase for flow in self.flows])
             self.progress.credit(now_ns, sent_bytes - counted_bytes, self.size_bytes, stalled=stalled)
             counted[self.row] = sent_bytes
 
@@ -270,7 +278,8 @@ class Claims:
             contender = ContenderState(f"{job.name}@{host}", 0, 0, columns) if policy.host_only else whole
             tor = network.topology.switch_of[host]
             row = columns.new(self._tors[tor], now_ns)
-            part = parts[host] = HostPart(host, tor, contender, columns, row, ProgressRow(columns, row, now_ns))
+            progress = ProgressRow(columns, row, now_ns, job.training.spec.weight)
+            part = parts[host] = HostPart(host, tor, contender, columns, row, progress)
             contender.parts.append(part)
             self._add_flows(part, numbers)
         for contender in dict.fromkeys(part.contender for part in parts.values()):

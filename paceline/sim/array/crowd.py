@@ -22,9 +22,9 @@ Heard = Callable[[str, int], Counters | None]  # the newest counters known of a 
 
 def bids_for_many(policy: Policy) -> bool:
     """Whether the policy's bid takes arrays; tried on two jobs."""
-    one, two = JobProgress(0), np.ones(2)
+    one, two = JobProgress(0, 2.0), np.ones(2)
     one.compute_ns, one.alone_comm_ns = 3e8, 2e8
-    many: Any = ManyProgress(two * one.slowdown, two * one.compute_ns, two * one.alone_comm_ns)
+    many: Any = ManyProgress(two * one.slowdown, two * one.compute_ns, two * one.alone_comm_ns, two * one.weight)
     both: Any = 0.5 * two, np.array([7, 7])
     try:
         found, expected = policy.bid(JobState(many, *both)), policy.bid(JobState(one, 0.5, 7))
@@ -73,6 +73,7 @@ class CrowdBids:
             alone_ns[moves],
             parts.alone_comm_ns[moved],
             parts.communicating[moved],
+            parts.weight[moved],
         )
         parts.updated_ns[chosen[moves | (counts & stalled)]] = now_ns
         parts.counted_bytes[chosen[counts]] = sent_bytes[counts]
@@ -81,7 +82,7 @@ class CrowdBids:
         place[chosen] = np.arange(len(chosen))
         rows = rows[place[flows.part[rows]] >= 0]
         of = flows.part[rows]
-        many: Any = ManyProgress(1.0 / parts.pace[of], parts.compute_ns[of], parts.alone_comm_ns[of])
+        many: Any = ManyProgress(1.0 / parts.pace[of], parts.compute_ns[of], parts.alone_comm_ns[of], parts.weight[of])
         left: Any = (left_bytes / size_bytes)[place[of]]
         ready_ns: Any = flows.ready_ns[rows]
         bid = self._policy.bid(JobState(many, left, ready_ns))

@@ -78,6 +78,7 @@ class ArraySimulation:
             None if step_ms is None else ns_from_ms(step_ms),
             start_after=chosen.start_after,
             contention=chosen.contention,
+            aggressiveness=chosen.aggressiveness,
         )
         context = ControlContext(chosen, clock, self.network, ns_from_ms(latency_ms), self.at)
         self.control = control_for(context, cross_traffic=cross_traffic)

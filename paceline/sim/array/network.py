@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from paceline.flowcore.allocation.aggressiveness import Aggressiveness, piece_bytes
 from paceline.flowcore.allocation.borrowing import Floats, Ints
 from paceline.flowcore.model.patterns import FlowId, FlowSpec, grain_bytes
 from paceline.flowcore.model.topology import Topology
@@ -22,12 +23,20 @@ from paceline.sim.parameters import LOCAL_BPS
 
 class ArrayNetwork(NetworkTable):
     def __init__(
-        self, topology: Topology, step_ns: int | None, *, start_after: bool = False, contention: float = 0.0
+        self,
+        topology: Topology,
+        step_ns: int | None,
+        *,
+        start_after: bool = False,
+        contention: float = 0.0,
+        aggressiveness: Aggressiveness | None = None,
     ) -> None:
         self.topology = topology
         self.links = tuple(topology.links)
         capacity_bps = np.array([*(topology.links[name].capacity_bps for name in self.links), np.inf])
-        super().__init__(capacity_bps, step_ns, start_after=start_after, contention=contention)
+        super().__init__(
+            capacity_bps, step_ns, start_after=start_after, contention=contention, aggressiveness=aggressiveness
+        )
         self.link_index = {name: index for index, name in enumerate(self.links)}
         self.specs: list[FlowSpec | None] = []  # by row
         self.numbers: dict[FlowId, int] = {}  # rows
@@ -66,6 +75,8 @@ class ArrayNetwork(NetworkTable):
         self.numbers[spec.flow] = number
         self.size[number], self.window[number] = spec.size_bytes, spec.window_bytes
         self.grain[number] = grain_bytes(spec) if self.start_after else 0.0
+        weighted = self.aggressiveness is not None and math.isfinite(spec.size_bytes)
+        self.piece[number] = piece_bytes(spec.size_bytes) if weighted else 0.0
         self.sent[number] = self.goal[number] = self.rate[number] = self.firm[number] = 0.0
         self.ceiling[number] = math.inf if path else LOCAL_BPS
         self.mark[number] = math.inf

@@ -3,13 +3,14 @@
 A group's shares depend on which flows claim, and on the bids where there is more than one job. So a group is settled
 when one of its claims came or went, or when a bid of several was renewed with another value; all other shares stand.
 A claim that comes or goes can only change the groups of its job and those of the jobs on its links: only these are
-formed anew. Groups come back iteration after iteration, and so do their rates: a group is kept with the ceilings of its
-rates.
+formed anew. All jobs on a link are in one group, so each link knows its group. Groups come back iteration after
+iteration, and so do their rates: a group is kept with the ceilings of its rates.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -24,22 +25,21 @@ from paceline.flowcore.allocation.arbiters import (
 )
 from paceline.flowcore.allocation.borrowing import FEW_FLOWS, Floats, Ints, ceilings_of_few
 from paceline.flowcore.messages.reports import Bid
-from paceline.sim.array.claims import ArrayFlow, Claimed, ContenderState
-from paceline.sim.array.columns import NO_BID, UNDECIDED, FlowColumns
-from paceline.sim.kernel.crowd import crowd_ceilings, crowd_rates, link_groups
+from paceline.sim.array.claims import ArrayFlow, Claimed, ContenderState, HostPart
+from paceline.sim.array.columns import NO_BID, NONE, UNDECIDED, FlowColumns
+from paceline.sim.kernel.crowd import crowd_ceilings, crowd_rates, groups_of_few, link_groups
+from paceline.sim.kernel.flow_table import cells
 
 # Groups that are kept, and rates of one group. A crowd never comes back as it was.
 MOST_GROUPS = 16_384
 MOST_RATES = 64
 
+FEW_JOBS = 24
+
 Shares = list[tuple[float, float]]  # of every flow, with its ceiling
 
 
-class Decision(NamedTuple):
-    flow: ArrayFlow
-    iteration: int  # of the flow, as it counts them
-    share_bps: float
-    ceiling_bps: float
+Decision = tuple[ArrayFlow, int, float, float]  # which iteration of it, as the flow counts; its share and its ceiling
 
 
 @dataclass(slots=True, eq=False)
@@ -47,10 +47,14 @@ class Group:
     states: Sequence[ContenderState]
     links: Sequence[Mapping[str, int]]  # of each state: how many of its flows cross which
     flows: Sequence[ArrayFlow]  # of a crowd: none, but `rows`
-    member: Sequence[int]  # of each flow: which of the states it belongs to
+    member: Sequence[int]  # of each flow: which of the states it belongs to; of a crowd: none, but `member_of_row`
+    parts: Sequence[tuple[HostPart, Sequence[ArrayFlow]]]  # of several jobs: which of its flows each host part claims
     level: int  # tiers of switches to the one that arbitrates
     rows: Ints | None = None  # of the flows, one state's after the other: it is a crowd
+    member_of_row: Ints | None = None
+    number: int = NONE
     packing: Packing | None = None  # of several jobs, for arbiters that pack
+    capacity_bps: Mapping[str, float] | None = None  # of its links, for those that do not
     read_ns: int = -1  # no bid of its jobs is older than the counters taken then
     shares_of: dict[tuple[float, ...], Shares] = field(default_factory=dict)  # by rates
 
@@ -85,9 +89,14 @@ class Settlement:
         self._weights: Callable[[Sequence[Bid]], list[float]] | None = None
         if isinstance(arbiter, partial) and arbiter.func is max_weight_shares:
             self._weights = arbiter.keywords["weights"]
+        self.peak_ratio = 0.0  # the largest part of a link that the shares of a group took; crowds are not looked at
         self._touched: dict[str, ContenderState] = {}  # claims of theirs came or went
         self._states: dict[str, ContenderState] = {}  # with claims
-        self._several: dict[int, Group] = {}  # by id: groups in which jobs meet
+        self._several: dict[int, Group] = {}  # by number: groups in which jobs meet
+        self._numbers = count()
+        self._current: dict[int, Group] = {}  # by number
+        self._group_on: Ints = np.full(len(links_bps), NONE)  # by link: the number of its group, or of one that was
+        self._group_on_cells = cells(self._group_on)
         self._known: dict[tuple[Claimed, ...], Group] = {}
 
     @property
@@ -132,51 +141,75 @@ class Settlement:
     # ---- Groups ----
 
     def _regroup(self) -> dict[int, Group]:
-        """Form the groups anew; returns those whose claims came or went, or that are new."""
+        """Form the groups anew whose claims came or went; returns them."""
         touched, self._touched = self._touched, {}
         for name, state in touched.items():
             if state.entered:
                 self._states[name] = state
-            elif self._states.pop(name, None) is not None:
-                state.group = None
-        states = list(self._states.values())
-        changed = {place for place, name in enumerate(self._states) if name in touched}
-        members: dict[int, list[int]] = {}
-        for place, first in enumerate(link_groups([state.claimed.links for state in states], len(self._links_bps))):
-            if first in members:
-                members[first].append(place)
             else:
-                members[first] = [place]
+                self._states.pop(name, None)
+        states = self._with_neighbours(touched)
+        members: dict[int, list[ContenderState]] = {}
+        for state, first in zip(states, self._first_of_group(states), strict=True):
+            if first in members:
+                members[first].append(state)
+            else:
+                members[first] = [state]
         fresh = dict[int, Group]()
-        self._several = {}
-        for first, places in members.items():
-            group = states[first].group
-            # Without the claims that came or went, what is connected is a part of what was: as many are the same ones.
-            if group is None or len(group.states) != len(places) or not changed.isdisjoint(places):
-                group = self._formed(sorted([states[place] for place in places], key=_name))
-                fresh[id(group)] = group
-            if len(places) > 1:
-                self._several[id(group)] = group
+        for meeting in members.values():
+            group = self._formed(sorted(meeting, key=_name) if len(meeting) > 1 else meeting)
+            fresh[group.number] = group
+            if len(meeting) > 1:
+                self._several[group.number] = group
         return fresh
 
+    def _with_neighbours(self, touched: Mapping[str, ContenderState]) -> list[ContenderState]:
+        """Those of these that still claim, and all jobs of the groups that they were in or now meet."""
+        found = {name: state for name, state in touched.items() if state.entered}
+        for state in touched.values():
+            met = set() if state.group is None else {state.group.number}
+            if state.entered:
+                met.update([self._group_on_cells[link] for link in state.claimed.crossed])
+            for number in met:
+                if (group := self._current.pop(number, None)) is not None:
+                    self._several.pop(number, None)
+                    found.update([(other.name, other) for other in group.states if other.entered])
+            state.group = None
+        return list(found.values())
+
+    def _first_of_group(self, states: Sequence[ContenderState]) -> list[int]:
+        if len(states) <= FEW_JOBS:
+            return groups_of_few([state.claimed.crossed for state in states])
+        return link_groups([state.claimed.links for state in states], len(self._links_bps))
+
     def _formed(self, states: Sequence[ContenderState]) -> Group:
-        key = tuple([state.claimed for state in states])
-        group = self._known.get(key)
-        if group is None and sum([len(state.entered) for state in states]) > FEW_FLOWS:
-            group = self._crowd(states)
-        elif group is None:
+        claimed = tuple([state.claimed for state in states])
+        if sum([len(state.entered) for state in states]) > FEW_FLOWS:
+            group = self._crowd(states, claimed)
+        elif (known := self._known.get(claimed)) is not None:
+            group = known
+        else:
             if len(self._known) >= MOST_GROUPS:
                 self._known.clear()
-            group = self._known[key] = self._group(states)
-        group.read_ns = -1
+            group = self._known[claimed] = self._group(states)
+        number = next(self._numbers)
+        group.read_ns, group.number, self._current[number] = -1, number, group
         for state in states:
             state.group = group
+        if group.rows is not None:
+            self._group_on[np.concatenate([one.links for one in claimed])] = number
+        else:
+            group_on = self._group_on_cells
+            for one in claimed:
+                for link in one.crossed:
+                    group_on[link] = number
         return group
 
-    def _crowd(self, states: Sequence[ContenderState]) -> Group:
-        claimed = [state.claimed for state in states]
-        rows, links = np.concatenate([one.rows for one in claimed]), [one.flows_on for one in claimed]
-        return Group(states, links, (), (), max([state.level for state in states]), rows)
+    def _crowd(self, states: Sequence[ContenderState], claimed: Sequence[Claimed]) -> Group:
+        rows = np.concatenate([one.rows for one in claimed])
+        member = np.repeat(np.arange(len(claimed)), [len(one.numbers) for one in claimed])
+        links = [one.flows_on for one in claimed]
+        return Group(states, links, (), (), (), max([state.level for state in states]), rows, member)
 
     def _group(self, states: Sequence[ContenderState]) -> Group:
         return Group(
@@ -184,6 +217,7 @@ class Settlement:
             [state.claimed.flows_on for state in states],
             [state.entered[number] for state in states for number in state.claimed.numbers],
             [place for place, state in enumerate(states) for _ in state.entered],
+            [part for state in states for part in state.parts_with_claims()] if len(states) > 1 else (),
             max([state.level for state in states]),
         )
 
@@ -200,7 +234,7 @@ class Settlement:
             number = flow.number
             if share_cells[number] != share_bps or ceiling_cells[number] != ceiling_bps:
                 share_cells[number], ceiling_cells[number] = share_bps, ceiling_bps
-                decisions.append(Decision(flow, flow.iterations, share_bps, ceiling_bps))
+                decisions.append((flow, flow.iterations, share_bps, ceiling_bps))
         return Settled(group, decisions)
 
     def _shares(self, group: Group) -> Shares:
@@ -219,9 +253,11 @@ class Settlement:
             return (Contender(group.states[0].name, NO_BID, group.links[0]).alone_bps(self._capacity_bps),)
         bids = [state.bid() for state in group.states]
         if self._weights is None:
+            if group.capacity_bps is None:
+                group.capacity_bps = {link: self._capacity_bps[link] for links in group.links for link in links}
             entries = zip(group.states, bids, group.links, strict=True)
             return tuple(
-                self._arbiter([Contender(state.name, bid, links) for state, bid, links in entries], self._capacity_bps)
+                self._arbiter([Contender(state.name, bid, links) for state, bid, links in entries], group.capacity_bps)
             )
         if group.packing is None:
             group.packing = Packing(group.links, self._capacity_bps)
@@ -232,14 +268,15 @@ class Settlement:
         flows, member = group.flows, group.member
         hosts, share_bps = [flow.host for flow in flows], [rates[place] for place in member]
         paths = [flow.links for flow in flows]
-        ceiling_bps, _ = ceilings_of_few(share_bps, paths, hosts, member, self._capacity_bps)
+        ceiling_bps, taken = ceilings_of_few(share_bps, paths, hosts, member, self._capacity_bps)
+        self.peak_ratio = max(self.peak_ratio, *[bps / self._capacity_bps[link] for link, bps in taken.items()])
         return list(zip(share_bps, ceiling_bps, strict=True))
 
     # ---- Crowds: the same in arrays ----
 
     def _settle_crowd(self, group: Group, rows: Ints) -> Settled:
-        columns, claimed = self._columns, [state.claimed for state in group.states]
-        member = np.repeat(np.arange(len(claimed)), [len(one.numbers) for one in claimed])
+        columns, claimed, member = self._columns, [state.claimed for state in group.states], group.member_of_row
+        assert member is not None
         if self._weights is not None and len(claimed) > LARGEST_EXACT:
             rates = self._rates_by_price(claimed, self._weights(self._crowd_bids(rows, member)))
         else:

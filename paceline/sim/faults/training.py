@@ -84,7 +84,7 @@ class Training:
         flows = tuple(spec for spec in job.flows if spec.flow.source == host and not spec.flow.local)
         feeds = tuple((spec.flow, job.downstream[spec.flow]) for spec in flows)
         self._known[host].add(job.spec.name)
-        self._world.tell(host, JobJoined(job.spec.name, flows, feeds))
+        self._world.tell(host, JobJoined(job.spec.name, flows, feeds, job.spec.weight))
 
     # ---- Iterations ----
 

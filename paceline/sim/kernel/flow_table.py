@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from paceline.flowcore.allocation.aggressiveness import Aggressiveness
 from paceline.flowcore.allocation.borrowing import Floats, Ints
 from paceline.sim.kernel.feeds import AllFeeds, Feeds, all_feeds, with_job
 
@@ -72,6 +73,7 @@ class FlowTable:
         self.size: Floats = np.zeros(0)  # bytes of one iteration
         self.window: Floats = np.zeros(0)  # W: bytes that the flow may be ahead of its upstream
         self.grain: Floats = np.zeros(0)  # bytes that are forwarded in one piece; 0: as they come
+        self.piece: Floats = np.zeros(0)  # bytes after which its weight changes; 0: plain TCP, with weight 1
         self.sent: Floats = np.zeros(0)  # F: bytes over all iterations
         self.goal: Floats = np.zeros(0)  # F at which the current iteration is through
         self.rate: Floats = np.zeros(0)  # bit/s, in this step
@@ -97,6 +99,7 @@ class FlowTable:
         self.size = grown(self.size, rows, 0.0)
         self.window = grown(self.window, rows, 0.0)
         self.grain = grown(self.grain, rows, 0.0)
+        self.piece = grown(self.piece, rows, 0.0)
         self.sent = grown(self.sent, rows, 0.0)
         self.goal = grown(self.goal, rows, 0.0)
         self.rate = grown(self.rate, rows, 0.0)
@@ -115,13 +118,19 @@ class NetworkTable(FlowTable):
     """With the links, the feeds, and what else a step depends on."""
 
     def __init__(
-        self, capacity_bps: Floats, step_ns: int | None, *, start_after: bool = False, contention: float = 0.0
+        self,
+        capacity_bps: Floats,
+        step_ns: int | None,
+        *,
+        start_after: bool = False,
+        contention: float = 0.0,
+        aggressiveness: Aggressiveness | None = None,
     ) -> None:
         """`capacity_bps`: of every link, and last of `beyond`. `step_ns`: None is longer with more flows."""
         super().__init__(beyond=len(capacity_bps) - 1)
         self.capacity_bps = capacity_bps
         self.fixed_step_ns = step_ns
-        self.start_after, self.contention = start_after, contention
+        self.start_after, self.contention, self.aggressiveness = start_after, contention, aggressiveness
         self.feeds_of_jobs: dict[str, Feeds] = {}
         self._all_feeds: AllFeeds | None = None  # None: jobs came or left since
 

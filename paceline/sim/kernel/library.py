@@ -13,21 +13,23 @@ NUMBER, FRACTION, COLUMN = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
 
 _FIELDS: tuple[tuple[type, str], ...] = (
     (NUMBER, "rows hops"),
-    (COLUMN, "window grain sent goal rate firm ceiling mark live paced job path"),
+    (COLUMN, "size window grain piece sent goal rate firm ceiling mark live paced job path"),
     (NUMBER, "links"),
     (COLUMN, "capacity"),
     (NUMBER, "feeds fed_flows"),
     (COLUMN, "upstream first_upstream fed by upstream_grain"),
     (NUMBER, "start_after"),
     (COLUMN, "contention"),
-    (NUMBER, "fixed_step_ns step_ns_per_flow shortest_step_ns longest_min_step_ns"),
+    (NUMBER, "weighted"),
+    (FRACTION, "slope intercept"),
+    (NUMBER, "fixed_step_ns step_ns_per_flow shortest_step_ns longest_min_step_ns shortest_to_change_ns"),
     (NUMBER, "coarse_step_ns unconverged_step_ns longest_step_ns crowd dependency_rounds htb_rounds"),
     (FRACTION, "caught_up_bytes rounding_bytes converged_part local_bps"),
-    (NUMBER, "now_ns change_ns stale converged solved_flows steps flow_steps ended_flows marked_flows"),
+    (NUMBER, "now_ns change_ns stale converged was_short solved_flows steps flow_steps ended_flows marked_flows"),
     (COLUMN, "solved ended end_ns marked"),
-    (COLUMN, "before limits wanted allowed shares base more firm_of may_send growing members"),
+    (COLUMN, "before limits wanted allowed shares base more firm_of may_send highest weights growing members"),
     (COLUMN, "hop pairs"),
-    (COLUMN, "left level taken carried nic_left on_link open touched active last_job seen"),
+    (COLUMN, "filling level carried nic_left on_link open touched active last_job seen"),
     (COLUMN, "slowest"),
 )
 
@@ -53,7 +55,7 @@ def _declared(found: ctypes.CDLL) -> ctypes.CDLL:
     for name, result, arguments in (
         ("sending", NUMBER, ()),
         ("run", None, (NUMBER, NUMBER, NUMBER)),
-        ("share_links", None, (NUMBER, NUMBER, COLUMN, COLUMN, COLUMN, COLUMN)),
+        ("share_links", None, (NUMBER, NUMBER, COLUMN, COLUMN, COLUMN, COLUMN, COLUMN)),
         ("share_nics", None, (NUMBER, COLUMN, COLUMN, COLUMN, COLUMN, COLUMN)),
     ):
         function = getattr(found, name)

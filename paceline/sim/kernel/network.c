@@ -67,7 +67,7 @@ static const double *carried(struct network *n, int64_t flows, const double *lim
 static void share(struct network *n, int64_t flows, int64_t coarse)
 {
     const int64_t width = n->hops;
-    const double *capacity = carried(n, flows, n->limits);
+    const double *capacity = carried(n, flows, n->limits), *by_weight = weights(n, flows);
     double *limits = n->limits, *wanted = n->wanted, *allowed = n->allowed, *rates = n->shares;
     for (int64_t f = 0; f < flows; f++)
         memcpy(n->hop + f * width, n->path + n->solved[f] * width, sizeof(int64_t) * (size_t)width);
@@ -91,7 +91,7 @@ static void share(struct network *n, int64_t flows, int64_t coarse)
             n->members[members++] = f;
     }
     if (!members) {
-        max_min(n, flows, width, n->hop, limits, capacity, rates);
+        max_min(n, flows, width, n->hop, limits, by_weight, capacity, rates);
         return;
     }
     memcpy(wanted, limits, sizeof(double) * (size_t)flows);
@@ -109,7 +109,7 @@ static void share(struct network *n, int64_t flows, int64_t coarse)
         share_nics(n, members, nics, want, firm, n->capacity, given);
         for (int64_t m = 0; m < members; m++)
             allowed[n->members[m]] = given[m];
-        max_min(n, flows, width, n->hop, allowed, capacity, rates);
+        max_min(n, flows, width, n->hop, allowed, by_weight, capacity, rates);
         /* A flow that the network holds below its share of the NIC leaves the rest to its neighbours there. */
         int64_t held = 0;
         for (int64_t m = 0; m < members; m++) {
@@ -236,6 +236,8 @@ static int64_t next_change_ns(struct network *n)
     n->change_ns = soonest_ns;
     if (!n->solved_flows || n->solved_flows > n->crowd)
         return soonest_ns;
+    if (!n->was_short && step < n->coarse_step_ns)
+        soonest_ns = n->now_ns + earlier(step, n->shortest_to_change_ns);
     if (!n->converged) {   /* a ring of waiting flows can pass small differences round for ever */
         if (n->now_ns + n->unconverged_step_ns > soonest_ns)
             n->change_ns = n->now_ns + n->unconverged_step_ns;
@@ -254,6 +256,8 @@ static int64_t next_change_ns(struct network *n)
             if (to_boundary > n->caught_up_bytes)
                 left = smaller(left, to_boundary);
         }
+        if (n->weighted && n->piece[row] > 0.0)
+            left = smaller(left, left_of_piece(n, row));
         if (rate > 0.0)
             wait_ns = smaller(left * BIT_NS_PER_BYTE_S / rate, wait_ns);
     }
@@ -342,11 +346,13 @@ void run(struct network *n, int64_t event_ns, int64_t control_ns, int64_t until_
     for (;;) {
         int64_t next_ns = event_ns, flows = sending(n), first_ns = control_ns;
         if (flows) {
-            int64_t change_ns = next_change_ns(n), step = step_of(n, flows);
-            next_ns = later(earlier(event_ns, change_ns), n->now_ns + step);
+            int64_t change_ns = next_change_ns(n), step = step_of(n, flows), coarse = step >= n->coarse_step_ns;
+            int64_t least_ns = n->now_ns + (coarse ? step : earlier(step, n->shortest_to_change_ns));
+            next_ns = earlier(later(event_ns, least_ns), change_ns);
             first_ns = earlier(control_ns, mark_ns(n));
-            if (step >= n->coarse_step_ns)
-                first_ns = later(first_ns, n->now_ns + step);
+            if (coarse)
+                first_ns = later(first_ns, least_ns);
+            n->was_short = earlier(earlier(next_ns, first_ns), until_ns) < n->now_ns + step;
             n->steps++;
             n->flow_steps += flows;
         }

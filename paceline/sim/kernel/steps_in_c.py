@@ -15,10 +15,17 @@ from paceline.sim.parameters import CAUGHT_UP_BYTES, DEPENDENCY_ROUNDS, HTB_ROUN
 
 Array = npt.NDArray[np.generic]
 
-_COLUMNS = ("window", "grain", "sent", "goal", "rate", "firm", "ceiling", "mark", "live", "paced", "job", "path")
-_OF_ROWS = ("before", "limits", "wanted", "allowed", "shares", "base", "more", "firm_of", "may_send")
+_COLUMNS = (
+    *("size", "window", "grain", "piece", "sent", "goal", "rate", "firm", "ceiling", "mark"),
+    *("live", "paced", "job", "path"),
+)
+_OF_ROWS = (
+    *("before", "limits", "wanted", "allowed", "shares", "base", "more", "firm_of", "may_send"),
+    *("highest", "weights"),
+)
 _NUMBERS_OF_ROWS = ("growing", "members", "solved", "ended", "end_ns", "marked")
-_OF_LINKS = ("left", "level", "taken", "carried", "nic_left")
+_OF_LINKS = ("level", "carried", "nic_left")
+_FILLING_WORDS = 8  # of a `filling_link`
 _NUMBERS_OF_LINKS = ("on_link", "open", "touched", "active", "last_job")
 
 
@@ -36,6 +43,7 @@ class CompiledSteps:
             step_ns_per_flow=steps.STEP_NS_PER_FLOW,
             shortest_step_ns=steps.SHORTEST_STEP_NS,
             longest_min_step_ns=steps.LONGEST_MIN_STEP_NS,
+            shortest_to_change_ns=steps.SHORTEST_TO_CHANGE_NS,
             coarse_step_ns=steps.COARSE_STEP_NS,
             unconverged_step_ns=steps.UNCONVERGED_STEP_NS,
             longest_step_ns=steps.LONGEST_STEP_NS,
@@ -46,15 +54,19 @@ class CompiledSteps:
             rounding_bytes=steps.ROUNDING_BYTES,
             converged_part=steps.CONVERGED,
             local_bps=LOCAL_BPS,
+            weighted=table.aggressiveness is not None,
             stale=True,
             converged=True,
         )
+        if table.aggressiveness is not None:
+            self.network.slope, self.network.intercept = table.aggressiveness
         self._address = ctypes.byref(self.network)
         self._bind("capacity", table.capacity_bps)
         for name in _OF_LINKS:
             self._bind(name, np.zeros(links))
         for name in _NUMBERS_OF_LINKS:
             self._bind(name, np.zeros(links, np.int64))
+        self._bind("filling", np.zeros(links * _FILLING_WORDS))
         self._bind("seen", np.zeros(links, np.bool_))
         self._bind_rows()
 

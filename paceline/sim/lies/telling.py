@@ -7,6 +7,7 @@ from enum import StrEnum
 from paceline.flowcore.messages.reports import Bid, Claim, Report
 from paceline.flowcore.model.patterns import FlowId, Role
 from paceline.flowcore.model.topology import Topology
+from paceline.flowcore.model.weights import MOST
 from paceline.wire.codec import REPORT, FlowPaths
 
 
@@ -16,6 +17,7 @@ class Lie(StrEnum):
     ABSURD = "absurd"  # numbers that no flow can have
     PHANTOM = "phantom"  # flows of jobs that do not exist
     EARLY = "early"  # plans for all of the NIC, for all slots
+    HEAVY = "heavy"  # the most weight a message can carry
     BORROWED_NAME = "borrowed name"  # flows of another's job that do not exist
 
 
@@ -35,6 +37,11 @@ def told(report: Report, lie: str, topology: Topology) -> Report:
             claims = tuple(claim._replace(bid=claim.bid._replace(remaining_ns=0.0), size_bytes=0.0) for claim in claims)
         case Lie.ABSURD:
             claims = tuple(claim._replace(sent_bytes=ABSURD, size_bytes=ABSURD) for claim in claims)
+        case Lie.HEAVY:
+            claims = tuple(
+                claim._replace(weight=MOST, bid=claim.bid._replace(urgency=MOST * claim.bid.urgency))
+                for claim in claims
+            )
         case Lie.PHANTOM:
             claims += phantoms(report.sender, topology)
         case Lie.EARLY:

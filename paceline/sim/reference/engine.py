@@ -70,14 +70,23 @@ class Simulation:
         self._recording, self._journal = recording, journal
         topology, clock = scenario.topology, scenario.slots.clock()
         chosen = POLICIES[policy]()
-        self.network = FluidNetwork(topology, start_after=chosen.start_after, contention=chosen.contention)
+        self.network = FluidNetwork(
+            topology,
+            start_after=chosen.start_after,
+            contention=chosen.contention,
+            aggressiveness=chosen.aggressiveness,
+        )
         local = local or chosen.host_only
         busy = dict.fromkeys(host for job in self.jobs.values() for host in job.hosts)
         self.hosts = {
             host: HostAgent(host, topology, clock, chosen, None if local else topology.switch_of[host]) for host in busy
         }
         responsible = domains(topology) if chosen.paced else {}
-        self.switches = {name: SwitchAgent(name, domain, clock, chosen) for name, domain in responsible.items()}
+        max_weight = max((job.weight for job in scenario.jobs), default=1.0)
+        self.switches = {
+            name: SwitchAgent(name, domain, clock, chosen, max_weight=max_weight)
+            for name, domain in responsible.items()
+        }
         self._armed: dict[str, int] = {}
         self._heap: list[tuple[int, int, Callable[[], None]]] = []
         self._sequence = 0
@@ -135,7 +144,7 @@ class Simulation:
         for host in job.hosts:
             flows = tuple(f for f in job.flows if f.flow.source == host and not f.flow.local)
             feeds = tuple((f.flow, job.downstream[f.flow]) for f in flows)
-            self._tell(host, JobJoined(job.spec.name, flows, feeds))
+            self._tell(host, JobJoined(job.spec.name, flows, feeds, job.spec.weight))
         for worker in job.workers.values():
             self._compute(job, worker)
 

@@ -3,21 +3,22 @@
 What binds a flow, in this order:
 
     its host       HTB on the NIC: a guaranteed rate first, then borrowing up to a ceiling (Limit)
-    the links      TCP: max-min fair among all flows, whatever their hosts promised them
+    the links      TCP: max-min fair among all flows, whatever their hosts promised them; MLTCP: by weights
     its upstream   a flow cannot forward what has not arrived: F_i ≤ min_j F_j + W_i (patterns.py)
 
 Hosts protect their guarantees only on their own NIC; inside the network a flow that borrows too much takes from
 other flows as a TCP flow would. Rates hold until something changes: a flow starts or ends, a limit moves, or a flow
 catches up with a feeder. F counts over all iterations, so that it never goes back.
 
-Two options for baselines: start-after jobs forward whole grains of what has arrived, and contention takes from a link
-on which jobs collide (paceline.flowcore.host.policy).
+Three options for baselines: start-after jobs forward whole grains of what has arrived, contention takes from a link on
+which jobs collide, and flows may have MLTCP's weights (paceline.flowcore.host.policy).
 """
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from paceline.flowcore.allocation.aggressiveness import Aggressiveness, piece_bytes
 from paceline.flowcore.allocation.fairshare import contended_bps, max_min
 from paceline.flowcore.model.patterns import FlowId, FlowSpec, grain_bytes
 from paceline.flowcore.model.topology import Topology
@@ -34,6 +35,7 @@ class Channel:
     window_bytes: float
     path: tuple[int, ...]
     grain_bytes: float = 0.0  # forwards in pieces of this size; 0: as it comes
+    piece_bytes: float = 0.0  # its weight changes with each of these; 0: is plain TCP, with weight 1
     upstream: "tuple[Channel, ...]" = ()
     sent_bytes: float = 0.0  # F, over all iterations
     begun_bytes: float = 0.0  # F at which the current iteration began ...
@@ -46,6 +48,20 @@ class Channel:
     @property
     def active(self) -> bool:
         return self.sent_bytes < self.goal_bytes
+
+    @property
+    def piece(self) -> int:
+        """Which of its iteration it is sending."""
+        return math.floor((self.sent_bytes - self.begun_bytes + CAUGHT_UP_BYTES) / self.piece_bytes)
+
+    @property
+    def left_of_piece_bytes(self) -> float:
+        return (self.piece + 1) * self.piece_bytes - (self.sent_bytes - self.begun_bytes)
+
+    def weight(self, by: Aggressiveness) -> float:
+        if not self.piece_bytes:
+            return 1.0
+        return by.weight(min(1.0, (self.piece + 0.5) * self.piece_bytes / self.size_bytes))
 
     def waits_for(self, feeder: "Channel") -> bool:
         """It has caught up with what this feeder delivered, and needs more than that."""
@@ -63,9 +79,16 @@ class Channel:
 
 
 class FluidNetwork:
-    def __init__(self, topology: Topology, *, start_after: bool = False, contention: float = 0.0) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        *,
+        start_after: bool = False,
+        contention: float = 0.0,
+        aggressiveness: Aggressiveness | None = None,
+    ) -> None:
         self._topology = topology
-        self._start_after, self._contention = start_after, contention
+        self._start_after, self._contention, self._aggressiveness = start_after, contention, aggressiveness
         self.links = tuple(topology.links)
         self._index = {name: index for index, name in enumerate(self.links)}
         self.capacity_bps = [topology.links[name].capacity_bps for name in self.links]
@@ -85,7 +108,9 @@ class FluidNetwork:
             links = tuple(self._index[name] for name in path)
             # A burst has arrived whole when it has: what a flow waits for is never in the next one.
             grain = min(grain_bytes(spec), spec.size_bytes / bursts) if self._start_after else 0.0
-            self.channels[flow] = Channel(flow, spec.size_bytes, spec.window_bytes, links, grain)
+            weighted = self._aggressiveness is not None and math.isfinite(spec.size_bytes)
+            piece = piece_bytes(spec.size_bytes) if weighted else 0.0
+            self.channels[flow] = Channel(flow, spec.size_bytes, spec.window_bytes, links, grain, piece)
         for spec in specs:
             self.channels[spec.flow].upstream = tuple(self.channels[feeder] for feeder in spec.upstream)
 
@@ -151,7 +176,7 @@ class FluidNetwork:
         return done
 
     def next_change_ns(self) -> int | None:
-        """When a flow ends or catches up with a feeder, at the present rates."""
+        """When a flow ends, catches up with a feeder or changes its weight, at the present rates."""
         if self._stale:
             self._solve()
             self._change_ns = self._soonest_ns()
@@ -168,7 +193,10 @@ class FluidNetwork:
                 if wait_ns is None:
                     continue
             else:
-                wait_ns = transfer_ns(channel.goal_bytes - channel.sent_bytes, rate)
+                left_bytes = channel.goal_bytes - channel.sent_bytes
+                if channel.piece_bytes:
+                    left_bytes = min(left_bytes, channel.left_of_piece_bytes)
+                wait_ns = transfer_ns(left_bytes, rate)
                 for feeder in channel.upstream:
                     gap = channel.gap_bytes(feeder)
                     gains_bps = rate if channel.grain_bytes else rate - feeder.rate_bps
@@ -188,7 +216,7 @@ class FluidNetwork:
         return min(waits, default=None)
 
     def touch(self) -> None:
-        """Something caught up: rates must be solved anew."""
+        """What was foreseen has come: rates must be solved anew."""
         self._stale = True
 
     def sent_in_iteration(self, flow: FlowId) -> float:
@@ -247,6 +275,8 @@ class FluidNetwork:
     def _share(self, channels: Sequence[Channel], ceilings: Sequence[float]) -> list[float]:
         """TCP's division of the links, with NICs divided by HTB where flows are paced."""
         paths = [channel.path for channel in channels]
+        by = self._aggressiveness
+        weights = None if by is None else [channel.weight(by) for channel in channels]
         capacity_bps = self._carried_bps(channels, ceilings)
         nics: dict[int, list[int]] = {}
         for index, channel in enumerate(channels):
@@ -260,7 +290,7 @@ class FluidNetwork:
             and sum(ceilings[index] for index in members) > self.capacity_bps[nic]
         ]
         if not crowded:
-            return max_min(paths, ceilings, capacity_bps)
+            return max_min(paths, ceilings, capacity_bps, weights)
         wanted = list(ceilings)
         rates: list[float] = []
         for _ in range(HTB_ROUNDS):
@@ -270,7 +300,7 @@ class FluidNetwork:
                 shares = htb([wanted[index] for index in members], guaranteed, self.capacity_bps[nic])
                 for index, share in zip(members, shares, strict=True):
                     allowed[index] = share
-            rates = max_min(paths, allowed, capacity_bps)
+            rates = max_min(paths, allowed, capacity_bps, weights)
             # A flow the network holds below its share of the NIC leaves the rest to its neighbours there.
             held = [
                 index

@@ -162,6 +162,7 @@ class TraceRun:
         self.engine: Engine = self._sampled() if with_flows else AnalyticEngine(self._exchange, self._done)
         self._accounted_s = 0.0
         self._round_at_s = 0.0
+        self._padding = 0  # GPUs that jobs hold beyond what they asked for
         self._through = 0  # jobs
         self._tell: Progress = lambda now_s, through: None
 
@@ -236,7 +237,7 @@ class TraceRun:
         cluster, usage = self.cluster, self.usage
         usage.gpu_s += elapsed_s * cluster.used_gpus
         usage.machine_s += elapsed_s * cluster.used_servers
-        usage.fragmentation_s += elapsed_s * cluster.fragmentation
+        usage.fragmentation_s += elapsed_s * cluster.fragmentation(self._padding)
         usage.running_s += elapsed_s * len(cluster.placed)
 
     # ---- Admission ----
@@ -256,8 +257,9 @@ class TraceRun:
     # ---- Scheduling ----
 
     def _next_round_s(self) -> float:
-        """Where no job is preempted, nothing changes in between."""
-        return self._round_at_s + self.options.round_s if self.scheduler.tenure_s < inf else inf
+        """Where no job is preempted, or none waits and none moves, nothing changes in between."""
+        changes = self.scheduler.tenure_s < inf and (self._queue or self.scheduler.moves)
+        return self._round_at_s + self.options.round_s if changes else inf
 
     def _round(self) -> None:
         now_s = self._round_at_s = self.now_s
@@ -283,6 +285,7 @@ class TraceRun:
     def _start(self, name: str, workers: Workers) -> None:
         del self._queue[name]
         self.cluster.take(name, workers)
+        self._padding += sum(workers.values()) - self.records[name].job.gpus
         self.usage.most_running = max(self.usage.most_running, len(self.cluster.placed))
         record = self.records[name]
         record.began(self.now_s, len(workers))
@@ -306,13 +309,17 @@ class TraceRun:
         self._restoring = [entry for entry in self._restoring if entry[1] != name]
         heapq.heapify(self._restoring)
         record.stopped(self.now_s, iterations)
-        self.cluster.give_back(name)
+        self._give_back(name)
         self._queue[name] = None
 
     def _done(self, name: str) -> None:
         self._account()
         self._through += 1
         self.records[name].ended(self.now_s)
+        self._give_back(name)
+
+    def _give_back(self, name: str) -> None:
+        self._padding -= sum(self.cluster.placed[name].values()) - self.records[name].job.gpus
         self.cluster.give_back(name)
 
     # ---- Iterations ----

@@ -34,6 +34,21 @@ def test_processes_change_nothing_but_the_time(capsys) -> None:
     assert alone == together
 
 
+def test_both_engines_say_the_same_of_a_mix(capsys) -> None:
+    arguments = ["sim", "mixes", "--count", "2", "--duration-s", "10", "--policies", "fifo,paceline", "--engine"]
+    in_array, in_reference = (run_json([*arguments, engine], capsys)[1] for engine in ("array", "reference"))
+    assert in_array != in_reference
+    for found, expected in zip(in_array["policies"], in_reference["policies"], strict=True):
+        assert found["mean_ratio"] == pytest.approx(expected["mean_ratio"], rel=0.01)
+        assert found["max_link_overload"] == pytest.approx(expected["max_link_overload"])
+
+
+def test_what_the_array_engine_cannot_decide_runs_in_the_reference(capsys) -> None:
+    arguments = ["sim", "mixes", "--count", "1", "--duration-s", "3", "--policies", "mlcc", "--engine"]
+    in_array, in_reference = (run_json([*arguments, engine], capsys)[1] for engine in ("array", "reference"))
+    assert in_array["policies"][1] == in_reference["policies"][1]
+
+
 def test_mixes_on_a_tree_as_a_table(capsys) -> None:
     arguments = ["sim", "mixes", "--count", "1", "--kind", "tree", "--duration-s", "3", "--policies", "fair"]
     assert main(arguments) == 0

@@ -25,7 +25,8 @@ def control(policy: Policy) -> object:
 
 @pytest.mark.parametrize("name", sorted(POLICIES))
 def test_of_the_policies_only_mlcc_needs_the_agents(name: str) -> None:
-    expected = {"fair": NoControl, "fair-penalty": NoControl, "mlcc": AgentControl}.get(name, ArbitratedControl)
+    unpaced = dict.fromkeys(["fair", "fair-penalty", "mltcp", "mltcp-4"], NoControl)
+    expected = {**unpaced, "mlcc": AgentControl}.get(name, ArbitratedControl)
     assert type(control(POLICIES[name]())) is expected
 
 

@@ -25,8 +25,10 @@ pytestmark = pytest.mark.slow
 SCENARIOS = Path(__file__).parents[3] / "scenarios"
 ITERATIONS, SEEDS = 6, (1, 2, 3, 4)
 CHAOTIC = {("mixed", "mlcc"): 3, ("clos", "mlcc"): 2, ("tree", "mlcc"): 1}  # for how many iterations to look
-WIDER = {("tree", "mcs"): 0.02}  # the array engine is 1.8 % faster there; why is not known
-UNEVEN = {("mixed", "srpt"), ("clos", "mlcc"), ("tree", "mlcc")}  # few seeds of many differ
+# The array engine is 1.8 % faster there. One traced run shows a cause, not its size: mcs sees the ends of a path only,
+# so a switch in between is told of no flow that passes below it, and in the reference two may give one downlink away.
+WIDER = {("tree", "mcs"): 0.02}
+UNEVEN = {("mixed", "mlcc"), ("mixed", "srpt"), ("clos", "mlcc"), ("tree", "mlcc")}  # few seeds of many differ
 MANY_SEEDS = tuple(range(1, 9))
 
 
@@ -34,8 +36,14 @@ def scenario(name: str) -> Scenario:
     return read_scenario(SCENARIOS / f"{name}.toml")
 
 
-@pytest.mark.parametrize("policy", sorted(POLICIES))
-@pytest.mark.parametrize("name", ["two-jobs", "three-hosts", "mixed", "clos", "tree"])
+ON_ONE_SWITCH, ACROSS = ["two-jobs", "three-hosts", "mixed"], ["clos", "tree"]
+# Nothing of theirs depends on switches; mltcp-4 is mltcp with another slope.
+PEERS = {"crux", "mltcp"}
+CASES = [(name, policy) for name in ON_ONE_SWITCH for policy in sorted(POLICIES.keys() - {"mltcp-4"})]
+CASES += [(name, policy) for name in ACROSS for policy in sorted(POLICIES.keys() - PEERS - {"mltcp-4"})]
+
+
+@pytest.mark.parametrize(("name", "policy"), CASES)
 def test_jobs_take_as_long_in_both_engines(name: str, policy: str) -> None:
     chaotic_after = CHAOTIC.get((name, policy))
     seeds = MANY_SEEDS if (name, policy) in UNEVEN else SEEDS

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paceline.flowcore.allocation.aggressiveness import PAPER, Aggressiveness, piece_bytes
 from paceline.flowcore.model.scenario import SlotsSpec
 from paceline.sim.array import network as array_network
 from paceline.sim.array.engine import ArraySimulation, run_scenario
@@ -41,15 +42,22 @@ def test_python_knows_the_struct_as_c_has_it() -> None:
     assert declared == [name for name, _ in Network._fields_]
 
 
-@given(st.lists(st.tuples(paths, rates), min_size=1, max_size=25), capacities)
-def test_links_are_shared_alike(problem: list[tuple[list[int], float]], capacity: list[float]) -> None:
+weights = st.one_of(st.just(1.0), st.floats(0.25, 4.25), st.floats(0.01, 100.0))
+
+
+@given(st.lists(st.tuples(paths, rates, weights), min_size=1, max_size=25), capacities, st.booleans())
+def test_links_are_shared_alike(
+    problem: list[tuple[list[int], float, float]], capacity: list[float], weighted: bool
+) -> None:
     steps = compiled(capacity)
-    padded = np.array([path + [LINKS] * (HOPS - len(path)) for path, _ in problem])
-    limits = np.array([min(limit, 100.0) for _, limit in problem])
+    padded = np.array([path + [LINKS] * (HOPS - len(path)) for path, _, _ in problem])
+    limits = np.array([min(limit, 100.0) for _, limit, _ in problem])
+    weight = np.array([flow[2] for flow in problem]) if weighted else None
     found = np.zeros(len(problem))
-    columns = (array.ctypes.data for array in (padded, limits, steps.table.capacity_bps, found))
+    arrays = (padded, limits, weight, steps.table.capacity_bps, found)
+    columns = (None if array is None else array.ctypes.data for array in arrays)
     steps._library.share_links(steps._address, len(problem), HOPS, *columns)
-    assert found.tolist() == max_min(padded, limits, steps.table.capacity_bps).tolist()
+    assert found.tolist() == max_min(padded, limits, steps.table.capacity_bps, weight).tolist()
 
 
 @given(st.lists(st.tuples(st.integers(0, LINKS - 1), st.floats(0.0, 20.0), rates), min_size=1, max_size=20), capacities)
@@ -79,15 +87,16 @@ Flow = tuple[list[int], float, float, bool, float, float]  # path, firm, ceiling
 flows = st.tuples(paths, rates, rates, st.booleans(), st.floats(1.0, 1e7), st.sampled_from([0.0, 0.5, 0.9, np.inf]))
 
 
-def table_of(problem: list[Flow], step_ns: int | None) -> NetworkTable:
-    """Of flows that all send, every third after the one before it."""
-    table = NetworkTable(np.array([1e9] * LINKS + [np.inf]), step_ns)
+def table_of(problem: list[Flow], step_ns: int | None, weights: Aggressiveness | None = None) -> NetworkTable:
+    """Of flows that all send, every third after the one before it; those without a guarantee have weights."""
+    table = NetworkTable(np.array([1e9] * LINKS + [np.inf]), step_ns, aggressiveness=weights)
     table.grow(table.rows, HOPS)
     for row, (path, firm, ceiling, paced, size_bytes, mark) in enumerate(problem):
         table.path[row, : len(path)] = path
         table.firm[row], table.ceiling[row], table.paced[row] = firm * 1e8, ceiling * 1e8, paced
         table.goal[row], table.window[row], table.live[row] = size_bytes, size_bytes / 7, True
-        table.mark[row] = mark * size_bytes
+        table.mark[row], table.size[row] = mark * size_bytes, size_bytes
+        table.piece[row] = 0.0 if firm or weights is None else piece_bytes(size_bytes)
     fed = np.arange(2, len(problem), 3)
     table.put_feeds("job", Feeds(fed - 1, np.ones(len(fed), np.int64), fed, np.arange(len(fed))))
     return table
@@ -100,11 +109,15 @@ waits_ns = st.integers(0, 20_000_000)
     st.lists(flows, min_size=1, max_size=12),
     st.sampled_from([None, 1_000_000, 5_000_000]),
     st.lists(st.tuples(waits_ns, waits_ns), min_size=1, max_size=8),
+    st.sampled_from([None, PAPER]),
 )
-def test_steps_are_the_same(problem: list[Flow], step_ns: int | None, waits: list[tuple[int, int]]) -> None:
+def test_steps_are_the_same(
+    problem: list[Flow], step_ns: int | None, waits: list[tuple[int, int]], weights: Aggressiveness | None
+) -> None:
     found = library()
     assert found is not None
-    one, other = NumpySteps(table_of(problem, step_ns)), CompiledSteps(table_of(problem, step_ns), found)
+    one = NumpySteps(table_of(problem, step_ns, weights))
+    other = CompiledSteps(table_of(problem, step_ns, weights), found)
     for event_ns, control_ns in waits:
         until = (one.now_ns + event_ns, one.now_ns + control_ns, one.now_ns + 15_000_000)
         assert other.run(*until) == one.run(*until)
@@ -127,7 +140,7 @@ def test_a_flow_that_comes_to_its_mark_is_told_once_and_at_that_time() -> None:
 @settings(max_examples=5, deadline=None)
 @given(
     st.integers(0, 1000),
-    st.sampled_from(["fair", "fair-penalty", "mcs", "ccml", "paceline"]),
+    st.sampled_from(["fair", "fair-penalty", "mltcp", "mcs", "ccml", "paceline"]),
     st.sampled_from([None, 1.0, 5.0]),
 )
 def test_runs_are_the_same(number: int, policy: str, step_ms: float | None) -> None:

@@ -122,3 +122,19 @@ def test_the_command_names_the_jobs_that_were_refused_and_why(
     assert "refused 3: it has 0 iterations" in out
     assert "refused 4: no model 'unheard-of' is known" in out
     assert re.search(r"jobs_finished +│ +2 ", out)
+
+
+@pytest.mark.parametrize(("placement", "most"), [("tiresias", 4), ("dally", 4), ("dally-move", 1000)])
+def test_no_round_is_held_while_no_job_waits_or_moves(placement: str, most: int) -> None:
+    rounds = 0
+
+    class Counted(TraceRun):
+        def _round(self) -> None:
+            nonlocal rounds
+            rounds += 1
+            super()._round()
+
+    run = Counted(build_topology("dally", 8), TraceOptions(8, placement=placement, engine="analytic"))
+    run.run([TraceJob("long", 0.0, 2, "resnet50", 98.0, 1.0, 90_000)])
+    assert rounds <= most
+    assert (rounds > 100) == (most > 100)

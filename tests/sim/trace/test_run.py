@@ -67,6 +67,14 @@ def test_the_row_has_what_was_promised() -> None:
     assert {"fragmentation_mean", "wall_s", "simulated_s"} <= found.keys()
 
 
+def test_gpus_that_pad_a_job_are_idle() -> None:
+    """ElasticFlow rounds three GPUs up to four; of the machine's eight, five are idle."""
+    options = TraceOptions(servers=2, placement="elasticflow", engine="analytic")
+    run = TraceRun(build_topology("star", 2), options)
+    run.run([TraceJob("a", 0.0, 3, "vgg16", 100.0, 1.0, 10)])
+    assert row(run, 0.0)["fragmentation_mean"] == pytest.approx(5 / 8)
+
+
 def test_an_impossible_job_is_refused_with_a_reason_and_the_others_run() -> None:
     run = simulated([job("a", 4, 5), job("huge", 13, 5), job("idle", 1, 0), job("b", 1, 5)])
     assert run.refused == [Refused("huge", "it asks for 13 GPUs of 12"), Refused("idle", "it has 0 iterations")]
