@@ -16,7 +16,7 @@ from pathlib import Path
 from nccl_shim.jobs_view import as_json, as_table
 from nccl_shim.launcher import observed_environment
 from nccl_shim.segment.clibrary import LibraryUnusable, load_library
-from nccl_shim.segment.identity import identity_from_env
+from nccl_shim.segment.identity import identity_from_env, weight_milli_of
 from nccl_shim.segment.job_name import why_no_name
 from nccl_shim.segment.memory_search import admit_memories
 from nccl_shim.segment.reader import ProcessView, Reader
@@ -50,6 +50,9 @@ def add_run_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParse
     )
     parser.add_argument("--pattern", choices=("allreduce", "ps"), help="how the job communicates (default: seen)")
     parser.add_argument("--role", choices=("worker", "server"), help="this host's part in a PS job")
+    parser.add_argument(
+        "--weight", metavar="W", help="how much it counts: 0.1 to 10, or best-effort; hostd holds it to what it allows"
+    )
     parser.add_argument(
         "--shm-dir", type=Path, metavar="DIR", help="where counters go if no hostd listens (default: /dev/shm/paceline)"
     )
@@ -91,9 +94,11 @@ def run(args: argparse.Namespace) -> int:
     for option, name in (("--job", args.job), ("PACELINE_JOB", os.environ.get("PACELINE_JOB") or None)):
         if name is not None and (why := why_no_name(name)) is not None:
             return _wrong(f"run: {option} {why}")
-    added = observed_environment(
-        os.environ, command, socket.gethostname(), args.job, args.pattern, args.role, args.shm_dir, args.socket
-    )
+    for option, weight in (("--weight", args.weight), ("PACELINE_WEIGHT", os.environ.get("PACELINE_WEIGHT"))):
+        if weight and not 100 <= weight_milli_of(weight) <= 10_000:
+            return _wrong(f"run: {option} is {_printable(weight)}, expected 0.1 to 10 (three decimals), or best-effort")
+    where = socket.gethostname(), args.job, args.pattern, args.role, args.shm_dir, args.socket, args.weight
+    added = observed_environment(os.environ, command, *where)
     if args.throttle:
         try:
             added |= throttle_environment(os.environ)

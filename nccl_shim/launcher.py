@@ -32,6 +32,7 @@ def observed_environment(
     role: str | None = None,
     shm_dir: Path | None = None,
     socket: Path | None = None,
+    weight: str | None = None,
 ) -> dict[str, str]:
     """What to add to `env` so that `command` is observed. A job that was given no name has the one that its processes
     find (segment/job_name.py): they know more than the launcher does, such as the address where they meet."""
@@ -46,6 +47,8 @@ def observed_environment(
     told = env if socket is None else {**env, "PACELINE_SOCKET": str(socket)}
     if (registered_at := identity_from_env({**told, **added}).socket) is not None:
         added["PACELINE_SOCKET"] = str(registered_at)
+    if weight:
+        added["PACELINE_WEIGHT"] = weight
     if pattern:
         added["PACELINE_PATTERN"] = pattern
     role = role or env.get("PACELINE_ROLE") or ("server" if _SERVER_POD.search(hostname) else None)

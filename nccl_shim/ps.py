@@ -6,8 +6,9 @@
     with channel.pull(peer=2, size_bytes=len(parameters)): parameters = receive()
     channel.iteration_done()
 
-Law: counting never raises and never waits. What leaves this process is a push, what comes in is a pull, so a
-server pushes parameters to its workers. Only pushes count towards an iteration: each side announces what it
+Law: counting never raises, and waits only for a turn: a worker's first push of an iteration is where its burst begins,
+and it is held there as long as hostd's page says (page/gate.py). What leaves this process is a push, what comes in is a
+pull, so a server pushes parameters to its workers. Only pushes count towards an iteration: each side announces what it
 sends. A `with` block counts its bytes as waiting until it ends; without `with`, call `done()`.
 """
 
@@ -17,6 +18,7 @@ import zlib
 from dataclasses import replace
 from types import TracebackType
 
+from nccl_shim.page.gate import LaunchGate
 from nccl_shim.segment.identity import identity_from_env
 from nccl_shim.segment.layout import Kind, ProcessRole, Source
 from nccl_shim.segment.writer import Writer, process_writer, warn_once
@@ -48,13 +50,17 @@ class Channel:
 
     _announced = False
 
-    def __init__(self, writer: Writer, rank: int, world_size: int, name: str) -> None:
+    def __init__(self, writer: Writer, rank: int, world_size: int, name: str, gate: LaunchGate | None = None) -> None:
         self._writer, self._rank, self._world_size = writer, rank, world_size
+        self._gate, self._pushes = gate, False  # in this iteration
         self._comm_id = zlib.crc32(name.encode())
 
     def push(self, peer: int, size_bytes: int) -> Transfer:
-        """Announces `size_bytes` that leave for `peer`."""
-        return self._transfer(Kind.PUSH, peer, size_bytes)
+        """Announces `size_bytes` that leave for `peer`; the first of an iteration waits for its turn."""
+        transfer, first, self._pushes = self._transfer(Kind.PUSH, peer, size_bytes), not self._pushes, True
+        if first and self._gate is not None:
+            self._gate.wait()
+        return transfer
 
     def pull(self, peer: int, size_bytes: int) -> Transfer:
         """Announces `size_bytes` that are awaited from `peer`."""
@@ -62,12 +68,13 @@ class Channel:
 
     def iteration_done(self) -> int:
         """Ends an iteration; returns how many have ended."""
-        Channel._announced = True
+        Channel._announced, self._pushes = True, False
         return self._writer.end_iteration()
 
     def round_done(self) -> None:
         """The same as guessed from the job's calls: ignored once the job announces its iterations itself."""
         if not Channel._announced:
+            self._pushes = False
             self._writer.end_iteration()
 
     def _transfer(self, kind: Kind, peer: int, size_bytes: int) -> Transfer:
@@ -92,4 +99,5 @@ def connect(role: str = "worker", rank: int = -1, world_size: int = 0, name: str
         global_rank=known.global_rank if rank < 0 else rank,
         world_size=world_size or known.world_size,
     )
-    return Channel(process_writer(identity), identity.global_rank, identity.world_size, name)
+    gate = LaunchGate() if role == "worker" else None
+    return Channel(process_writer(identity), identity.global_rank, identity.world_size, name, gate)

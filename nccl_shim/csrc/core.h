@@ -25,6 +25,8 @@ struct pls_identity {
 
 /* identity.c: job, ranks and directory out of the environment (launcher, torchrun, Slurm, MPI, Kubernetes). */
 PLS_API void pls_identity_from_env(struct pls_identity *identity);
+/* PACELINE_WEIGHT in thousandths: a number such as 2 or 0.25, or a class; 0: none, or no such thing. */
+PLS_API uint32_t pls_weight_milli_from_env(void);
 /* job_name.c: the same on all hosts of a job. */
 void pls_job_name_from_env(char text[PLS_JOB_BYTES]);
 

@@ -39,6 +39,23 @@ static const char *text_of(const char *name) {
     return text && text[0] ? text : NULL;
 }
 
+/* By hand: strtod reads a comma where the program's locale has one. */
+uint32_t pls_weight_milli_from_env(void) {
+    const char *text = text_of("PACELINE_WEIGHT");
+    if (!text || strcmp(text, "normal") == 0)
+        return text ? 1000 : 0;
+    if (strcmp(text, "best-effort") == 0)
+        return 100;
+    uint32_t milli = 0, unit = 1000;
+    int digits = 0;
+    for (; *text >= '0' && *text <= '9' && digits < 4; text++, digits++)
+        milli = 10 * milli + 1000 * (uint32_t)(*text - '0');
+    if (digits && *text == '.')
+        for (text++; *text >= '0' && *text <= '9' && unit > 1; text++)
+            milli += (unit /= 10) * (uint32_t)(*text - '0');
+    return digits && digits < 4 && *text == '\0' ? milli : 0;
+}
+
 void pls_identity_from_env(struct pls_identity *identity) {
     memset(identity, 0, sizeof *identity);
     identity->global_rank = integer_of(RANK_NAMES, -1);

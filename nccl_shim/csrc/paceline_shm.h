@@ -69,7 +69,7 @@ struct pls_header {
     _Atomic uint32_t flags;
     uint64_t created_ns;
     _Atomic uint64_t heartbeat_ns; /* last event of any kind */
-    uint32_t unused; /* once asked for fewer events; 0 */
+    uint32_t weight_milli; /* that the job asks for, in thousandths; 0: it asks for none */
     uint32_t writer; /* 1: this library, 2: pure Python */
     _Atomic uint64_t dropped_records;
     uint64_t reserved[3];

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -66,10 +67,11 @@ class RpcCounter:
         self._channel: ps.Channel | None = None
         self._cycle = CallCycle()
 
-    def call(self, to: Any, func: Any, args: Any, kwargs: Any, future: Any) -> None:
-        """A call to `to` that was just made."""
+    def call(self, to: Any, func: Any, args: Any, kwargs: Any) -> Callable[[Any], None] | None:
+        """A call to `to` that is about to be made: it waits for its turn if it begins a round. Returns what hears of
+        its end."""
         if getattr(func, "__module__", None) in _TORCHS_OWN:
-            return
+            return None
         peer: int = _api._to_worker_info(to).id
         request_bytes = payload_bytes(args) + payload_bytes(kwargs or {})
         channel = self._join("worker")
@@ -90,7 +92,7 @@ class RpcCounter:
                 if self._cycle.finished(reply_bytes):
                     channel.round_done()
 
-        future.add_done_callback(done)
+        return done
 
     def serve(self, reply: Any) -> None:
         """This process ran a function for a caller and is about to send `reply`."""
@@ -121,8 +123,15 @@ def _patch() -> None:
     invoke, run_function = _api._invoke_rpc, _internal._run_function
 
     def _invoke_rpc(to: Any, func: Any, rpc_type: Any, args: Any = None, kwargs: Any = None, *rest: Any) -> Any:
-        future = invoke(to, func, rpc_type, args, kwargs, *rest)
-        _quietly(counter.call, to, func, args or (), kwargs, future)
+        done = _quietly(counter.call, to, func, args or (), kwargs)
+        try:
+            future = invoke(to, func, rpc_type, args, kwargs, *rest)
+        except BaseException:
+            if done is not None:
+                _quietly(done, None)
+            raise
+        if done is not None:
+            _quietly(future.add_done_callback, done)
         return future
 
     def _run_function(python_udf: Any) -> Any:
@@ -133,8 +142,9 @@ def _patch() -> None:
     _api._invoke_rpc, _internal._run_function = _invoke_rpc, _run_function
 
 
-def _quietly(count: Any, *arguments: Any) -> None:
+def _quietly(count: Any, *arguments: Any) -> Any:
     try:
-        count(*arguments)
+        return count(*arguments)
     except Exception as error:
         warn_once(f"cannot count an RPC: {error!r}; training is not affected")
+        return None

@@ -1,5 +1,8 @@
 """Counts what a torch process group is asked to move. Law: the call goes through unchanged whatever happens
 here; sizes follow NCCL's convention (all-gather and reduce-scatter: one rank's share), so feeds compare.
+
+A burst is launched with the first collective of a backward pass: it is announced, and then waits for its turn where
+hostd says so (page/gate.py). What follows in the pass waits no more.
 """
 
 from __future__ import annotations
@@ -7,12 +10,13 @@ from __future__ import annotations
 import zlib
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
 
 from nccl_shim.hooks.boundary import IterationBoundary, in_backward
+from nccl_shim.page.gate import LaunchGate
 from nccl_shim.segment.layout import Kind, Source, ring_wire_bytes
 from nccl_shim.segment.writer import SilentWriter, Writer, process_writer, warn_once
 
@@ -74,6 +78,14 @@ def wire_bytes_of(operation: str, size_bytes: int, group: dist.ProcessGroup, dev
     return ring_wire_bytes(operation, size_bytes, nranks)
 
 
+class Announced(NamedTuple):
+    """A call that is about to be made."""
+
+    record: int | None
+    tx_bytes: int
+    rx_bytes: int
+
+
 class TorchCounter:
     """One per process: turns calls into records, completions and ends of iterations."""
 
@@ -84,16 +96,26 @@ class TorchCounter:
         self._buckets: dict[int | None, int] = {}  # record → wire bytes of buckets that DDP has yet to wait for
         self.boundary = IterationBoundary(self._end)
         self._begun = False  # the first iteration
+        self._gate = LaunchGate()
 
-    def count(self, group: dist.ProcessGroup, operation: str, share: Any, peer: int, work: Any) -> None:
-        """Counts one call that returned `work`; never raises."""
+    def announce(self, group: dist.ProcessGroup, operation: str, share: Any, peer: int) -> Announced | None:
+        """Counts what a call will move, and waits for its turn if it begins a burst; never raises."""
         try:
-            self._count(group, operation, share, peer, work)
+            return self._announce(group, operation, share, peer)
         except Exception as error:
             warn_once(f"cannot count {operation}: {error!r}; training is not affected")
+            return None
 
-    def count_bucket(self, record: int | None, nranks: int, tensors: list[torch.Tensor]) -> None:
-        """The same for one of DDP's buckets, in as little Python as possible; never raises.
+    def made(self, announced: Announced | None, work: Any) -> None:
+        """The call was made, and returned `work`; None: it failed. Never raises."""
+        try:
+            if announced is not None:
+                self._when_done(work, announced)
+        except Exception as error:
+            warn_once(f"cannot see completions: {error!r}; training is not affected")
+
+    def announce_bucket(self, record: int | None, nranks: int, tensors: list[torch.Tensor]) -> None:
+        """As `announce` for one of DDP's buckets, in as little Python as possible; never raises.
 
         It runs between two streams of megabytes through the caches, where every line of code is a cold one:
         the general way above was measured to cost 150 µs of CPU a bucket there, this one 40. DDP waits for
@@ -108,22 +130,26 @@ class TorchCounter:
             self._buckets[record] = self._buckets.get(record, 0) + wire_bytes
             if not self.boundary.armed:
                 self.boundary.communicated()
+                self._gate.wait()
         except Exception as error:
             warn_once(f"cannot count a bucket: {error!r}; training is not affected")
 
     def bucket_record(self, group: dist.ProcessGroup) -> int | None:
-        """The record that `count_bucket` adds to."""
+        """The record that `announce_bucket` adds to."""
         return self._record(group, "AllReduce", -1)
 
-    def _count(self, group: dist.ProcessGroup, operation: str, share: Any, peer: int, work: Any) -> None:
-        size_bytes = size_bytes_of(share)
+    def _announce(self, group: dist.ProcessGroup, operation: str, share: Any, peer: int) -> Announced | None:
+        size_bytes, announced, was_armed = size_bytes_of(share), None, self.boundary.armed
         if size_bytes and not is_nccl(group, device_of(share)):
             record = self._record(group, operation, peer)
             inbound = operation == "Recv"
             wire_bytes = 0 if inbound else wire_bytes_of(operation, size_bytes, group, device_of(share))
             self.writer.enqueue(record, size_bytes, wire_bytes)
-            self._when_done(work, record, wire_bytes, size_bytes if inbound else 0)
+            announced = Announced(record, wire_bytes, size_bytes if inbound else 0)
         self.boundary.communicated()
+        if announced is not None and self.boundary.armed and not was_armed:
+            self._gate.wait()
+        return announced
 
     def _record(self, group: dist.ProcessGroup, operation: str, peer: int) -> int | None:
         key = (group.group_name, group.rank(), group.size(), operation == "Recv", peer)
@@ -134,14 +160,14 @@ class TorchCounter:
             self._records[key] = self.writer.find(kind, Source.TORCH, comm_id, rank, size, peer)
         return self._records[key]
 
-    def _when_done(self, work: Any, record: int | None, tx_bytes: int, rx_bytes: int) -> None:
+    def _when_done(self, work: Any, announced: Announced) -> None:
         """Counts the bytes as sent once `work` is complete.
 
         In a backward pass completions are looked up at the next collective and at the end, in the thread that
         is here anyway: a callback for each would wake Python in one of gloo's threads, with cold caches and
         in competition for the interpreter.
         """
-        writer = self.writer
+        writer, (record, tx_bytes, rx_bytes) = self.writer, announced
         try:
             future = work.get_future()  # DDP waits for it, and it is done a moment before the work says so
         except Exception:  # a backend without futures: count as sent rather than as waiting for ever
@@ -209,10 +235,14 @@ def counted(method: Callable[..., Any], name: str, counter: TorchCounter) -> Cal
     point_to_point = operation in ("Send", "Recv")
 
     def call(self: dist.ProcessGroup, *args: Any, **kwargs: Any) -> Any:
-        work = method(self, *args, **kwargs)
-        if len(args) > position:
-            peer = args[1] if point_to_point and len(args) > 1 else -1
-            counter.count(self, operation, args[position], peer, work)
+        if len(args) <= position:
+            return method(self, *args, **kwargs)
+        peer = args[1] if point_to_point and len(args) > 1 else -1
+        announced, work = counter.announce(self, operation, args[position], peer), None
+        try:
+            work = method(self, *args, **kwargs)
+        finally:
+            counter.made(announced, work)
         return work
 
     # For Python subclasses of ProcessGroup, C++ looks the method up by name and calls what it finds; it sees

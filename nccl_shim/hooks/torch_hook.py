@@ -32,7 +32,7 @@ class ForwardingGroup(dist.ProcessGroup):
         base: Any = super()  # torch declares another of its constructors
         base.__init__(inner.rank(), inner.size())
         self._inner, self._size = inner, inner.size()
-        self._allreduce, self._count = allreduce, counter.count_bucket
+        self._allreduce, self._announce = allreduce, counter.announce_bucket
         self._record = counter.bucket_record(inner)
         # The same backends underneath: whatever is not forwarded below works as on the original.
         for device in inner._device_types:
@@ -42,9 +42,8 @@ class ForwardingGroup(dist.ProcessGroup):
             self._register_backend(device, kind, backend)
 
     def allreduce(self, tensors: Any, *options: Any) -> Any:
-        work = self._allreduce(self._inner, tensors, *options)
-        self._count(self._record, self._size, tensors)
-        return work
+        self._announce(self._record, self._size, tensors)
+        return self._allreduce(self._inner, tensors, *options)
 
     def allreduce_coalesced(self, *args: Any) -> Any:
         return self._inner.allreduce_coalesced(*args)
@@ -87,8 +86,9 @@ def _patch_broadcast(counter: TorchCounter) -> None:
 
     @functools.wraps(original)
     def _broadcast_coalesced(process_group: Any, tensors: Any, *args: Any, **kwargs: Any) -> Any:
+        announced = counter.announce(process_group, "Broadcast", list(tensors), -1)
         result = original(process_group, tensors, *args, **kwargs)
-        counter.count(process_group, "Broadcast", list(tensors), -1, None)
+        counter.made(announced, None)
         return result
 
     distributed._broadcast_coalesced = _broadcast_coalesced

@@ -3,6 +3,7 @@
     open     wrong magic, version or size; a heartbeat of more than 5 slots ago, or of the future; a bank whose sequence
              or checksum does not fit; a peer without an entry; a state, moment or rate that makes no sense
     held     until a moment of the next 2 s
+    ask      until hostd has answered, 2 slots at most
     rate     from 1 Mbit/s to 1 TB/s
 
 nccl_shim/csrc/page/decision.c is the same in C; a test compares both on the same bytes.
@@ -18,6 +19,7 @@ from nccl_shim.page.layout import (
     BANK_HEAD,
     ENTRY,
     HEADER,
+    HOLD_SLOTS,
     LEAST_RATE,
     LEAST_SLOT_NS,
     MAGIC,
@@ -37,7 +39,7 @@ from nccl_shim.page.layout import (
 
 
 class Answer(NamedTuple):
-    """`until_ns` where it is held, `rate` (bytes per second) where it is paced; `slot_ns` is 0 without a page."""
+    """`until_ns` where it is held or asks, `rate` (bytes per second) where it is paced; no page: `slot_ns` is 0."""
 
     state: State
     until_ns: int = 0
@@ -90,6 +92,8 @@ def answer(entries: dict[bytes, Entry], peer: bytes, now_ns: int, slot_ns: int) 
     entry = entries.get(peer) or entries.get(ANY_PEER)
     if entry is not None and entry.state == State.HELD and entry.held_until_ns > now_ns:
         return Answer(State.HELD, min(entry.held_until_ns, now_ns + MOST_HOLD_NS), 0.0, slot_ns)
+    if entry is not None and entry.state == State.ASK:
+        return Answer(State.ASK, now_ns + HOLD_SLOTS * slot_ns, 0.0, slot_ns)
     if entry is not None and entry.state == State.RATE and math.isfinite(entry.rate) and 0 < entry.rate <= MOST_RATE:
         return Answer(State.RATE, 0, max(entry.rate, LEAST_RATE), slot_ns)
     return Answer(State.OPEN, slot_ns=slot_ns)

@@ -29,7 +29,7 @@ MOST_ENTRIES = 4096
 DEFAULT_ENTRIES = 256
 
 STALE_SLOTS = 5  # a heartbeat older than these: as if there were no page
-HOLD_SLOTS = 2  # no hold lasts these slots longer than was announced when it began,
+HOLD_SLOTS = 2  # no hold lasts these slots longer than was announced when it began, nor an answer longer than these,
 MOST_HOLD_NS = 2_000_000_000  # nor longer than this, far below the watchdogs of NCCL and torch
 LEAST_SLOT_NS, MOST_SLOT_NS = 1_000_000, 1_000_000_000
 LEAST_RATE, MOST_RATE = 125_000.0, 1e12  # bytes per second: the floor of 1 Mbit/s; more than the second is no limit
@@ -40,6 +40,7 @@ class State(IntEnum):
     OPEN = 0
     HELD = 1
     RATE = 2
+    ASK = 3  # a burst that is launched waits for what hostd makes of it
 
 
 class Entry(NamedTuple):

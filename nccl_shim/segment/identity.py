@@ -6,6 +6,7 @@ Its job: job_name.py. The same names in the same order as csrc/identity.c; a tes
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,8 @@ RANK_NAMES = (
 )
 WORLD_NAMES = ("PACELINE_WORLD_SIZE", "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS")
 LOCAL_NAMES = ("PACELINE_LOCAL_RANK", "LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID")
+WEIGHT_CLASSES = {"normal": 1000, "best-effort": 100}
+_WEIGHT = re.compile(r"([0-9]{1,3})(?:\.([0-9]{0,3}))?")
 SOCKET_BYTES = 108  # of a unix socket's path, as the kernel takes it
 
 
@@ -34,6 +37,7 @@ class Identity:
     world_size: int = 0
     local_rank: int = -1
     role: ProcessRole = ProcessRole.WORKER
+    weight_milli: int = 0  # that the job asks for, in thousandths; 0: it asks for none
     socket: Path | None = None  # of hostd; None: counters go into a file in the directory
 
     @property
@@ -53,6 +57,7 @@ def identity_from_env(env: Mapping[str, str] | None = None) -> Identity:
         world_size=_integer_of(env, WORLD_NAMES, 0),
         local_rank=_integer_of(env, LOCAL_NAMES, -1),
         role=ProcessRole.SERVER if env.get("PACELINE_ROLE") == "server" else ProcessRole.WORKER,
+        weight_milli=weight_milli_of(env.get("PACELINE_WEIGHT", "")),
         socket=_socket_of(env, directory),
     )
 
@@ -61,6 +66,14 @@ def _socket_of(env: Mapping[str, str], directory: Path) -> Path | None:
     """A directory of its own is a hostd of its own, whose socket is not known."""
     path = env.get("PACELINE_SOCKET") or (str(DEFAULT_SOCKET) if directory == DEFAULT_DIRECTORY else "0")
     return None if path == "0" or len(os.fsencode(path)) >= SOCKET_BYTES else Path(path)
+
+
+def weight_milli_of(text: str) -> int:
+    """Of a number such as 2 or 0.25, or of a class; 0: it is no such thing."""
+    if text in WEIGHT_CLASSES:
+        return WEIGHT_CLASSES[text]
+    found = _WEIGHT.fullmatch(text)
+    return 1000 * int(found[1]) + int((found[2] or "").ljust(3, "0")) if found else 0
 
 
 def _integer_of(env: Mapping[str, str], names: tuple[str, ...], otherwise: int) -> int:

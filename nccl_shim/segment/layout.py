@@ -81,7 +81,7 @@ class Header(ctypes.LittleEndianStructure):
         ("flags", ctypes.c_uint32),
         ("created_ns", ctypes.c_uint64),
         ("heartbeat_ns", ctypes.c_uint64),
-        ("unused", ctypes.c_uint32),
+        ("weight_milli", ctypes.c_uint32),
         ("writer", ctypes.c_uint32),
         ("dropped_records", ctypes.c_uint64),
         ("reserved", ctypes.c_uint64 * 3),

@@ -61,6 +61,7 @@ class ProcessSnapshot(NamedTuple):
     dropped_records: int
     iteration_counter: IterationCounter | None  # None: torn, because the writer died while storing it
     flows: tuple[FlowCounters, ...]
+    weight: float = 1.0  # that its job asks for
 
     @property
     def enqueued_bytes(self) -> int:
@@ -176,4 +177,5 @@ def snapshot_of(
         dropped_records=header.dropped_records,
         iteration_counter=iteration_counter,
         flows=flows,
+        weight=header.weight_milli / 1000 or 1.0,
     )

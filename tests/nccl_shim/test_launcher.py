@@ -40,6 +40,11 @@ def test_environment(library_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert "NCCL_SHIM_CHAIN" not in observed_environment({"NCCL_PROFILER_PLUGIN": "none"}, ["t"], "h")
 
 
+def test_a_weight_goes_to_the_jobs_processes() -> None:
+    assert observed_environment({}, ["t"], "h", weight="0.5")["PACELINE_WEIGHT"] == "0.5"
+    assert "PACELINE_WEIGHT" not in observed_environment({"PACELINE_WEIGHT": "2"}, ["t"], "h"), "it is there already"
+
+
 def test_without_a_library_nccl_keeps_its_own_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PACELINE_SHIM_LIBRARY", "/nonexistent.so")
     added = observed_environment({"NCCL_PROFILER_PLUGIN": "inspector"}, ["t"], "h")

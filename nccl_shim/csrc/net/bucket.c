@@ -44,6 +44,8 @@ static void look(struct bucket *bucket, int64_t now_ns) {
         return;
     bucket->looked_ns = now_ns;
     plp_look(&page, bucket->peer, now_ns, &bucket->answer);
+    if (bucket->answer.state == PLP_ASK) /* is for launches: what is sent has been launched */
+        bucket->answer.state = PLP_OPEN;
 }
 
 static void fill(struct bucket *bucket, int64_t now_ns) {

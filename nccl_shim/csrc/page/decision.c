@@ -68,6 +68,9 @@ struct plp_answer plp_entry_answer(const struct plp_bank *bank, const uint8_t pe
         int64_t bound_ns = now_ns + PLP_MOST_HOLD_NS;
         answer.state = PLP_HELD;
         answer.until_ns = entry->held_until_ns < bound_ns ? entry->held_until_ns : bound_ns;
+    } else if (entry->state == PLP_ASK) {
+        answer.state = PLP_ASK;
+        answer.until_ns = now_ns + PLP_HOLD_SLOTS * slot_ns;
     } else if (entry->state == PLP_RATE && isfinite(entry->rate) && entry->rate > 0 && entry->rate <= PLP_MOST_RATE) {
         answer.state = PLP_RATE;
         answer.rate = entry->rate > PLP_LEAST_RATE ? entry->rate : PLP_LEAST_RATE;

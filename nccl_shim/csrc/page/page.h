@@ -12,7 +12,7 @@
 #define PLP_API __attribute__((visibility("default")))
 #define PLP_PEER_BYTES 16
 
-enum { PLP_OPEN = 0, PLP_HELD = 1, PLP_RATE = 2 };
+enum { PLP_OPEN = 0, PLP_HELD = 1, PLP_RATE = 2, PLP_ASK = 3 };
 enum { PLP_VERSION = 1, PLP_MOST_ENTRIES = 4096, PLP_STALE_SLOTS = 5, PLP_HOLD_SLOTS = 2 };
 #define PLP_MOST_HOLD_NS INT64_C(2000000000)
 #define PLP_LEAST_SLOT_NS INT64_C(1000000)
@@ -55,7 +55,7 @@ _Static_assert(sizeof(struct plp_bank) == 16, "bank");
 _Static_assert(sizeof(struct plp_entry) == 40, "entry");
 _Static_assert(offsetof(struct plp_entry, held_until_ns) == 24, "held until");
 
-/* Until where it is held, bytes per second where it is paced; slot_ns is 0 without a page. */
+/* Until where it is held or asks, bytes per second where it is paced; slot_ns is 0 without a page. */
 struct plp_answer {
     int32_t state;
     int32_t zero;
@@ -80,9 +80,10 @@ PLP_API void plp_decide(const void *page, size_t length, const uint8_t peer[PLP_
 /* ---- hold.c: pure ---- */
 
 struct plp_hold {
+    int64_t began_ns;
     int64_t limit_ns;
+    int32_t state;
     int32_t spent;
-    int32_t zero;
 };
 PLP_API int64_t plp_hold_remaining(struct plp_hold *hold, const struct plp_answer *answer, int64_t now_ns);
 

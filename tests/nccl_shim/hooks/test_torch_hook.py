@@ -3,13 +3,16 @@
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from nccl_shim.page.layout import ANY_PEER, Entry, State
+from nccl_shim.page.writer import PageWriter
 from nccl_shim.segment.layout import Kind
 from nccl_shim.segment.reader import Reader
-from tests.nccl_shim.ranks import SCRIPTS, ObservedRun, child_env, free_port, our_lines, run_ranks
+from tests.nccl_shim.ranks import OBSERVED, SCRIPTS, ObservedRun, child_env, free_port, our_lines, run_ranks
 
 pytestmark = pytest.mark.torch
 
@@ -138,3 +141,21 @@ def test_a_torch_that_knows_us_not_trains_all_the_same(when: str, backend: str, 
     assert (done.returncode, done.stdout) == (0, "trained\n"), done.stderr
     [line] = our_lines(done.stderr)
     assert "renamed" in line
+
+
+def test_a_backward_pass_waits_for_its_turn_once(library_path: Path, tmp_path: Path) -> None:
+    """Not answered: every other pass waits for two slots, at its first bucket and at no other."""
+    slot_s = 0.2
+    with PageWriter(tmp_path, 1, 1, round(slot_s * 1e9)) as page:
+        page.write([Entry(ANY_PEER, State.ASK)])
+        where = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+        env = child_env(library_path, tmp_path) | where | {"PACELINE_PAGE": str(page.path)}
+        command = [*OBSERVED, sys.executable, str(SCRIPTS / "held_train.py")]
+        with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as process:
+            while process.poll() is None:
+                page.beat(time.monotonic_ns())
+                time.sleep(slot_s)
+            assert process.stdout is not None
+            took_s = json.loads(process.stdout.read())
+    assert [one > 2 * slot_s for one in took_s] == [False, True, False, True], took_s
+    assert max(took_s) < 3 * slot_s

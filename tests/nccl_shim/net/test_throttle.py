@@ -58,9 +58,9 @@ def test_the_rate_is_the_one_asked_for(net_library: Path, tmp_path: Path, gbits:
         sender, receiver = both.results()
     assert receiver["wrong"] == []
     found = median(rates(receiver["times_s"], per_window))
-    if gbits > 1 and found < 0.97 * asked and sender["refused"] < len(plan["messages"]) / 2:
-        pytest.skip("this machine is slower than that, or busy: most sends came too late to be refused")
-    assert found == pytest.approx(asked, rel=0.03)
+    assert found <= 1.03 * asked
+    too_late = sender["refused"] < len(plan["messages"]) / 2  # for the throttle to hold: the machine is slower, or busy
+    assert found >= 0.97 * asked or (gbits > 1 and too_late)
 
 
 def test_another_peers_rate_is_not_ours(net_library: Path, tmp_path: Path) -> None:

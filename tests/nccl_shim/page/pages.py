@@ -38,7 +38,12 @@ class CAnswer(ctypes.Structure):
 
 
 class CHold(ctypes.Structure):
-    _fields_ = (("limit_ns", ctypes.c_int64), ("spent", ctypes.c_int32), ("zero", ctypes.c_int32))
+    _fields_ = (
+        ("began_ns", ctypes.c_int64),
+        ("limit_ns", ctypes.c_int64),
+        ("state", ctypes.c_int32),
+        ("spent", ctypes.c_int32),
+    )
 
 
 class CPage:

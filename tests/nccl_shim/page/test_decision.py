@@ -62,6 +62,8 @@ def assert_within_bounds(found: Answer) -> None:
     match found.state:
         case State.HELD:
             assert NOW_NS < found.until_ns <= NOW_NS + MOST_HOLD_NS
+        case State.ASK:
+            assert NOW_NS < found.until_ns <= NOW_NS + MOST_HOLD_NS
         case State.RATE:
             assert LEAST_RATE <= found.rate <= MOST_RATE
         case _:
@@ -146,27 +148,37 @@ def test_a_count_beyond_the_page_is_not_read(c_page: CPage) -> None:
     assert decide(bytes(data), PEER, NOW_NS) == c_page.decide(bytes(data), PEER, NOW_NS) == OPEN
 
 
-steps = st.lists(st.tuples(st.integers(0, 900_000_000), st.booleans(), st.integers(-100, 5_000_000_000)), max_size=30)
+steps = st.lists(
+    st.tuples(
+        st.integers(0, 900_000_000),
+        st.sampled_from([State.OPEN, State.HELD, State.ASK]),
+        st.integers(-100, 5_000_000_000),
+    ),
+    max_size=30,
+)
 
 
 @given(steps)
 @settings(max_examples=100, deadline=None)
-def test_no_hold_is_longer_than_its_bound(c_page: CPage, steps: list[tuple[int, bool, int]]) -> None:
+def test_no_hold_is_longer_than_its_bound(c_page: CPage, steps: list[tuple[int, State, int]]) -> None:
     """Whatever is written while a burst waits; and C waits as Python does."""
     hold, in_c, now_ns = Hold(), CHold(), NOW_NS
     began_ns: int | None = None
-    for passed_ns, held, ahead_ns in steps:
+    bound_ns, named = 0, State.OPEN
+    for passed_ns, state, ahead_ns in steps:
         now_ns += passed_ns
-        entry = Entry(PEER, State.HELD if held else State.OPEN, now_ns + ahead_ns)
+        entry = Entry(PEER, state, now_ns + ahead_ns)
         told = decide(page([entry], heartbeat_ns=now_ns), PEER, now_ns)
         left_ns = hold.remaining_ns(told, now_ns)
         assert left_ns == c_page.remaining_ns(in_c, told, now_ns)
         if left_ns == 0:
-            began_ns = None
+            began_ns, named = None, State.OPEN
             continue
-        if began_ns is None:
-            began_ns, bound_ns = now_ns, min(told.until_ns + 2 * SLOT_NS, now_ns + MOST_HOLD_NS)
-        assert now_ns + left_ns <= bound_ns <= began_ns + MOST_HOLD_NS
+        began_ns = now_ns if began_ns is None else began_ns
+        if told.state != named:
+            named, bound_ns = told.state, now_ns if told.state == State.ASK else told.until_ns
+        bound_ns = min(bound_ns, began_ns + MOST_HOLD_NS - 2 * SLOT_NS)
+        assert now_ns + left_ns <= bound_ns + 2 * SLOT_NS
 
 
 def test_a_page_that_always_says_later_is_heard_once() -> None:
@@ -183,6 +195,24 @@ def test_a_page_that_always_says_later_is_heard_once() -> None:
     assert wait(hold, later, lambda: clock[0], sleep) == 0
     assert hold.remaining_ns(OPEN, clock[0]) == 0
     assert wait(hold, later, lambda: clock[0], sleep) > 0
+
+
+def test_an_answer_is_waited_for_two_slots_and_then_a_turn() -> None:
+    clock, told = [NOW_NS], [Entry(PEER, State.ASK)]
+
+    def sleep(seconds: float) -> None:
+        clock[0] += max(1, round(seconds * 1e9))
+        if clock[0] >= answered_ns:
+            told[0] = Entry(PEER, State.HELD, answered_ns + 10 * SLOT_NS)
+
+    def look() -> Answer:
+        return decide(page([told[0]], heartbeat_ns=clock[0]), PEER, clock[0])
+
+    answered_ns, hold = 2**62, Hold()
+    assert wait(hold, look, lambda: clock[0], sleep) == 2 * SLOT_NS and hold.spent
+    clock[0] = NOW_NS
+    answered_ns, hold = NOW_NS + SLOT_NS, Hold()
+    assert wait(hold, look, lambda: clock[0], sleep) == pytest.approx(11 * SLOT_NS, abs=2_000_000) and not hold.spent
 
 
 def test_a_hold_ends_with_its_turn_or_with_its_hostd() -> None:

@@ -17,6 +17,25 @@ load_library().pls_identity_from_env(identity)
 print(json.dumps([identity.job.decode(), identity.dir.decode(), identity.global_rank, identity.world_size,
                   identity.local_rank, identity.role]))
 """
+WEIGHTS_OF_C = """
+import json, os, sys
+from nccl_shim.segment.clibrary import load_library
+found = []
+for text in json.loads(sys.argv[1]):
+    os.environ["PACELINE_WEIGHT"] = text
+    found.append(load_library().pls_weight_milli_from_env())
+print(json.dumps(found))
+"""
+WEIGHTS = {
+    "": 0,
+    "2": 2000,
+    "0.25": 250,
+    "10.": 10_000,
+    "1.001": 1001,
+    "best-effort": 100,
+    "normal": 1000,
+    **dict.fromkeys(["1,5", "-1", ".5", "1.0001", "9999", "inf", "1e1", " 1", "best", "²"], 0),
+}
 CASES = {
     "torchrun": (
         {"RANK": "3", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "TORCHELASTIC_RUN_ID": "run7"},
@@ -44,6 +63,18 @@ CASES = {
     "a server": ({"PACELINE_ROLE": "server", "PACELINE_JOB": "p" * 100}, ("p" * 54 + "-020251d5", -1, 0, -1)),
     "nothing": ({}, (None, -1, 0, -1)),
 }
+
+
+def test_weights(clean_env: dict) -> None:
+    assert {text: identity_from_env({"PACELINE_WEIGHT": text}).weight_milli for text in WEIGHTS} == WEIGHTS
+    done = subprocess.run(
+        [sys.executable, "-c", WEIGHTS_OF_C, json.dumps([*WEIGHTS])],
+        env=clean_env,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert json.loads(done.stdout) == [*WEIGHTS.values()]
 
 
 @pytest.mark.parametrize("case", CASES)

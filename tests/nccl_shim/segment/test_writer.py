@@ -42,6 +42,13 @@ def test_counts_come_back_exactly(new_writer, shm_dir: Path) -> None:
     assert (view.waiting_bytes, view.alive) == (42, True)
 
 
+def test_what_the_job_asks_to_count(new_writer, shm_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PACELINE_WEIGHT", "0.25")
+    writer = new_writer(Identity("j", shm_dir, weight_milli=250))
+    assert read_one(shm_dir).snapshot.weight == 0.25
+    del writer
+
+
 def test_the_iteration_counter_carries_bytes_and_time(new_writer, shm_dir: Path) -> None:
     writer = new_writer(Identity("j", shm_dir))
     out = writer.find(Kind.PUSH, Source.PS, 0, 0, 2, 1)
