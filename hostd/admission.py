@@ -1,30 +1,39 @@
 """Which jobs the agent hears of. Law: those that the operator wants, each user's within its quotas (monitor/quotas.py),
 and none whose numbers no switch takes; the rest is left to TCP, and watched. A job with such a number may try again
-after a second: what it says is looked at before it is sent. Events of a job that has not joined mean nothing.
+after a second: what it says is looked at before it is sent. Events of a job that has not joined mean nothing. What a
+job asks to count is held to what the operator allows (weights.py).
 """
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 
 from hostd.config import HostConfig
 from hostd.monitor.quotas import Quotas
 from hostd.monitor.users import Users
+from paceline.flowcore.host.flow_state import JobFlows
 from paceline.flowcore.messages.events import HostEvent, JobJoined, JobLeft
 
 LEFT_OUT_NS = 1_000_000_000
 
 
 class Admission:
-    def __init__(self, config: HostConfig, users: Users, joined: Mapping[str, object]) -> None:
+    def __init__(self, config: HostConfig, users: Users, joined: Mapping[str, JobFlows]) -> None:
         """`joined`: the jobs that the agent knows."""
         self.released: dict[str | None, str] = {}  # jobs whose limits were lifted until the next reload; None: all
         self.expelled: dict[str, str] = {}  # jobs with numbers that no switch takes, and why
         self._expelled_ns: dict[str, int] = {}  # when that was noticed here
         self.quotas = Quotas(config.quotas, config.slots.clock().length_ns)
         self._config, self._users, self._joined = config, users, joined
+        self._asked: dict[str, float] = {}  # weights, by job
 
-    def reload(self, config: HostConfig) -> None:
+    def reload(self, config: HostConfig) -> set[str]:
+        """Returns the jobs that count more or less from now on."""
         self._config, self.quotas.limits = config, config.quotas
         self.released.clear()
+        return {job for job, joined in self._joined.items() if self._weight(job) != joined.progress.weight}
+
+    def _weight(self, job: str) -> float:
+        return self._config.weights.allowed(job, self._asked.get(job, 1.0), self._users)
 
     def wants(self, job: str) -> bool:
         jobs = self._config.jobs
@@ -36,6 +45,11 @@ class Admission:
         """What the agent may hear."""
         passed: list[HostEvent] = []
         for event in events:
+            if isinstance(event, JobJoined):
+                self._asked[event.job] = event.weight
+                event = replace(event, weight=self._weight(event.job))
+            elif isinstance(event, JobLeft):
+                self._asked.pop(event.job, None)
             if isinstance(event, JobJoined) and not self.wants(event.job):
                 continue
             if self.quotas.admit(event, now_ns):

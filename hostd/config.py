@@ -12,6 +12,7 @@ from hostd.enforce.settings import BACKENDS, EnforcementSettings
 from hostd.enforce.transport import KERNEL_MIN_RTO_MS, Transport
 from hostd.monitor.jobs_without_shim import JobWithoutShim
 from hostd.monitor.quotas import QuotaLimits
+from hostd.weights import WeightLimits
 from paceline.flowcore.model.fields import (
     Field,
     InputError,
@@ -25,6 +26,7 @@ from paceline.flowcore.model.fields import (
 )
 from paceline.flowcore.model.scenario import SlotsSpec, slots_table, topology_table
 from paceline.flowcore.model.topology import Topology, star_of
+from paceline.flowcore.model.weights import LEAST, MOST
 from paceline.flowcore.policy import FOR_DAEMONS
 from paceline.service.address import host_port
 from paceline.service.renamed_keys import with_new_names
@@ -55,6 +57,7 @@ class HostConfig:
     jobs: tuple[str, ...] | None = None  # only these are paced, each a name or user/name; None: all
     tenants: dict[int, str] = field(default_factory=dict)  # uid → tenant, where it is not the uid
     quotas: QuotaLimits = field(default_factory=QuotaLimits)  # of each tenant
+    weights: WeightLimits = field(default_factory=WeightLimits)  # how much jobs may count
     without_shim: tuple[JobWithoutShim, ...] = ()  # seen through their sockets
     shim_directory: Path | None = None  # None: where the shim puts them by itself
     shim_socket: Path | None = None  # where jobs register; None: in the runtime directory
@@ -84,11 +87,13 @@ class HostConfig:
             enforcing=self.mode == "enforce",
             undo_log_path=self.runtime_directory / "lease.json",  # operators know it by this name
             nic_bps=self.nic_bps,
+            host_bps=sum(link.capacity_bps for link in self.topology.nics(self.name)),
             backend=self.backend,
             addresses=frozenset(address for address, host in self.host_of.items() if host == self.name),
             takeover=self.takeover,
             small_tso_bursts=self.small_tso_bursts,
             transport=Transport(self.congestion_control, self.min_rto_ms),
+            page_directory=self.registration_socket.parent / "pages",  # where the shim looks for them
         )
 
     @property
@@ -224,6 +229,14 @@ def _quotas(value: Value) -> QuotaLimits:
     return QuotaLimits(**read_table(value, _QUOTAS))
 
 
+def _weights(value: Value) -> WeightLimits:
+    return WeightLimits(**read_table(value, _WEIGHTS))
+
+
+def _weights_by_name(value: Value) -> dict[str, float]:
+    return {name: number_from(LEAST, MOST)(value.at(name)) for name in value.table()}
+
+
 def _job_name(value: Value) -> str:
     if "/" in (name := printable_name(value)):
         raise value.wrong("a name without /")
@@ -269,6 +282,12 @@ _QUOTAS = {
     "claims": Field(integer(1, 1_000_000), DEFAULT_QUOTAS.claims),
 }
 
+_WEIGHTS = {
+    "most": Field(number_from(LEAST, MOST), WeightLimits().most),
+    "tenants": Field(_weights_by_name, {}),
+    "jobs": Field(_weights_by_name, {}),
+}
+
 _TOP = {
     "name": Field(printable_name),
     "addresses": Field(_addresses, None),
@@ -283,6 +302,7 @@ _TOP = {
     "jobs": Field(list_of(printable_name, "job names", distinct=True), None),
     "tenants": Field(_tenants, {}),
     "quotas": Field(_quotas, DEFAULT_QUOTAS),
+    "weights": Field(_weights, WeightLimits()),
     "without_shim": Field(list_of(_job_without_shim, "tables, each [[without_shim]]"), ()),
     "shim_directory": Field(_directory, None),
     "shim_socket": Field(_directory, None),

@@ -48,7 +48,7 @@ from hostd.preflight import refuse_what_cannot_work
 from hostd.registration.registrations import Registrations
 from hostd.report_filter import ReportFilter
 from hostd.rewiring import rewire, why_not
-from hostd.switch_link import SwitchLink
+from hostd.switch_link import SwitchLink, SwitchSays
 from hostd.workers.pool import Workers
 from paceline.flowcore.host.agent import HostAgent
 from paceline.flowcore.messages.events import HostEvent, JobLeft, Tick
@@ -68,11 +68,11 @@ ALIVE_SLOTS = 10
 
 HOUSEKEEPING_S = 1.0
 HISTORY_S = 60.0
-LOSSES_S = 0.1  # paceline/flowcore/detect/losses.py
+LOSSES_NS = 100_000_000  # paceline/flowcore/detect/losses.py
+LATEST_NS = 50_000_000  # what has no time of its own waits so long for a wake-up that comes anyway
 
 # What a reload may change. With the rest the agent was built, or other hosts hold on to it.
-RELOADABLE = {"mode", "jobs", "without_shim", "quotas"}
-RELOADABLE |= {"tls"}  # for streams to come
+RELOADABLE = {"mode", "jobs", "without_shim", "quotas", "weights", "tls"}  # tls: for streams to come
 RELOADABLE |= {"topology", "host_of", "unresolved"}  # but for the cables of this host
 RELOADABLE |= {"backend", "takeover", "small_tso_bursts", "congestion_control", "min_rto_ms"}
 
@@ -108,7 +108,7 @@ class HostDaemon:
         self._open = AsyncExitStack()
         self._fault: asyncio.Future[None] = asyncio.Future()  # of the timer's callback, which no caller waits for
         self._beaten_slot = -1
-        self._beat_ns = 0
+        self._beat_ns = self._losses_ns = 0  # when hostd last beat, and looked for losses
 
     # ---- Life ----
 
@@ -123,7 +123,7 @@ class HostDaemon:
             self._enforcer = Enforcer(config.enforcement, self._slots.length_ns)
         except CannotEnforce as error:
             raise OSError(str(error)) from None
-        self._registrations = Registrations(config.registration_socket)
+        self._registrations = Registrations(config.registration_socket, self._enforcer.pages.note)
         self._open.callback(self._registrations.close)
         self._open.callback(self._enforcer.close)  # limits are lifted first
         self._monitor = Monitor(
@@ -137,6 +137,7 @@ class HostDaemon:
             self._users,
         )
         self._monitor.slow_poll = config.mode == "observe"
+        self._enforcer.pages.jobs = self._monitor
         self._open.callback(self._monitor.close)
         journal = None
         if self._journal_path is not None:
@@ -148,22 +149,21 @@ class HostDaemon:
             self._enforcer,
             self._instruments,
             journal,
-            self._arm,
             ReportFilter(config.quotas.claims),
             self._admission.expelled,
         )
         self._renew_certificates()
         if config.switch is not None:
-            self._link = SwitchLink(config, config.switch, self._slots, self._clock, self._driver.take)
+            self._link = SwitchLink(config, config.switch, self._slots, self._clock, self._heard)
             self._driver.send = self._link.stream.send
             self._open.push_async_callback(self._link.close)
         if config.metrics is not None:
             server = MetricsServer(self._registry, config.metrics, self.alive)
             self._open.callback(server.close)
         questions = {
-            "status": self._status,
-            "explain": self._explain,
-            "watch": self._watch,
+            "status": lambda _: status(self.view()),
+            "explain": lambda asked: explain(self.view(), str(asked.get("flow", ""))),
+            "watch": lambda asked: watch(self.view(), self._timeline, asked.get("since")),
             "profiles": self._profiles,
         }
         self._control = ControlSocket(config.control_socket, questions, {"release": self._release})
@@ -184,7 +184,6 @@ class HostDaemon:
             if self._link is not None:
                 tasks.create_task(self._link.run())
             tasks.create_task(self._keep_house())
-            tasks.create_task(self._watch_losses())
             tasks.create_task(self._keep_history())
             self._expired()
             await self._fault
@@ -212,7 +211,7 @@ class HostDaemon:
         self.config = fresh
         self._renew_certificates()
         moved = self._rewire(fresh) if changed & {"topology", "host_of"} else set()
-        self._admission.reload(fresh)
+        moved |= self._admission.reload(fresh)
         self._driver.filter.most_claims = fresh.quotas.claims
         self._monitor.slow_poll, self._monitor.without_shim = fresh.mode == "observe", fresh.without_shim
         leaving = [JobLeft(job) for job in self._agent.jobs if not self._admission.wants(job)]
@@ -223,6 +222,7 @@ class HostDaemon:
         for event in leaving:
             _log.info("job no longer paced", extra=log_fields(event.job))
         self._driver.take(*self._admission.passed([*leaving, *introduced], self._clock.own_ns()))
+        self._arm()
         _log.info("%s with %s from now on", fresh.mode, self._enforcer.backend.name)
 
     def _rewire(self, fresh: HostConfig) -> set[str]:
@@ -257,19 +257,28 @@ class HostDaemon:
             if not self._fault.done():
                 self._fault.set_exception(error)
 
+    def _heard(self, event: SwitchSays) -> None:
+        """From the switch. Limits first, where a link may lie idle; then what is due, or nearly: hostd is awake."""
+        self._driver.take(event)
+        self._do_what_is_due()
+        self._arm()
+
     def _do_what_is_due(self) -> None:
         now_ns = self._clock.now_ns()
         slot = self._slots.index(now_ns)
         if begun := slot != self._beaten_slot:
             # First of all: a hostd that slept too long has no lease any more, and must set nothing before it knows.
-            self._beat(slot)
+            self._beaten_slot, self._beat_ns = slot, self._clock.own_ns()
+            self._enforcer.beat()
         events: list[HostEvent] = []
-        if (own_ns := self._clock.own_ns()) >= self._monitor.due_ns:
-            events = self._monitor.poll(own_ns)
+        ticks = (deadline_ns := self._driver.deadline_ns) is not None and now_ns >= deadline_ns
+        counts = ticks and self._agent.counts(now_ns)
+        if self._monitor.is_due(own_ns := self._clock.own_ns()) or counts:
+            events = self._monitor.poll(own_ns, sending_too=counts)
             self._job_log.note(events, self._admission.wants)
         if self.config.mode != "observe":
             events = self._admission.passed(events, own_ns)
-            if (deadline_ns := self._driver.deadline_ns) is not None and now_ns >= deadline_ns:
+            if ticks:
                 events.append(Tick())
             if events:
                 self._driver.take(*events)
@@ -277,24 +286,21 @@ class HostDaemon:
             self._driver.judge(slot)
             self._throughput.sample(moving(self._monitor.jobs))
             self._timeline.note(slot, self._throughput.rates_bps)
-
-    def _beat(self, slot: int) -> None:
-        """Once per slot: the guardian hears from hostd."""
-        self._beaten_slot, self._beat_ns = slot, self._clock.own_ns()
-        self._enforcer.beat()
+        if own_ns - self._losses_ns >= LOSSES_NS:
+            self._losses_ns = own_ns
+            self._enforcer.watch_losses(self._monitor.last_read())
 
     def _arm(self) -> None:
-        """For the next look, the agent's deadline or the next slot, whichever is first."""
+        """For the next look or the agent's deadline. A slot in which neither falls has no beat, the next one has."""
         now_ns, own_ns = self._clock.now_ns(), self._clock.own_ns()
-        delay_ns = min(self._monitor.due_ns - own_ns, self._slots.next_start_ns(now_ns) - now_ns)
+        delay_ns = min(
+            self._monitor.due_ns - own_ns,
+            self._slots.start_ns(self._beaten_slot + 2) - now_ns,
+            self._losses_ns + LOSSES_NS + LATEST_NS - own_ns,
+        )
         if self._driver.deadline_ns is not None:
             delay_ns = min(delay_ns, self._driver.deadline_ns - now_ns)
         self._timer.set(delay_ns)
-
-    async def _watch_losses(self) -> None:
-        while True:
-            await asyncio.sleep(LOSSES_S)
-            self._enforcer.watch_losses()
 
     async def _keep_house(self) -> None:
         while True:
@@ -324,6 +330,7 @@ class HostDaemon:
         """The agent, what it may hear."""
         if passed := self._admission.passed(events, self._clock.own_ns()):
             self._driver.take(*passed)
+            self._arm()
 
     def _sockets_changed(self, flow: FlowId, sockets: tuple[DataSocket, ...]) -> None:
         if flow in self._agent.flows:
@@ -361,20 +368,11 @@ class HostDaemon:
             held_back=self._driver.filter.held_back,
         )
 
-    def _status(self, _arguments: dict[str, object]) -> dict[str, object]:
-        return status(self.view())
-
     def _profiles(self, arguments: dict[str, object]) -> dict[str, object]:
         since_s = arguments.get("since_s")
         if isinstance(since_s, int | float) and 0 < since_s < self._clock.own_ns() / 1e9:
             return profiles(self.view(), since_s)
         return profiles(self.view())
-
-    def _explain(self, arguments: dict[str, object]) -> dict[str, object]:
-        return explain(self.view(), str(arguments.get("flow", "")))
-
-    def _watch(self, arguments: dict[str, object]) -> dict[str, object]:
-        return watch(self.view(), self._timeline, arguments.get("since"))
 
     def _release(self, arguments: dict[str, object], peer: Peer) -> dict[str, object]:
         """Every limit on this host, or those of one job."""

@@ -47,8 +47,8 @@ def _reports(effects: Iterable[Effect]) -> list[Report]:
 
 
 class AgentDriver:
-    """`send` takes a report for the switch; None: there is no switch. `on_decided` is called after every decision:
-    `deadline_ns` may be another."""
+    """`send` takes a report for the switch; None: there is no switch. After every decision `deadline_ns` may be
+    another."""
 
     def __init__(
         self,
@@ -58,7 +58,6 @@ class AgentDriver:
         enforcer: Enforcer,
         instruments: HostInstruments,
         journal: TextIO | None,
-        on_decided: Callable[[], None],
         report_filter: ReportFilter,
         expelled: dict[str, str],
     ) -> None:
@@ -69,7 +68,7 @@ class AgentDriver:
         self.missed_slots = 0
         self.durations = Durations()
         self._agent, self._clock, self._monitor, self._enforcer = agent, clock, monitor, enforcer
-        self._instruments, self._journal, self._on_decided = instruments, journal, on_decided
+        self._instruments, self._journal = instruments, journal
         self._decided_slot = -1  # in which the last decision fell ...
         self._judged_slot = -1  # ... and up to which slots without one have been counted
 
@@ -86,7 +85,8 @@ class AgentDriver:
             if isinstance(event, Feedback):
                 self._note_wait(event, now_ns)
             effects += self._handle(event, now_ns)
-        effects += self._expel(unsendable(_reports(effects)), now_ns)
+        if bad := unsendable(_reports(effects)):
+            effects += self._expel(bad, now_ns)
         # All in one: a switch that has heard of half of a job's flows gives them everything, and the rest wait.
         for report in coalesce(_reports(effects)):
             passed = self.filter.passed(report, slot, self.expelled) if isinstance(report, Report) else None
@@ -101,7 +101,6 @@ class AgentDriver:
         self.durations.note(took_s)
         self._instruments.decision.observe(took_s)
         self.deadline_ns = self._agent.next_deadline()
-        self._on_decided()
 
     def _handle(self, event: HostEvent, now_ns: int) -> list[Effect]:
         before = set(self._agent.flows) if isinstance(event, JobJoined | JobLeft) else None

@@ -19,11 +19,12 @@ of each device's link (htb_device.py), pacing no lower than the floor of each so
 nothing is said.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from hostd.enforce.errors import EnforcementError
 from hostd.kernel.sockets import DataSocket
+from hostd.kernel.tcp_info import TcpCounters
 from paceline.flowcore.messages.events import Limit
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.units import UNLIMITED
@@ -47,8 +48,9 @@ class Backend(Protocol):
     def refresh(self) -> list[EnforcementError]:
         """Sets up what appeared, forgets what vanished, controls the sockets that could not be reached before."""
 
-    def watch_losses(self) -> list[EnforcementError]:
-        """Gives sockets on lossy paths what helps them, and takes it back when they lose no more (transport.py)."""
+    def watch_losses(self, read: Mapping[int, TcpCounters]) -> list[EnforcementError]:
+        """Gives sockets on lossy paths what helps them, and takes it back when they lose no more (transport.py);
+        by what was last read of them, by cookie."""
 
     def read_back(self) -> dict[FlowId, Limit]:
         """What the kernel says it holds each attached flow to; a flow without a controlled socket is not there."""

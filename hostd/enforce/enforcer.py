@@ -6,16 +6,19 @@ lease is closed, a new one is taken, and what is attached now is attached again.
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 
 from hostd.enforce.base import Backend
+from hostd.enforce.by_job.backend import ByJobBackend, Choice
 from hostd.enforce.errors import CannotEnforce, EnforcementError, ErrorCounts, ErrorKind, not_restored
 from hostd.enforce.observe import ObserveBackend
-from hostd.enforce.selection import make_backend, same_backend, select_backend
+from hostd.enforce.selection import make_backend, others, same_backend, select_backend
 from hostd.enforce.settings import EnforcementSettings
 from hostd.kernel.sockets import DataSocket
+from hostd.kernel.tcp_info import TcpCounters
+from hostd.pages.pages import Pages
 from hostd.safety.lease import Lease
 from hostd.safety.undo_log import BadUndoLog, Revoked, UndoLog, release
 from paceline.flowcore.messages.events import Limit
@@ -32,6 +35,7 @@ class Enforcer:
         self.fail_opens = 0
         self.errors = ErrorCounts()
         self._settings, self._slot_ns = settings, slot_ns
+        self.pages = Pages(settings.page_directory or settings.undo_log_path.with_name("pages"), slot_ns)
         self._attached: dict[FlowId, tuple[DataSocket, ...]] = {}
         self._limits: dict[FlowId, Limit] = {}
         self._log_limit = LogRateLimit()
@@ -40,6 +44,13 @@ class Enforcer:
         self.released = False  # an operator lifted everything
         self.why_none = ""  # nothing is enforced, though it should be
         self._open()
+
+    def choice(self, job: str) -> Choice:
+        """The job's backend, and why."""
+        if isinstance(self.backend, ByJobBackend):
+            return self.backend.choice(job)
+        said = self._settings.backend == self.backend.name
+        return Choice(self.backend.name, f'backend = "{self.backend.name}"' if said else self.why_none)
 
     @property
     def guardian_pid(self) -> int | None:
@@ -69,9 +80,11 @@ class Enforcer:
             with self._counting_errors():
                 self._leased()
                 self._lease.beat()
+        self.pages.beat()
 
     def refresh(self) -> None:
         """About once a second: what could not be done before is tried again, a lease first of all."""
+        self.pages.remove_ended()
         if self._settings.enforcing and self._lease is None and not self.released:
             self._open_or_observe()
             if self._lease is not None:
@@ -81,10 +94,11 @@ class Enforcer:
             if self._lease is not None:
                 self.errors.add(not_restored(self._lease.undo_log.take_back_owed()))
 
-    def watch_losses(self) -> None:
-        """Several times a second: sockets that lose packets are helped, those that no longer do are as they were."""
+    def watch_losses(self, read: Mapping[int, TcpCounters]) -> None:
+        """Several times a second, by what was last read of sockets, by cookie: those that lose packets are helped,
+        those that no longer do are as they were."""
         with self._counting_errors():
-            self.errors.add(self._leased().watch_losses())
+            self.errors.add(self._leased().watch_losses(read))
 
     def read_back(self) -> dict[FlowId, Limit]:
         try:
@@ -110,6 +124,8 @@ class Enforcer:
             name, _ = select_backend(settings)
             if self._lease is not None and name == self.backend.name and same_backend(name, before, settings):
                 self._settings = settings
+                if isinstance(self.backend, ByJobBackend):
+                    self.errors.add(self.backend.use(others(name, settings, self._lease.undo_log, self.pages)))
                 return
         self._settings = settings
         self._close()
@@ -127,6 +143,7 @@ class Enforcer:
 
     def close(self) -> None:
         self._close()
+        self.pages.close()
 
     # ---- The lease ----
 
@@ -145,7 +162,7 @@ class Enforcer:
             if why_none:
                 reason = f"no backend works here, see paceline probe: {why_none}"
                 self.errors.add([EnforcementError(ErrorKind.OTHER, reason)])
-            self.backend = make_backend(name, settings, undo_log)
+            self.backend = make_backend(name, settings, undo_log, self.pages)
         except (OSError, Revoked) as error:
             self._close()
             raise CannotEnforce(f"cannot take a lease on the kernel: {error}", ErrorKind.LEASE) from error

@@ -31,6 +31,7 @@ from hostd.kernel.calls import perform
 from hostd.kernel.devices import link_speed_bps, read_devices
 from hostd.kernel.netlink import Message, Netlink, means_absent
 from hostd.kernel.sockets import DataSocket, own_namespace
+from hostd.kernel.tcp_info import TcpCounters
 from hostd.safety.undo_log import UndoLog
 from paceline.flowcore.messages.events import Limit
 from paceline.flowcore.model.patterns import FlowId, Role
@@ -152,8 +153,8 @@ class HtbBackend:
             errors += about(flow, self._place(state) + self._control(state))
         return errors + self._put_back()
 
-    def watch_losses(self) -> list[EnforcementError]:
-        return self._options.watch_losses()
+    def watch_losses(self, read: Mapping[int, TcpCounters]) -> list[EnforcementError]:
+        return self._options.watch_losses(read)
 
     def read_back(self) -> dict[FlowId, Limit]:
         rates = {name: tree.rates() for name, tree in self._trees.items()}

@@ -1,9 +1,10 @@
 """observe: nothing is enforced. Law: it touches no socket and no device."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from hostd.enforce.errors import EnforcementError
 from hostd.kernel.sockets import DataSocket
+from hostd.kernel.tcp_info import TcpCounters
 from paceline.flowcore.messages.events import Limit
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.units import UNLIMITED
@@ -29,7 +30,7 @@ class ObserveBackend:
     def refresh(self) -> list[EnforcementError]:
         return []
 
-    def watch_losses(self) -> list[EnforcementError]:
+    def watch_losses(self, read: Mapping[int, TcpCounters]) -> list[EnforcementError]:
         return []
 
     def read_back(self) -> dict[FlowId, Limit]:

@@ -22,7 +22,7 @@ Known limit: a socket that was paced once stays paced by TCP (at its own estimat
 limit is lifted; the kernel has no way back from that.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -111,8 +111,8 @@ class PacingBackend:
             errors += about(flow, self._control(state))
         return errors + self._pace()
 
-    def watch_losses(self) -> list[EnforcementError]:
-        return self._options.watch_losses()
+    def watch_losses(self, read: Mapping[int, TcpCounters]) -> list[EnforcementError]:
+        return self._options.watch_losses(read)
 
     def read_back(self) -> dict[FlowId, Limit]:
         sockets = [one for state in self._flows.values() for one in state.payload]

@@ -48,6 +48,8 @@ def probe() -> list[Finding]:
     return [
         _backend("htb", [htb, priority, reach]),
         _backend("pacing", [pace, reach]),
+        Finding("throttle", True, "paces what NCCL sends in jobs of `paceline run --throttle`, on any transport"),
+        Finding("gate", True, "holds the launches of jobs with the shim, on any transport; sets no rate"),
         Finding("observe", True, "needs nothing"),
         *(htb, priority, pace, reach, _registration(), _bundles(), _congestion_controls()),
         *_devices(),
@@ -61,6 +63,17 @@ def choose(findings: Iterable[Finding], devices: Collection[Device] = (), takeov
     pacing_first = taken or any(_is_fast(device) for device in devices)
     order = ("pacing", "htb", "observe") if pacing_first else ("htb", "pacing", "observe")
     return next(name for name in order if works[name])
+
+
+def by_job(chosen: str) -> dict[str, str]:
+    """What `auto` takes for which jobs, where it takes that for the host (by_job/backend.py)."""
+    if chosen not in ("htb", "pacing"):
+        return {}
+    return {
+        "jobs in this host's network": chosen,
+        "jobs in another network namespace": "pacing",
+        "jobs without sockets": "gate",
+    }
 
 
 def carrying(devices: Mapping[str, Device], addresses: Collection[str] = ()) -> list[Device]:

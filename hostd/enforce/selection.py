@@ -1,14 +1,20 @@
 """Which backend to enforce with, made as the settings say."""
 
+from functools import partial
+
 from hostd.enforce.base import Backend
+from hostd.enforce.by_job.backend import ByJobBackend, Makers
 from hostd.enforce.errors import CannotEnforce
 from hostd.enforce.htb import HtbBackend
 from hostd.enforce.observe import ObserveBackend
 from hostd.enforce.pacing import PacingBackend
 from hostd.enforce.probe import carrying, choose, probe
 from hostd.enforce.settings import EnforcementSettings
+from hostd.enforce.shim.gate import GateBackend
+from hostd.enforce.shim.throttle import ThrottleBackend
 from hostd.kernel.devices import link_speed_bps, read_devices
 from hostd.kernel.netlink import Netlink
+from hostd.pages.pages import Pages
 from hostd.safety.undo_log import UndoLog
 
 
@@ -28,7 +34,20 @@ def select_backend(settings: EnforcementSettings) -> tuple[str, str]:
     return name, "; ".join(why) if name == "observe" else ""
 
 
-def make_backend(name: str, settings: EnforcementSettings, undo_log: UndoLog) -> Backend:
+def make_backend(name: str, settings: EnforcementSettings, undo_log: UndoLog, pages: Pages) -> Backend:
+    made = _make(name, settings, undo_log, pages)
+    if name not in ("htb", "pacing"):
+        return made
+    return ByJobBackend(made, others(name, settings, undo_log, pages), settings.host_bps or settings.nic_bps)
+
+
+def others(name: str, settings: EnforcementSettings, undo_log: UndoLog, pages: Pages) -> Makers:
+    """What makes the backends of jobs that this one does not reach: none, unless the setting is `auto`."""
+    wanted = {"pacing", "gate"} - {name} if settings.backend == "auto" else set()
+    return {other: partial(_make, other, settings, undo_log, pages) for other in wanted}
+
+
+def _make(name: str, settings: EnforcementSettings, undo_log: UndoLog, pages: Pages) -> Backend:
     match name:
         case "htb":
             return HtbBackend(
@@ -44,6 +63,10 @@ def make_backend(name: str, settings: EnforcementSettings, undo_log: UndoLog) ->
                 small_tso_bursts=settings.small_tso_bursts,
                 transport=settings.transport,
             )
+        case "throttle":
+            return ThrottleBackend(pages, settings.host_bps or settings.nic_bps)
+        case "gate":
+            return GateBackend(pages, settings.nic_bps, settings.host_bps or settings.nic_bps)
         case _:
             return ObserveBackend()
 

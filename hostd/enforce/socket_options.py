@@ -6,13 +6,13 @@ forgotten for the first: `record` what came before `restore` of what left.
 """
 
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from hostd.enforce.control_connections import ControlConnections
 from hostd.enforce.errors import EnforcementError, ErrorKind, not_restored
 from hostd.enforce.transport import TCP_RTO_MIN_US, Option, Transport, shortens
-from hostd.kernel.calls import PATIENT_S, NotAnswered, counters_of, perform, set_option
+from hostd.kernel.calls import PATIENT_S, perform, set_option
 from hostd.kernel.pidfd import SocketGone
 from hostd.kernel.sockets import DataSocket
 from hostd.kernel.tcp_info import TcpCounters
@@ -100,20 +100,15 @@ class SocketOptions:
             if isinstance(answer, (SocketGone, OSError))
         }
 
-    def watch_losses(self) -> list[EnforcementError]:
-        """A socket that loses packets gets a short wait; one that no longer does is as it was."""
+    def watch_losses(self, read: Mapping[int, TcpCounters]) -> list[EnforcementError]:
+        """A socket that loses packets gets a short wait; one that no longer does is as it was. By what was last read of
+        them, by cookie: what has not been read since has not moved."""
         errors = []
-        watched = {
-            cookie: next(iter(undos.values()))
-            for cookie, undos in self._recorded.items()
-            if self._where_lossy[self._by_itself[cookie]]
-        }
-        for (cookie, reach), counters in zip(watched.items(), counters_of(watched.values()), strict=True):
+        for cookie, undos in self._recorded.items():
+            if (counters := read.get(cookie)) is None or not self._where_lossy[self._by_itself[cookie]]:
+                continue
             try:
-                if isinstance(counters, TcpCounters):
-                    errors += self._judge(cookie, reach, counters)
-                elif not isinstance(counters, NotAnswered):  # it is asked again in a moment
-                    raise counters
+                errors += self._judge(cookie, next(iter(undos.values())), counters)
             except SocketGone:
                 continue
             except OSError as error:

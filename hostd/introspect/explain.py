@@ -41,6 +41,7 @@ def explain(view: HostView, text: str) -> dict[str, object]:
         "at_floor": flow.limit.rate_bps <= FLOOR_BPS,
         "decided_by": "this host alone" if agent.isolated else view.switch.name,
         "job": {
+            "weight": progress.weight,
             "slowdown": progress.slowdown,
             "compute_ms": progress.compute_ns / 1e6,
             "exchange_alone_ms": progress.alone_comm_ns / 1e6,
@@ -71,6 +72,8 @@ def _of_job(view: HostView, job: JobTracker) -> dict[str, object]:
         "user": view.users.of(job.demand.job),
         "controlled": joined is not None and None not in view.released,
         "phase": phase_of(job),
+        "weight": joined.progress.weight if joined is not None else None,
+        "why_weight": _why_weight(joined.progress.weight, job.demand.weight) if joined is not None else None,
         "slowdown": joined.progress.slowdown if joined is not None else None,
         "flows": [names.shown_flow(one.flow) for one in flows_of(job)],
         "not_paced": [one._asdict() for one in why_unpaced(view, job)],
@@ -92,10 +95,23 @@ def _because(view: HostView, flow: FlowState) -> str:
     if flow.grant is None:
         return "it has just begun, and the switch has not answered yet: it may borrow what is free"
     if flow.grant.share_bps <= FLOOR_BPS:
-        return "other jobs on its path are worth more now; it may borrow what they leave, up to its ceiling"
+        counts = f" (its weight is {weight:g})" if (weight := _weight(view, flow)) != 1.0 else ""
+        return f"other jobs on its path are worth more now{counts}; it may borrow what they leave, up to its ceiling"
     if flow.grant.share_bps >= 0.99 * view.agent.nic_bps:
         return "its job has the path to itself now"
     return "its job shares the path, or another link of its job is the bottleneck"
+
+
+def _weight(view: HostView, flow: FlowState) -> float:
+    return view.agent.jobs[flow.id.job].progress.weight
+
+
+def _why_weight(weight: float, asked: float) -> str:
+    if weight == asked:
+        said = "it asks for no other" if asked == 1.0 else f"it asks for {asked:g}"
+    else:
+        said = f"it asks for {asked:g}, and [weights] in hostd's configuration says {weight:g}"
+    return f"{said}; under paceline and crux a job is worth so many times what a job of weight 1 is"
 
 
 def _bottleneck(view: HostView, flow: FlowState) -> dict[str, object]:

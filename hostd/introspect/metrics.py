@@ -65,7 +65,7 @@ class HostMetrics:
         instruments = self._instruments
         for mode in ("observe", "advise", "enforce"):
             instruments.mode.labels(mode).set(view.mode == mode)
-        for backend in ("htb", "pacing", "observe"):
+        for backend in ("htb", "pacing", "throttle", "gate", "observe"):
             instruments.backend.labels(backend).set(view.enforcer.backend.name == backend)
         instruments.released.set(None in view.released)
         instruments.released_jobs.set(len(view.released.keys() - {None}))

@@ -93,14 +93,24 @@ def _job(view: HostView, names: JobNames, seen: JobTracker, kernel: Mapping[Flow
         "iteration_ms": round(iteration_ns / 1e6, 3) if iteration_ns is not None else None,
         "phase": phase_of(seen),
         "controlled": joined is not None and None not in view.released,
+        **_backend(view, job),
         "left_to_tcp": seen.demand.left_to_tcp or None,
         "not_paced": [one._asdict() for one in why_unpaced(view, seen)],
+        "weight": joined.progress.weight if joined else None,
         "slowdown": round(joined.progress.slowdown, 3) if joined else None,
         "estimated_slowdown": round(estimate.slowdown, 3) if estimate else None,
         "estimated_alone_ms": round(estimate.alone_ns / 1e6, 3) if estimate else None,
         "processes": len(seen.processes),
         "flows": [_flow(view, names, one, kernel) for one in flows_of(seen)],
     }
+
+
+def _backend(view: HostView, job: str) -> dict[str, object]:
+    """Of a job that is paced."""
+    if job not in view.agent.jobs or view.mode != "enforce":
+        return {"backend": None, "why_backend": None}
+    name, why = view.enforcer.choice(job)
+    return {"backend": name, "why_backend": why or None}
 
 
 def _flow(view: HostView, names: JobNames, one: FlowView, kernel: Mapping[FlowId, Limit]) -> dict[str, object]:

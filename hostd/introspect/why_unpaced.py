@@ -114,7 +114,7 @@ def _by_the_host(view: HostView, job: JobTracker, sockets: Iterable[DataSocket])
     if view.mode == "enforce" and enforcer.backend.name == "observe" and None not in view.released:
         yield Unpaced(Reason.NO_BACKEND, f"nothing can be enforced on this host: {enforcer.why_none}")
     foreign = sorted({one.pid for one in sockets if one.namespace != view.namespace})
-    if foreign and enforcer.backend.name == "htb":
+    if foreign and enforcer.choice(job.demand.job).backend == "htb":
         why = f"{_processes(foreign)} a network namespace of their own, where htb reaches no socket"
         yield Unpaced(Reason.NAMESPACE, f'{why}; backend = "pacing" does')
     if private := sorted({one.pid for one in sockets if one.private}):

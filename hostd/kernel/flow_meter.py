@@ -21,11 +21,11 @@ class FlowMeter:
         self.received_bytes = 0
         self.waiting_bytes = 0  # at the last reading
         self.lost = 0  # readings of sockets that had gone
-        self._before: dict[int, TcpCounters] = {}  # at the last reading, by cookie
+        self.last_read: dict[int, TcpCounters] = {}  # by cookie
 
     def take_over(self, other: "FlowMeter") -> None:
         """Sockets that the other meter has read so far, and this one will from now on: nothing between is lost."""
-        self._before = self._before | other._before
+        self.last_read = self.last_read | other.last_read
 
     def read(self, sockets: Sequence[DataSocket]) -> int:
         """Looks at the flow's sockets as they are now; returns the sum. What has gone is counted, not raised."""
@@ -36,7 +36,7 @@ class FlowMeter:
         found: dict[int, TcpCounters] = {}
         self.waiting_bytes = 0
         for one, counters in zip(sockets, answers, strict=True):
-            before = self._before.get(one.cookie)
+            before = self.last_read.get(one.cookie)
             if not isinstance(counters, TcpCounters):
                 if not isinstance(counters, NotAnswered):
                     self.lost += 1
@@ -50,5 +50,5 @@ class FlowMeter:
             self.sent_bytes += counters.acked_bytes - before.acked_bytes
             self.received_bytes += counters.received_bytes - before.received_bytes
             self.waiting_bytes += counters.waiting_bytes
-        self._before = found
+        self.last_read = found
         return self.sent_bytes

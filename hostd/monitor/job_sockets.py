@@ -12,7 +12,7 @@ from typing import NamedTuple
 from hostd.kernel.calls import counters_of
 from hostd.kernel.flow_meter import FlowMeter
 from hostd.kernel.sockets import DataSocket, by_host
-from hostd.kernel.tcp_info import WIRE_PER_PAYLOAD
+from hostd.kernel.tcp_info import WIRE_PER_PAYLOAD, TcpCounters
 from paceline.flowcore.demand.facts import Ends
 from paceline.flowcore.model.patterns import Role
 
@@ -45,6 +45,11 @@ class JobSockets:
     def lost(self) -> int:
         """Readings of sending sockets that failed so far."""
         return sum(meter.lost for meter in self._sent_meters.values())
+
+    @property
+    def last_read(self) -> dict[int, TcpCounters]:
+        """Of those that send, by cookie."""
+        return dict(chain.from_iterable(meter.last_read.items() for meter in self._sent_meters.values()))
 
     def all(self) -> Iterator[DataSocket]:
         return chain.from_iterable((*self.sending.values(), *self.receiving.values()))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hostd.kernel.calls import Call, counter_calls
 from hostd.kernel.sockets import ProcessSockets
 from hostd.monitor.job_sockets import JobSockets
-from hostd.monitor.poll_schedule import LOOK_NS, PollSchedule
+from hostd.monitor.poll_schedule import EARLY, LOOK_NS, PollSchedule
 from nccl_shim.segment.layout import Kind, ProcessRole, Source
 from nccl_shim.segment.reader import ProcessView
 from paceline.flowcore.demand.announced import AnnouncedDemand
@@ -21,7 +21,7 @@ from paceline.flowcore.demand.launched import LaunchedDemand
 from paceline.flowcore.demand.rhythm import IterationRhythm
 from paceline.flowcore.demand.timing import JobTiming
 from paceline.flowcore.detect.bursts import BurstRhythm
-from paceline.flowcore.messages.events import SHORTEST_BURST_NS, HostEvent, Limit
+from paceline.flowcore.messages.events import FLOOR_BPS, SHORTEST_BURST_NS, HostEvent, Limit
 from paceline.flowcore.model.patterns import FlowId, Role
 from paceline.flowcore.model.units import transfer_bytes
 
@@ -55,6 +55,8 @@ class JobTracker:
         self.polled_ns = 0  # when its counters were last asked for news,
         self.measured_ns = 0  # ... and its sockets read
         self.told_ns = 0  # what was measured by then has been told as progress
+        self._read_ns = 0  # when to read its sockets while it sends, if its counters say nothing new before,
+        self._planned_ns = -1  # ... by what was measured then
         self.looked_ns = 0  # when its sockets were last looked for
         self.seen_ns = now_ns  # when it was first seen
         self.changed_ns = now_ns  # when its counters were last seen to move
@@ -73,6 +75,7 @@ class JobTracker:
         for pid, view in present.items():
             self.processes.setdefault(pid, TrackedProcess(ProcessSockets(pid))).view = view
         self._counted = None
+        self.demand.weight = max((view.snapshot.weight for view in present.values() if view is not None), default=1.0)
         counted = any(_counts_iterations(view) for view in present.values())
         self.rhythm = None if counted else self.rhythm or BurstRhythm()
 
@@ -116,7 +119,9 @@ class JobTracker:
             self.facts = measured._replace(received_bytes=feeds)
             if measured.counts_early and not isinstance(self.demand, LaunchedDemand):  # its first communicator has come
                 events += self.demand.left()
+                weight = self.demand.weight
                 self.demand = LaunchedDemand(self.demand.job, self.demand.host, self.demand.least_bytes)
+                self.demand.weight = weight
             events += self.demand.observe(self.facts)
         else:
             self.facts = self._by_rhythm(self.rhythm, measured, now_ns)
@@ -132,9 +137,10 @@ class JobTracker:
             self.facts = self._measured(self.facts, now_ns)
 
     def is_quiet(self, now_ns: int) -> bool:
-        """Has nothing to send, as far as its sockets can tell, or may not: only its counters can say something new."""
+        """Has nothing to send, as far as its sockets can tell, or may not, or not enough: only its counters can say
+        something new."""
         if self.demand.live:
-            return self.is_held(now_ns)
+            return now_ns < self._read_ns or self.is_held(now_ns)
         return self.facts is not None and self.facts.resting
 
     def limited(self, limit: Limit, now_ns: int) -> bool:
@@ -163,22 +169,37 @@ class JobTracker:
         if not announces:  # its bursts are what looks see of them
             finest_ns = LOOK_NS
         look_ns = finest_ns if self.rhythm is None else 2 * finest_ns  # a look costs more there
+        early_ns = ahead_ns if (ahead_ns := -now_ns % finest_ns) <= finest_ns // EARLY else 0  # as if it were due now
+        grid_ns = 2 * look_ns  # looks at jobs fall together
         if demand.live and self.facts is not None:
-            left_bytes = max(demand.until_bytes(ends) - sent for ends, sent in demand.sent(self.facts))
-            may_bps = min(nic_bps, max((limit.ceiling_bps for limit in self._limits.values()), default=nic_bps))
-            largest_bytes, other_bps = max(demand.sizes.values()), may_bps if let_go else None
-            due_ns = self._schedule.sending(left_bytes, largest_bytes, self.polled_ns, now_ns, other_bps, look_ns)
-            if demand.must_see_rests and not self._crawls(2 * look_ns):
+            if let_go or self._planned_ns != self.measured_ns or now_ns >= self._read_ns:
+                self._plan_reading(self.facts, now_ns, nic_bps, let_go, look_ns)
+                self._read_ns += early_ns - (self._read_ns + early_ns) % (2 * look_ns)
+            due_ns = self._read_ns
+            if demand.must_see_rests and not self._crawls(2 * look_ns):  # its counters say where most of them are
                 due_ns = min(due_ns, now_ns + 2 * look_ns)
         elif demand.left_to_tcp:
             due_ns = now_ns + LEFT_ALONE_NS
+            grid_ns = LEFT_ALONE_NS
         else:
-            look_ns = 2 * look_ns if demand.between_bursts else look_ns
+            grid_ns = look_ns = 2 * look_ns if demand.between_bursts else look_ns
             joined = bool(demand.sizes)
             if announces and not joined:  # for long: it has hardly any iterations, or no two alike
                 look_ns = max(look_ns, min((now_ns - self.seen_ns) // 1000, LONGEST_LEARNING_NS))
             due_ns = self._schedule.not_sending(look_ns, joined, self._moved_ns, now_ns, announces=announces)
-        self.due_ns = due_ns - due_ns % finest_ns
+        self.due_ns = due_ns + early_ns - (due_ns + early_ns) % grid_ns
+
+    def _plan_reading(self, facts: JobFacts, now_ns: int, nic_bps: float, let_go: bool, look_ns: int) -> None:
+        """When to read what it has sent, by what it had."""
+        demand, limits = self.demand, self._limits.values()
+        left_bytes = max(demand.until_bytes(ends) - sent for ends, sent in demand.sent(facts))
+        may_bps = min(nic_bps, max((limit.ceiling_bps for limit in limits), default=nic_bps))
+        largest_bytes, other_bps = max(demand.sizes.values()), may_bps if let_go else None
+        self._planned_ns = self.measured_ns
+        self._read_ns = self._schedule.sending(left_bytes, largest_bytes, self.polled_ns, now_ns, other_bps, look_ns)
+        has_share = not limits or any(limit.rate_bps > FLOOR_BPS for limit in limits)
+        if demand.must_see_rests and has_share and not self._crawls(2 * look_ns):  # others could have it while it rests
+            self._read_ns = min(self._read_ns, now_ns + 2 * look_ns)
 
     def _of_shim(self) -> JobFacts:
         if self._counted is None:

@@ -8,13 +8,15 @@ at which it is looked at next, on a grid that makes their times coincide:
                  ended lately, and later the further from those (poll_schedule.py)
     sending      after half the time it needs for the rest at its speed, and at what it may send when that has become
                  more: hardly ever in the middle of a burst, often at its end, where hand-over depends on
-                 it; all sending jobs together every COUNTERS_NS
+                 it; all sending jobs together every COUNTERS_NS, and with every report
     between      (bursts of one iteration) as computing, but for twice LOOK_NS; so often, too, while it sends, where its
-                 rests are news
+                 rests are news: its counters, and its sockets while it has a share that other jobs could have
     left to TCP  LEFT_ALONE_NS from now
     receiving    (it has sent everything, and its iteration has not ended) after RECEIVING_NS, later less often
     slow poll    SLOW_POLL_NS from now in any state while no decision depends on it (observe mode), but for the first
                  seconds, and some every few minutes: what a job does in between is learned there
+
+Where hostd is awake anyway, for a report or an answer of the switch, it looks at what is due within half of LOOK_NS.
 
 A look reads one value per process: has it had an event since? If so, its counters are read and what its sockets have
 sent. Those are read for decisions, too, but not again within FRESH_NS: an answer mostly comes sooner than that after
@@ -35,10 +37,11 @@ from pathlib import Path
 
 from hostd.kernel.calls import PATIENT_S, Call, Held, NotAnswered, counter_calls, performed_ahead
 from hostd.kernel.sockets import DataSocket
+from hostd.kernel.tcp_info import TcpCounters
 from hostd.monitor.job_tracker import JobTracker
 from hostd.monitor.jobs_without_shim import JobWithoutShim, processes_of
 from hostd.monitor.look_budget import LookBudget
-from hostd.monitor.poll_schedule import is_sampled
+from hostd.monitor.poll_schedule import EARLY, is_sampled
 from hostd.monitor.process_identity import ProcessIdentity, identity_of
 from hostd.monitor.segment_access import SegmentAccess
 from hostd.monitor.users import Users
@@ -60,6 +63,7 @@ HOUSEKEEPING_NS = 1_000_000_000
 IDLE_NS = 100_000_000  # without jobs: so late may a first one be noticed
 SEARCH_NS = 5_000_000_000  # for processes of jobs without the shim
 LEARNING_LOOK_NS = 100_000_000  # a job that has not joined yet may be opening its connections,
+LEARNING_LOOKS = 100  # ... less and less likely: so often in as long as it has been learned,
 SOCKET_NS = 50_000  # between two looks at a job, for each of its sockets: reading one takes a tenth of it
 NEW_FILES_S = 0.002  # of a poll: every user can put files there
 RECENTLY_CHANGED_NS = 2_000_000_000  # ... if it has done anything lately
@@ -101,25 +105,39 @@ class Monitor:
         """When to poll next."""
         return min([self._housekeeping_ns, *(job.due_ns for job in self.jobs.values())])
 
+    def is_due(self, now_ns: int) -> bool:
+        """Or nearly: looking now saves a wake-up, which costs more."""
+        return self.due_ns <= now_ns + self._early_ns
+
+    @property
+    def _early_ns(self) -> int:
+        return self.budget.look_ns // EARLY
+
     @property
     def bad_readings(self) -> int:
         """Of counters with numbers that cannot be, so far."""
         return self._reader.bad_numbers
 
-    def poll(self, now_ns: int) -> list[HostEvent]:
+    def poll(self, now_ns: int, sending_too: bool = False) -> list[HostEvent]:
+        """`sending_too`: `progress` comes next, and what it would read is read with the rest."""
         self.budget.update(now_ns)
+        if sending_too:  # as often as reports, and no oftener: no look
+            return self._poll(now_ns, sending_too)
         with self.budget.spending():
-            return self._poll(now_ns)
+            return self._poll(now_ns, sending_too)
 
-    def _poll(self, now_ns: int) -> list[HostEvent]:
-        if now_ns >= self._housekeeping_ns or (now_ns - self._asked_ns >= IDLE_NS and self._has_news(now_ns)):
+    def _poll(self, now_ns: int, sending_too: bool) -> list[HostEvent]:
+        until_ns = now_ns + self._early_ns
+        if until_ns >= self._housekeeping_ns or (now_ns - self._asked_ns >= IDLE_NS and self._has_news(now_ns)):
             self._asked_ns, self._housekeeping_ns = now_ns, now_ns + (HOUSEKEEPING_NS if self.jobs else IDLE_NS)
             return self._read_all(now_ns)
-        due = {name: job for name, job in self.jobs.items() if now_ns >= job.due_ns}
-        to_read = {
+        live = {name: job for name, job in self.jobs.items() if job.demand.live} if sending_too else {}
+        asked = {name: job for name, job in live.items() if _is_old(job, now_ns)}
+        due = {name: job for name, job in self.jobs.items() if job.due_ns <= until_ns} | asked
+        to_read = asked | {
             name: job
             for name, job in due.items()
-            if job.rhythm is not None or not job.is_quiet(now_ns) or self._look_is_due(job, now_ns)
+            if job.rhythm is not None or not job.is_quiet(until_ns) or self._look_is_due(job, now_ns)
         }
         of_process: dict[int | None, JobTracker] = {pid: job for job in due.values() for pid in job.processes}
         for view in self._reader.poll_changed(of_process):
@@ -142,8 +160,7 @@ class Monitor:
         moved: list[tuple[FlowId, float]] = []
         idle: list[FlowId] = []
         live = [job for name, job in self.jobs.items() if job.demand.live and name in jobs]
-        old = [job for job in live if now_ns >= job.measured_ns + max(FRESH_NS, _least_ns(job))]
-        old = [job for job in old if not job.is_held(now_ns)]
+        old = [job for job in live if _is_old(job, now_ns)]
         with performed_ahead(_reading(old)):
             for job in old:
                 job.measure(now_ns)
@@ -169,6 +186,16 @@ class Monitor:
         job = self.jobs.get(flow.job)
         return job.sockets.sending.get((flow.role, flow.target), ()) if job else ()
 
+    def processes_of(self, name: str) -> Iterable[int]:
+        return self.jobs[name].processes if name in self.jobs else ()
+
+    def is_live(self, name: str) -> bool:
+        return name in self.jobs and bool(self.jobs[name].demand.live)
+
+    def last_read(self) -> dict[int, TcpCounters]:
+        """Of the sockets that send, by cookie. What has not been read lately has not moved."""
+        return {cookie: one for job in self.jobs.values() for cookie, one in job.sockets.last_read.items()}
+
     def introduce(self, name: str) -> list[HostEvent]:
         """The job's events, for a listener that has missed them so far."""
         job = self.jobs[name]
@@ -182,8 +209,9 @@ class Monitor:
             self._look(job, now_ns)
 
     def _look_is_due(self, job: JobTracker, now_ns: int) -> bool:
-        lately = now_ns - job.changed_ns < RECENTLY_CHANGED_NS
-        return not job.demand.sizes and lately and now_ns - job.looked_ns >= LEARNING_LOOK_NS
+        if job.demand.sizes or now_ns - job.changed_ns >= RECENTLY_CHANGED_NS:
+            return False
+        return now_ns - job.looked_ns >= max(LEARNING_LOOK_NS, (now_ns - job.seen_ns) // LEARNING_LOOKS)
 
     def _schedule(self, job: JobTracker, now_ns: int, let_go: bool = False) -> None:
         job.is_looked_at_closely = not self.slow_poll or is_sampled(now_ns - job.seen_ns, job.timing.is_known)
@@ -299,6 +327,11 @@ class Monitor:
 
 def _reading(jobs: Iterable[JobTracker]) -> list[Call]:
     return [call for job in jobs for them in job.sockets.sending.values() for call in counter_calls(them)]
+
+
+def _is_old(job: JobTracker, now_ns: int) -> bool:
+    """What was last read of its sockets, and reading them again may tell something new."""
+    return now_ns >= job.measured_ns + max(FRESH_NS, _least_ns(job)) and not job.is_held(now_ns)
 
 
 def _least_ns(job: JobTracker) -> int:

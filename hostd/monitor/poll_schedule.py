@@ -18,6 +18,7 @@ from paceline.flowcore.messages.events import FlowReady, HostEvent, IterationEnd
 from paceline.flowcore.model.units import transfer_ns
 
 LOOK_NS = 2_000_000  # how late a burst may be noticed
+EARLY = 2  # half the time between close looks: so much too early is one that saves a wake-up
 SHORTEST_READ = 2  # looks
 RECEIVING_NS, LONGEST_RECEIVING_NS = 4 * LOOK_NS, 20 * LOOK_NS
 SLOWER_BY = 0.25
@@ -68,7 +69,8 @@ class PollSchedule:
             left_ns = 0.0  # or there is nothing left, and it rests
         elif nic_bps is not None:
             left_ns = transfer_ns(left_bytes, nic_bps)
-        counters_ns = (polled_ns // COUNTERS_NS + 1) * COUNTERS_NS
+        # Together, and not where it has just been read for a report.
+        counters_ns = ((polled_ns + COUNTERS_NS // 2) // COUNTERS_NS + 1) * COUNTERS_NS
         return round(min(now_ns + max(left_ns / 2, SHORTEST_READ * look_ns), counters_ns))
 
     def not_sending(self, look_ns: int, joined: bool, moved_ns: int, now_ns: int, *, announces: bool = True) -> int:

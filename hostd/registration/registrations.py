@@ -13,6 +13,7 @@ import socket
 import subprocess
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -42,8 +43,10 @@ class Ended(NamedTuple):
 
 
 class Registrations:
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, on_change: Callable[[Registered | Ended], None] | None = None) -> None:
+        """`on_change` hears of each before `receive` returns it."""
         self.path = path
+        self._on_change = on_change
         self.listens = False
         self.refused: Counter[str] = Counter({refusal.value: 0 for refusal in Refusal})  # so far, by reason
         self._named: dict[tuple[int, int], tuple[float, str]] = {}  # (pid, uid) → when and why
@@ -93,6 +96,9 @@ class Registrations:
                 break
             memory = [int.from_bytes(data[:4], "little", signed=True) for _, _, data in ancillary]
             happened += self._understand(marshal.loads(text), memory)
+        if self._on_change is not None:
+            for one in happened:
+                self._on_change(one)
         return happened
 
     def refuse(self, one: Registered, why: str) -> None:

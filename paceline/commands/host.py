@@ -53,7 +53,8 @@ def _command(subparsers: Any, name: str, what: str, run: Any) -> argparse.Argume
 def run_probe(args: argparse.Namespace) -> int:
     from dataclasses import asdict
 
-    from hostd.enforce.probe import carrying, choose, probe
+    from hostd.enforce.probe import by_job, carrying, choose, probe
+    from hostd.enforce.settings import BACKENDS
     from hostd.kernel.devices import read_devices
     from hostd.kernel.netlink import Netlink
     from paceline.commands.console import print_json, print_table
@@ -62,12 +63,14 @@ def run_probe(args: argparse.Namespace) -> int:
     with Netlink() as netlink:
         chosen = choose(findings, carrying(read_devices(netlink)))
     if args.json:
-        backends = [asdict(finding) for finding in findings if finding.name in ("htb", "pacing", "observe")]
-        others = [asdict(finding) for finding in findings if finding.name not in ("htb", "pacing", "observe")]
-        print_json({"chosen": chosen, "backends": backends, "findings": others})
+        backends = [asdict(finding) for finding in findings if finding.name in BACKENDS]
+        others = [asdict(finding) for finding in findings if finding.name not in BACKENDS]
+        print_json({"chosen": chosen, "by_job": by_job(chosen), "backends": backends, "findings": others})
         return 0
     rows = [(f.name, "yes" if f.usable else "no", f.reason, f.advice) for f in findings]
     print_table(f"This host; hostd would use {chosen}", ("", "works", "because", "what to change"), rows)
+    for jobs, backend in by_job(chosen).items():
+        print(f"{jobs}: {backend}")
     return 0
 
 
@@ -130,7 +133,8 @@ def run_explain(args: argparse.Namespace) -> int:
     print(f"bottleneck {_bottleneck(found['bottleneck'])}")
     print(f"decided by {found['decided_by']}{' (at the floor)' if found['at_floor'] else ''}")
     job, bid = found["job"], found["bid"]
-    print(f"job        slowdown {job['slowdown']:.2f}, computes {job['compute_ms']:.0f} ms, then needs "
+    weight = f"weight {job['weight']:g}, " if job.get("weight", 1.0) != 1.0 else ""
+    print(f"job        {weight}slowdown {job['slowdown']:.2f}, computes {job['compute_ms']:.0f} ms, then needs "
           f"{job['exchange_alone_ms']:.0f} ms of network alone; {bid['remaining_ms']:.0f} ms left")  # fmt: skip
     depends = found["dependency"]
     if depends["upstream"]:
@@ -236,6 +240,8 @@ def _bottleneck(found: Mapping[str, Any]) -> str:
 def _print_job(found: Mapping[str, Any]) -> None:
     slowdown = f", {found['slowdown']:.2f} times as slow as alone" if found["slowdown"] is not None else ""
     print(f"{found['job']}: {'paced' if found['controlled'] else 'not paced'}, {found['phase']}{slowdown}")
+    if found.get("weight") is not None:  # an older hostd says none
+        print(f"weight {found['weight']:g}: {found['why_weight']}")
     for one in found["not_paced"]:
         print(f"{one['reason']}: {one['why']}")
     for flow in found["flows"]:

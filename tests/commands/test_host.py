@@ -97,7 +97,7 @@ def test_release_wants_all_to_be_said(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_probe_says_what_works_and_why_not(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(said(capsys, "probe", "--json"))
-    assert {backend["name"] for backend in found["backends"]} == {"htb", "pacing", "observe"}
+    assert {backend["name"] for backend in found["backends"]} == {"htb", "pacing", "throttle", "gate", "observe"}
     assert found["chosen"] in {backend["name"] for backend in found["backends"] if backend["usable"]}
     assert all(backend["reason"] for backend in found["backends"])
     assert f"hostd would use {found['chosen']}" in said(capsys, "probe")

@@ -38,7 +38,7 @@ def lines(found: Mapping[str, Any], columns: int = 80) -> Iterator[str]:
     titles = "".join(f"  {name[: bar_cells + 6]:<{bar_cells + 6}}" for name in RATES)
     yield f"  {'flow':<{flow_cells}} {'size':>5} {'sent':>4}{titles}".rstrip()
     for job in found["jobs"]:
-        yield from _wrapped([f"{job['name']}  {_of_job(job)}", *_not_paced(job)], columns)
+        yield from _wrapped([f"{job['name']}  {_of_job(job, found['backend'])}", *_not_paced(job)], columns)
         for flow in job["flows"]:
             yield _of_flow(flow, job["name"], flow_cells, bar_cells, scale_bps).rstrip()
     ages = found.get("trouble_times", {})
@@ -95,12 +95,14 @@ def _of_host(found: Mapping[str, Any]) -> Iterator[str]:
     yield f"  {counted}; sizes in bytes, rates in bit/s"
 
 
-def _of_job(job: Mapping[str, Any]) -> str:
+def _of_job(job: Mapping[str, Any], backend: str) -> str:
     took = f" of {job['iteration_ms']:.0f} ms" if job["iteration_ms"] is not None else ""
     unpaced = f"left to TCP: {job['left_to_tcp']}" if job.get("left_to_tcp") else "watched, not paced"
     if not job["controlled"] and job.get("estimated_slowdown") is not None:
         unpaced += f", about {job['estimated_slowdown']:.2f} times as slow as alone"
     paced = f"{job['slowdown']:.2f} times as slow as alone" if job["controlled"] else unpaced
+    if job["controlled"] and job.get("backend") not in (None, backend):
+        paced += f", by {job['backend']}: {job['why_backend']}"
     return f"iteration {job['iteration']}{took}, {job['phase']}, {paced}"
 
 

@@ -158,7 +158,7 @@ async def test_the_guardian_hears_from_hostd_before_anything_else_is_done(
     await daemon.startup()
     done: list[str] = []
     for owner, what in ((daemon._enforcer, "beat"), (daemon._monitor, "poll"), (daemon._driver, "judge")):
-        monkeypatch.setattr(owner, what, lambda *_, what=what: done.append(what) or [])
+        monkeypatch.setattr(owner, what, lambda *_, what=what, **__: done.append(what) or [])
     daemon._do_what_is_due()
     assert done == ["beat", "poll", "judge"]
     await daemon.shutdown()

@@ -15,8 +15,10 @@ from hostd.enforce.base import Backend
 from hostd.enforce.htb import HtbBackend
 from hostd.enforce.pacing import PacingBackend
 from hostd.enforce.transport import Option, Transport
+from hostd.kernel.calls import counters_of
 from hostd.kernel.pidfd import cookie_of, duplicated_socket
 from hostd.kernel.sockets import DataSocket, own_namespace
+from hostd.kernel.tcp_info import TcpCounters
 from hostd.safety.undo_log import UndoLog, release
 from paceline.flowcore.messages.events import Limit
 from paceline.flowcore.model.patterns import FlowId
@@ -93,6 +95,11 @@ def test_sockets_have_the_congestion_control_named_while_they_are_held(
         backend.close()
 
 
+def read(sockets: list[DataSocket]) -> dict[int, TcpCounters]:
+    answers = zip(sockets, counters_of(sockets), strict=True)
+    return {one.cookie: counters for one, counters in answers if isinstance(counters, TcpCounters)}
+
+
 def test_sockets_that_lose_packets_notice_it_soon(
     wire: Wire, make: Make, undo_log_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,7 +107,9 @@ def test_sockets_that_lose_packets_notice_it_soon(
     monkeypatch.setattr("paceline.flowcore.detect.losses.READ_BYTES", 100_000)  # a twentieth is soon seen
 
     def becomes(lossy: bool) -> None:
-        wait_until(lambda: backend.watch_losses() == [] and has(sockets, TRANSPORT.where_lossy(True)) is lossy)
+        wait_until(
+            lambda: backend.watch_losses(read(sockets)) == [] and has(sockets, TRANSPORT.where_lossy(True)) is lossy
+        )
 
     wire.sink()
     sockets = wire.send().sockets()

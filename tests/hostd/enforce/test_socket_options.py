@@ -18,6 +18,7 @@ from hostd.enforce.transport import TCP_CONGESTION, TCP_RTO_MIN_US, Transport
 from hostd.kernel.calls import made_by
 from hostd.kernel.pidfd import cookie_of
 from hostd.kernel.sockets import DataSocket, own_namespace
+from hostd.kernel.tcp_info import TcpCounters
 from hostd.safety.undo_log import UndoLog, _read
 from hostd.workers.pool import Workers
 from paceline.flowcore.detect.losses import Losses
@@ -39,6 +40,10 @@ def handle(one: socket.socket) -> DataSocket:
     return DataSocket(os.getpid(), one.fileno(), cookie_of(one), "127.0.0.1", "127.0.0.1", 0, own_namespace())
 
 
+def read(*sockets: socket.socket) -> dict[int, TcpCounters]:
+    return {cookie_of(one): TcpCounters.of(one) for one in sockets}
+
+
 def least_us(one: socket.socket) -> int:
     return one.getsockopt(*TCP_RTO_MIN_US)
 
@@ -55,7 +60,7 @@ def test_a_hosts_own_choice_is_left_alone(tmp_path: Path, monkeypatch: pytest.Mo
     with socket.socket() as one:
         before_us = least_us(one)
         assert sockets.record([handle(one)], by_itself=False) == ([handle(one)], [])
-        assert sockets.watch_losses() == [] and least_us(one) == before_us
+        assert sockets.watch_losses(read(one)) == [] and least_us(one) == before_us
         assert sockets.restore([handle(one)]) == []
         assert sockets.record([handle(one)], by_itself=False) == ([handle(one)], [])
         assert undo_log.close() == {} and not undo_log.path.exists()
@@ -87,7 +92,7 @@ def test_the_wait_is_on_record_only_while_it_is_changed(tmp_path: Path, monkeypa
         sockets.record([handle(one)], by_itself=False)
         for lossy, now_us, entries in ((True, 40_000, 2), (False, before_us, 1), (True, 40_000, 2)):
             monkeypatch.setattr(Losses, "look", lambda *_, it=lossy: it)
-            assert sockets.watch_losses() == [] == sockets.watch_losses()
+            assert sockets.watch_losses(read(one)) == [] == sockets.watch_losses(read(one))
             assert (least_us(one), len(_read(undo_log.path))) == (now_us, entries)
         assert undo_log.close() == {} and least_us(one) == before_us
 
@@ -106,7 +111,7 @@ def test_a_flow_by_itself_keeps_its_rate_through_losses(
     with socket.socket() as one:
         one.setsockopt(*TCP_CONGESTION, b"cubic")
         sockets.record([handle(one)], by_itself)
-        assert sockets.watch_losses() == [] and congestion_control() == set_to
+        assert sockets.watch_losses(read(one)) == [] and congestion_control() == set_to
         assert undo_log.close() == {} and congestion_control() == b"cubic"
 
 
@@ -121,7 +126,7 @@ def test_where_data_gets_lost_small_connections_to_the_same_host_notice_soon_too
     def look(lossy: bool) -> None:
         monkeypatch.setattr(Losses, "look", lambda *_: lossy)
         for _ in range(LOOK_EVERY):
-            assert sockets.watch_losses() == []
+            assert sockets.watch_losses(read(data)) == []
 
     with ExitStack() as stack:
         here, elsewhere = (stack.enter_context(socket.create_server((host, 0))) for host in ("127.0.0.1", "127.0.0.2"))
@@ -177,9 +182,9 @@ def test_a_control_connection_that_loses_packets_itself_keeps_its_short_wait(tmp
         sockets._losses |= {cookie_of(one): first, cookie_of(other): second}
         for first.lossy, second.lossy in ((True, False), (True, True), (False, True), (False, True)):
             for _ in range(LOOK_EVERY):
-                assert sockets.watch_losses() == []
+                assert sockets.watch_losses(read(one, other)) == []
             assert [least_us(one), least_us(other)] == [40_000, 40_000], "the first now is beside the second"
         second.lossy = False
-        assert sockets.watch_losses() == []
+        assert sockets.watch_losses(read(one, other)) == []
         assert [least_us(one), least_us(other)] == [before_us] * 2
         assert undo_log.close() == {}

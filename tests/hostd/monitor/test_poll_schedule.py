@@ -1,5 +1,7 @@
 """When a job is looked at: often where something may happen, hardly ever in between."""
 
+import pytest
+
 from hostd.monitor.job_tracker import LONGEST_LEARNING_NS
 from hostd.monitor.monitor import HOUSEKEEPING_NS, IDLE_NS, SLOW_POLL_NS
 from hostd.monitor.poll_schedule import (
@@ -13,7 +15,8 @@ from hostd.monitor.poll_schedule import (
     PollSchedule,
     is_sampled,
 )
-from paceline.flowcore.messages.events import FlowDone, FlowReady, IterationEnded, Limit
+from paceline.flowcore.demand.announced import AnnouncedDemand
+from paceline.flowcore.messages.events import FLOOR_BPS, FlowDone, FlowReady, IterationEnded, Limit
 from paceline.flowcore.model.patterns import FlowId
 from tests.hostd.monitor.conftest import BURST_BYTES, FLOW, JOB, LINE_BPS, MS, OwnJob, Watched, joined
 
@@ -38,6 +41,16 @@ def end_iteration(job: OwnJob, watched: Watched) -> None:
 def test_an_empty_host_is_looked_at_now_and_then(watched: Watched) -> None:
     assert watched.step() == []
     assert watched.monitor.due_ns == watched.now_ns + IDLE_NS
+
+
+def test_a_look_that_is_nearly_due_is_taken_where_hostd_is_awake_anyway(job: OwnJob, watched: Watched) -> None:
+    joined(job, watched)
+    due_ns = watched.monitor.due_ns
+    assert not watched.monitor.is_due(due_ns - LOOK_NS // 2 - 1)
+    watched.now_ns = due_ns - LOOK_NS // 2
+    assert watched.monitor.is_due(watched.now_ns)
+    watched.monitor.poll(watched.now_ns)
+    assert watched.monitor.due_ns > due_ns, "and saves the wake-up for it"
 
 
 def test_a_job_that_is_learned_for_long_is_looked_at_less_often(job: OwnJob, watched: Watched) -> None:
@@ -92,6 +105,28 @@ def test_a_lower_limit_needs_no_sooner_look(job: OwnJob, watched: Watched) -> No
     watched.monitor.limited([limit(LINE_BPS / 4)], watched.now_ns)
     watched.monitor.limited([limit(LINE_BPS / 2)], watched.now_ns)
     assert watched.monitor.due_ns <= watched.now_ns + 8 * MS + LOOK_NS, "half of what it may send by now"
+
+
+@pytest.mark.parametrize(("bps", "is_read"), [(FLOOR_BPS, False), (LINE_BPS / 2, True)])
+def test_of_a_job_in_pieces_without_a_share_only_the_counters_are_read(
+    job: OwnJob, watched: Watched, monkeypatch: pytest.MonkeyPatch, bps: float, is_read: bool
+) -> None:
+    """Where its pieces end they say; where it rests is news of a job that keeps other jobs from sending."""
+    monkeypatch.setattr(AnnouncedDemand, "must_see_rests", True)
+    joined(job, watched)
+    job.announce()
+    watched.until(FlowReady)
+    watched.monitor.limited([Limit(FLOW, bps, LINE_BPS)], watched.now_ns)
+    tracker = watched.monitor.jobs[JOB]
+    for _ in range(2):  # nothing has moved, so that half of the rest takes for ever
+        watched.step()
+    before_ns, measured_ns = watched.now_ns, tracker.measured_ns
+    watched.step()
+    assert watched.now_ns - before_ns <= 2 * LOOK_NS
+    assert (tracker.measured_ns > measured_ns) is is_read
+    job.send(BURST_BYTES)
+    watched.until(FlowDone)
+    assert watched.now_ns - before_ns <= 8 * LOOK_NS
 
 
 def test_a_job_that_is_held_is_measured_when_it_can_have_sent_something(job: OwnJob, watched: Watched) -> None:
@@ -160,8 +195,10 @@ def test_a_burst_is_read_half_way_to_its_end_at_the_speed_it_has() -> None:
     let_go_ns = schedule.sending(0.9e6, 1e6, now_ns, now_ns, LINE_BPS)
     assert let_go_ns == now_ns + SHORTEST_READ * LOOK_NS, "7.2 ms at the line's rate: the shortest"
     assert schedule.sending(1e4, 1e6, now_ns, now_ns, None) == now_ns + SHORTEST_READ * LOOK_NS, "nearly through"
-    late_ns = began_ns + 60 * MS  # nothing since: it stands
+    late_ns = began_ns + 30 * MS  # nothing since: it stands
     assert schedule.sending(0.9e6, 1e6, late_ns, late_ns, None) == COUNTERS_NS
+    later_ns = began_ns + 60 * MS
+    assert schedule.sending(0.9e6, 1e6, later_ns, later_ns, None) == 2 * COUNTERS_NS, "it has just been read"
 
 
 def test_a_compute_phase_is_as_long_as_the_shortest_lately() -> None:

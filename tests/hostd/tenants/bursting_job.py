@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from nccl_shim.segment import layout
-from nccl_shim.segment.identity import Identity
+from nccl_shim.segment.identity import Identity, weight_milli_of
 from nccl_shim.segment.python_writer import PythonWriter
 
 BURST = bytes(1_250_000)
@@ -35,8 +35,9 @@ def main() -> None:
 
 def send(name: str, path: Path, address: str, port: int, counted: int, lies_s: int) -> None:
     ctypes.CDLL(None).prctl(1, 9, 0, 0, 0)  # PR_SET_PDEATHSIG: it ends with the test
+    weight = weight_milli_of(os.environ.get("PACELINE_WEIGHT", ""))
     connection = socket.create_connection((address, port))
-    writer = PythonWriter.at_hostd(Identity(name, Path("/"), 0, 2, socket=path))
+    writer = PythonWriter.at_hostd(Identity(name, Path("/"), 0, 2, weight_milli=weight, socket=path))
     record = writer.find(layout.Kind.COLLECTIVE, layout.Source.TORCH, 1, 0, 2, -1)
     for _ in range(3):
         iterate(writer, record, connection)

@@ -37,9 +37,18 @@ class Users:
         self._address = str(cluster.testbed.addresses.data["h1"])
         cluster.sink(self._address, PORT)
 
-    def start(self, uid: int, *names: str, counted: int = 0, lies_s: int = 600) -> "subprocess.Popen[str]":
+    def start(
+        self, uid: int, *names: str, counted: int = 0, lies_s: int = 600, weight: str = ""
+    ) -> "subprocess.Popen[str]":
         arguments = [str(uid), str(self._socket), self._address, str(PORT), str(counted), str(lies_s), *names]
-        command = [sys.executable, "-m", "tests.hostd.tenants.bursting_job", *arguments]
+        command = [
+            "env",
+            f"PACELINE_WEIGHT={weight}",
+            sys.executable,
+            "-m",
+            "tests.hostd.tenants.bursting_job",
+            *arguments,
+        ]
         process = self._cluster.testbed.nodes["h0"].popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
         self._cluster.ends_with_test(process)
         self._processes.append(process)
@@ -61,6 +70,10 @@ class Users:
         found = self.explain(flow)
         return bool(found.get("granted")) and found["decided_by"] == "sw"
 
+    def weighs(self, name: str, weight: float) -> None:
+        """A busy machine may make hostd learn a job twice: until it has."""
+        wait_until(lambda: self.explain(name).get("weight") == weight, 2 * SETTLED_S)
+
     def paced(self, *names: str) -> None:
         wait_until(lambda: joined(self.daemon) >= {*names}, 2 * SETTLED_S)
 
@@ -68,7 +81,7 @@ class Users:
 @pytest.fixture(scope="module")
 def users(fork_server: ForkServer) -> Iterator[Users]:
     with ExitStack() as stack:
-        yield Users(Cluster(fork_server, stack), more="[quotas]\njobs = 2\n")
+        yield Users(Cluster(fork_server, stack), more="[quotas]\njobs = 2\n[weights]\nmost = 2.0\n")
 
 
 def test_a_name_is_each_users_own(users: Users) -> None:
@@ -97,6 +110,29 @@ def test_a_name_is_each_users_own(users: Users) -> None:
     assert "not_listed" in reasons(users.daemon, f"{STRANGER}/same") and "not_listed" in reasons(users.daemon, "other")
     edit(users.daemon, listed, 'mode = "enforce"')
     reload(users.daemon, "enforce with htb from now on")
+    users.all_gone()
+
+
+def test_a_job_counts_what_its_user_asks_for_and_the_operator_allows(users: Users) -> None:
+    users.all_gone()
+    users.start(NOBODY, "greedy", weight="4")
+    users.start(STRANGER, "modest", weight="best-effort")
+    users.weighs("greedy", 2.0)
+    users.weighs("modest", 0.1)
+    why = "it asks for 4, and [weights] in hostd's configuration says 2"
+    wait_until(lambda: why in str(users.explain("greedy").get("why_weight")), 2 * SETTLED_S)
+
+    def bids_by_weight() -> bool:
+        found = users.explain("modest/ring/h0>h1")
+        return bool(found.get("granted")) and found["bid"]["urgency"] == pytest.approx(
+            0.1 * found["job"]["slowdown"] ** 2
+        )
+
+    wait_until(bids_by_weight, 2 * SETTLED_S)
+    edit(users.daemon, "most = 2.0", "most = 3.0")
+    reload(users.daemon, "enforce with htb from now on")
+    users.weighs("greedy", 3.0)
+    assert "refused" not in users.switch_log()
     users.all_gone()
 
 

@@ -1,0 +1,1 @@
+"""`auto`: a backend for each job."""
