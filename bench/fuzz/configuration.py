@@ -45,7 +45,7 @@ class ConfigurationTarget:
         data = mutant(draws, texts) if draws.random() < 0.3 else _other_values(draws, draws.choice(texts))
         try:
             FILES[kind][0](data.decode(errors="replace"), "fuzz")
-        except InputError:
+        except (InputError, OSError):  # OSError: a file that it names, as topology_file, is not there
             return Counter({f"{kind} refused": 1})
         return Counter({f"{kind} taken": 1})
 

@@ -90,7 +90,7 @@ class PageTarget:
         held = self._now_ns < found.until_ns <= self._now_ns + MOST_HOLD_NS
         paced = LEAST_RATE <= found.rate <= MOST_RATE
         nothing = (found.until_ns, found.rate) == (0, 0.0)
-        if not {State.HELD: held, State.RATE: paced, State.OPEN: nothing}[found.state]:
+        if not {State.HELD: held, State.ASK: held, State.RATE: paced, State.OPEN: nothing}[found.state]:
             raise AssertionError(f"beyond its bounds: {found}")
 
     def _decide_in_c(self, data: bytes, peer: bytes) -> Answer:
@@ -117,6 +117,7 @@ def _good_page(place: Path) -> tuple[bytes, int]:
             [
                 Entry(PEERS[0], State.RATE, 0, 125e6),
                 Entry(PEERS[1], State.HELD, 2**62),
+                Entry(PEERS[2], State.ASK),
                 Entry(ANY_PEER, State.RATE, 0, 1e9),
             ]
         )

@@ -8,6 +8,8 @@ from bench.jobs.tcp_control import MLTCP, TCP, MltcpControl, TcpControl
 from bench.testbed.network import lacks_congestion_control
 from paceline.flowcore.policy import FOR_DAEMONS
 
+BACKENDS = {"paceline-gate": DaemonControl("paceline", backend="gate", name="paceline-gate")}
+
 
 def control_named(name: str) -> Control:
     """Raises ControlError for a name that is no control's."""
@@ -19,8 +21,10 @@ def control_named(name: str) -> Control:
         return DaemonControl("paceline", mode=name)
     if name in FOR_DAEMONS:
         return DaemonControl(name)
+    if name in BACKENDS:
+        return BACKENDS[name]
     raise ControlError(
-        f"no control {name!r}; expected one of {', '.join((*TCP, *MLTCP, *FOR_DAEMONS, *LIMITLESS_MODES))}"
+        f"no control {name!r}; expected one of {', '.join((*TCP, *MLTCP, *FOR_DAEMONS, *LIMITLESS_MODES, *BACKENDS))}"
     )
 
 

@@ -13,6 +13,7 @@ from bench.jobs.control import DaemonCpu
 from bench.jobs.daemons import DaemonFailed, DaemonProcess, hostd, switchd
 from bench.testbed.network import Testbed
 from paceline.flowcore.model.scenario import Scenario
+from paceline.flowcore.model.weights import MOST
 
 LIMITLESS_MODES = ("observe", "advise")  # of hostd, in which it sets no rate: what the daemons cost
 
@@ -20,8 +21,15 @@ LIMITLESS_MODES = ("observe", "advise")  # of hostd, in which it sets no rate: w
 class DaemonControl:
     congestion_control = "cubic"
 
-    def __init__(self, policy: str, backend: str = "htb", mode: str = "enforce", journals: Path | None = None) -> None:
-        self.name = policy if mode == "enforce" else mode
+    def __init__(
+        self,
+        policy: str,
+        backend: str = "htb",
+        mode: str = "enforce",
+        journals: Path | None = None,
+        name: str | None = None,
+    ) -> None:
+        self.name = name or (policy if mode == "enforce" else mode)
         self._policy, self._backend, self._mode, self._journals = policy, backend, mode, journals
 
     @contextmanager
@@ -29,7 +37,7 @@ class DaemonControl:
         topology, slots = scenario.topology, scenario.slots
         with ExitStack() as stack:
             switches = [
-                stack.enter_context(switchd(testbed, switch, directory, slots, self._policy))
+                stack.enter_context(switchd(testbed, switch, directory, slots, self._policy, f"max_weight = {MOST}"))
                 for switch in reversed(topology.switches)
             ]
             hosts = [stack.enter_context(self._hostd(testbed, scenario, host, directory)) for host in topology.hosts]
@@ -41,7 +49,7 @@ class DaemonControl:
         journal = self._journals / f"{host}.jsonl" if self._journals else None
         return hostd(
             testbed, host, directory, scenario.slots, self._policy,
-            mode=self._mode, backend=self._backend, journal=journal,
+            mode=self._mode, backend=self._backend, journal=journal, more=f"[weights]\nmost = {MOST}",
         )  # fmt: skip
 
 

@@ -109,23 +109,41 @@ class DaemonProcess:
         return (self.log().splitlines() or ["nothing logged"])[-1]
 
     def cpu_s(self) -> float:
-        """Of the daemon and its guardian, so far."""
-        own, spent_s = psutil.Process(self.pid), 0.0
-        for one in (own, *own.children(recursive=True)):
+        """Of the daemon and all processes beside it, so far."""
+        return sum(self.cpu_s_by_part().values())
+
+    def cpu_s_by_part(self) -> dict[str, float]:
+        """The same of the daemon itself, and of its guardian, its registrar and its workers."""
+        own = psutil.Process(self.pid)
+        spent_s = {self.program: _spent_s(own)}
+        for child in own.children(recursive=True):
             with suppress(psutil.NoSuchProcess):  # it has just ended
-                spent_s += sum(one.cpu_times()[:2])
+                part = _part(child)
+                spent_s[part] = spent_s.get(part, 0.0) + _spent_s(child)
         return spent_s
 
 
+def _spent_s(process: psutil.Process) -> float:
+    return float(sum(process.cpu_times()[:2]))
+
+
+def _part(child: psutil.Process) -> str:
+    """`python ... -m hostd.safety.guardian ...` is the guardian."""
+    argv = child.cmdline()
+    return argv[argv.index("-m") + 1].rpartition(".")[2] if "-m" in argv else "other"
+
+
 def switchd(
-    testbed: Testbed, switch: str, directory: Path, slots: SlotsSpec, policy: str = "paceline"
+    testbed: Testbed, switch: str, directory: Path, slots: SlotsSpec, policy: str = "paceline", more: str = ""
 ) -> DaemonProcess:
+    """`more` are further lines of configuration."""
     control = testbed.addresses.control
     config = f"""
 name = "{switch}"
 listen = "{control[switch].ip}:{PORT}"
 policy = "{policy}"
 plaintext = true
+{more}
 {_common(testbed, slots)}
 [parents]
 """ + "".join(f'{parent} = "{control[parent].ip}:{PORT}"\n' for parent in testbed.topology.parents.get(switch, ()))

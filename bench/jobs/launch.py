@@ -106,8 +106,17 @@ def _of_job(
             log = directory / host / "nccl.%p.log"
             env |= _NCCL_ENVIRONMENT | {"NCCL_HOSTID": f"{number}-{host}", "NCCL_DEBUG_FILE": str(log)}
         socket = registration_socket(directory, host) if registered else None
+        weight = f"{job.weight:.3f}" if job.weight != 1.0 else None
         env |= observed_environment(
-            env, (program.module,), host, known_as(job, number), job.pattern.value, role, directory / host, socket
+            env,
+            (program.module,),
+            host,
+            known_as(job, number),
+            job.pattern.value,
+            role,
+            directory / host,
+            socket,
+            weight,
         )
         name = f"{job.name} {role} on {host}"
         arguments = (own.to_json(), *program.arguments)

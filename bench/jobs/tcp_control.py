@@ -7,10 +7,11 @@ from pathlib import Path
 
 from bench.jobs.control import DaemonCpu, RunningControl
 from bench.jobs.launch import known_as
-from bench.mltcp.control import NAME, PAPER, PUBLISHED_CODE, Mltcp
+from bench.mltcp.control import NAME, Mltcp
 from bench.mltcp.telling import Teller, telling
 from bench.testbed.network import Testbed
 from hostd.congestion.libbpf import BpfError
+from paceline.flowcore.allocation.aggressiveness import PAPER, PUBLISHED_CODE
 from paceline.flowcore.model.scenario import Scenario
 
 TCP = ("reno", "cubic", "bbr")

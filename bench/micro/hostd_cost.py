@@ -8,7 +8,8 @@ Two hosts, one ring job per flow.
 The link is slow, so that the jobs themselves leave the machine alone: hostd's work depends on flows, slots, bursts and
 iterations, not on bytes.
 
-CPU is what the kernel booked on hostd, its guardian and its workers, as a share of one core, mean of the two hosts.
+CPU is what the kernel booked on hostd, its guardian, its registrar and its workers, as a share of one core, mean of the
+two hosts; and of each of them.
 Beside it, the stalls of the machine itself (stalls.py): the daemon on a core that stands still misses its slot.
 """
 
@@ -102,7 +103,7 @@ def measure(setup: Setup, progress: Progress = lambda done_s, all_s: None) -> di
             _listen(group, setup.duration_s, lambda done_s: progress(done_s, setup.duration_s))
         wall_s, after = time.monotonic() - began_s, daemons.statuses()
         iterations = sum(len(process.numbers) for process in group.processes) / 2 - ended
-        spent = [100 * (now - then) / wall_s for now, then in zip(_cpu_s(daemons), cpu_s, strict=True)]
+        spent = [_percent(now, then, wall_s) for now, then in zip(_cpu_s(daemons), cpu_s, strict=True)]
         resident = [_resident_mb(host.pid) for host in daemons.hosts]
     troubles: Counter[str] = Counter()
     for now, then in zip(after, before, strict=True):
@@ -120,8 +121,11 @@ def measure(setup: Setup, progress: Progress = lambda done_s, all_s: None) -> di
         "iterations_per_s": round(iterations / wall_s, 2),
         "mode": setup.mode,
         "backend": after[0]["backend"],
-        "hostd_cpu_percent": round(fmean(spent), 2),
-        "hostd_cpu_percent_by_host": [round(percent, 2) for percent in spent],
+        "hostd_cpu_percent": round(fmean(sum(parts.values()) for parts in spent), 2),
+        "hostd_cpu_percent_by_host": [round(sum(parts.values()), 2) for parts in spent],
+        "hostd_cpu_percent_by_part": {
+            part: round(fmean(parts.get(part, 0.0) for parts in spent), 2) for part in sorted(set().union(*spent))
+        },
         **counts,
         "decision_ms": {
             part: round(max(status["decision_ms"][part] for status in after), 3) for part in ("p50", "p90", "p99")
@@ -177,8 +181,13 @@ def _known(status: dict[str, Any]) -> int:
     return sum(job["phase"] != "learning" for job in status["jobs"])
 
 
-def _cpu_s(daemons: Daemons) -> list[float]:
-    return [host.cpu_s() for host in daemons.hosts]
+def _cpu_s(daemons: Daemons) -> list[dict[str, float]]:
+    return [host.cpu_s_by_part() for host in daemons.hosts]
+
+
+def _percent(now_s: dict[str, float], then_s: dict[str, float], wall_s: float) -> dict[str, float]:
+    """Of a core. What has ended in between is left out."""
+    return {part: 100 * max(0.0, spent_s - then_s.get(part, 0.0)) / wall_s for part, spent_s in now_s.items()}
 
 
 def _of_the_machine(stalls: Stalls, slot_s: float) -> dict[str, float | None]:

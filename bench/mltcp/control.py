@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hostd.congestion.libbpf import BpfControl
+from paceline.flowcore.allocation.aggressiveness import PAPER
 
 OBJECT = Path(__file__).with_name("mltcp.bpf.o")
 NAME = "mltcp"
 
-# F(r) = slope · r + intercept: the paper's, and those of its authors' code.
-PAPER, PUBLISHED_CODE = (1.75, 0.25), (4.0, 0.25)
 PAUSE = 0.9  # of the compute time: a pause so long is the end of an iteration
 
 _ITERATION = struct.Struct("=QQIIQQ")
@@ -22,8 +21,8 @@ class Iteration:
 
     size_bytes: float
     compute_s: float
-    slope: float = PAPER[0]
-    intercept: float = PAPER[1]
+    slope: float = PAPER.slope
+    intercept: float = PAPER.intercept
 
     def packed(self) -> bytes:
         milli = (round(1000 * self.slope), round(1000 * self.intercept))

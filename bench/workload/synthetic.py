@@ -3,7 +3,7 @@
 Ring: a worker may be one chunk (M/n) ahead of the bytes that have reached it. Parameter server: a server may send each
 worker as many bytes as all workers have pushed to it. Both count from the start. Every burst of an iteration is such an
 exchange of its part of the model; computing beside it is waited for once it is through. Counters go to the shim's
-shared memory as a real job's would.
+shared memory as a real job's would, and launches wait for their turn as theirs do.
 """
 
 import socket
@@ -15,6 +15,7 @@ from functools import partial
 from bench.workload.assignment import Assignment, ComputeTimes, computing_beside
 from bench.workload.exchange import PeersLeft, Receiver, Sender, connect, exchange, listen
 from bench.workload.runner_protocol import done, iteration_ended, wait_for_go
+from nccl_shim.page.gate import LaunchGate
 from nccl_shim.segment.layout import Kind, Source
 from nccl_shim.segment.writer import process_writer
 from paceline.flowcore.model.scenario import Pattern
@@ -38,12 +39,13 @@ def ring(own: Assignment) -> None:
     writer = process_writer()
     record = writer.find(Kind.COLLECTIVE, Source.TORCH, zlib.crc32(b"ring"), rank, members, -1)
     sender = Sender(to_next, limit, writer, record)
-    compute = ComputeTimes(own)
+    compute, gate = ComputeTimes(own), LaunchGate()
     wait_for_go()
     for _ in _iterations(own):
         for before_s, beside_s in compute.pieces_s():
             time.sleep(before_s)
             sender.announce(size_bytes, payload_bytes=model_bytes)
+            gate.wait()
             end_bytes = begun_bytes + size_bytes
             with computing_beside(beside_s):
                 exchange([sender], [receiver], lambda: min(sender.sent_bytes, receiver.received_bytes) >= end_bytes)  # noqa: B023
@@ -65,7 +67,7 @@ def ps_worker(own: Assignment) -> None:
         )
         senders.append(Sender(connection, lambda: pushed_bytes, writer, record))
         receivers.append(Receiver(connection))
-    compute = ComputeTimes(own)
+    compute, gate = ComputeTimes(own), LaunchGate()
     wait_for_go()
     for _ in _iterations(own):
         for before_s, beside_s in compute.pieces_s():
@@ -73,6 +75,7 @@ def ps_worker(own: Assignment) -> None:
             pushed_bytes += shard_bytes
             for sender in senders:
                 sender.announce(shard_bytes)
+            gate.wait()
             flows: list[Sender | Receiver] = [*senders, *receivers]
             with computing_beside(beside_s):
                 exchange(senders, receivers, lambda: all(_moved(flow) >= pushed_bytes for flow in flows))  # noqa: B023

@@ -43,6 +43,12 @@ def test_a_task_is_observed(bin_folder: Path) -> None:
     assert exported["PYTHONPATH"] == f"{INJECT}:{root}"
 
 
+def test_a_qos_has_a_weight(bin_folder: Path) -> None:
+    root = str(Path(__file__).parents[2])
+    done = run("task-prolog.sh", PACELINE_BIN=str(bin_folder), SLURM_JOB_QOS="scavenger", PYTHONPATH=root)
+    assert "export PACELINE_WEIGHT=best-effort" in done.stdout.splitlines()
+
+
 @pytest.mark.parametrize("script", ["prolog.sh", "task-prolog.sh", "epilog.sh"])
 def test_no_script_ever_fails(script: str, tmp_path: Path) -> None:
     """Without Paceline, a task starts as it would: a prolog that fails drains the node."""

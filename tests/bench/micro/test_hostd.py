@@ -19,6 +19,9 @@ def test_the_command_measures_hostd(capsys: pytest.CaptureFixture[str]) -> None:
     assert (found["flows"], found["mode"], found["backend"]) == (2, "enforce", "htb")
     assert found["slots"] >= 30
     assert 0 < found["hostd_cpu_percent"] < 30, "loose: other tests may have the machine"
+    parts = found["hostd_cpu_percent_by_part"]
+    assert parts.keys() == {"hostd", "guardian", "registrar", "worker"}
+    assert parts["hostd"] > 0 and abs(sum(parts.values()) - found["hostd_cpu_percent"]) < 0.1
     assert found["decisions"] >= 30, "at least one a slot while flows have bytes to send"
     assert 0 <= found["decision_ms"]["p50"] <= found["decision_ms"]["p90"] <= found["decision_ms"]["p99"]
     assert found["missed_slots"] <= 3 and found["fail_opens"] == 0

@@ -9,8 +9,9 @@ from socket import IPPROTO_TCP, TCP_INFO, create_connection, create_server, sock
 
 import pytest
 
-from bench.mltcp.control import NAME, PUBLISHED_CODE, Iteration, Mltcp
+from bench.mltcp.control import NAME, Iteration, Mltcp
 from bench.testbed.network import Testbed
+from paceline.flowcore.allocation.aggressiveness import PUBLISHED_CODE
 from paceline.flowcore.model.topology import star
 
 pytestmark = [pytest.mark.root, pytest.mark.slow]

@@ -9,7 +9,8 @@ from bench.jobs.control_names import control_named, require_kernel
 from bench.jobs.fork_server import ForkServer
 from bench.jobs.launch import fork_server_environment, modules_for
 from bench.jobs.run import Conditions, run_once
-from bench.mltcp.control import PAPER, Iteration, Mltcp
+from bench.mltcp.control import Iteration, Mltcp
+from paceline.flowcore.allocation.aggressiveness import PAPER
 from tests.bench.jobs.test_run import RING, scenario
 
 pytestmark = pytest.mark.root

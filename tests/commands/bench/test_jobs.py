@@ -14,6 +14,7 @@ import pytest
 
 from bench.child_process import owner_mark
 from bench.jobs import cases as jobs_cases
+from bench.jobs.control_names import BACKENDS
 from bench.jobs.daemon_control import LIMITLESS_MODES
 from bench.jobs.process_group import RunFailed
 from bench.jobs.run import JobsRun
@@ -37,7 +38,7 @@ def test_the_help_names_the_shipped_controls_and_none_that_is_not_there(capsys: 
     (said,) = re.findall(r"Controls: (.*?)\.\s", capsys.readouterr().out, re.DOTALL)
     names = re.sub(r"\(.*?\)", "", said, flags=re.DOTALL)
     named = set(re.split(r"[;,\s]+", names.strip()))
-    alone = {*TCP, *MLTCP, *LIMITLESS_MODES}
+    alone = {*TCP, *MLTCP, *LIMITLESS_MODES, *BACKENDS}
     assert alone | {"paceline", "mlcc"} <= named <= alone | {*FOR_DAEMONS}
 
 
