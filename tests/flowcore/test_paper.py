@@ -9,7 +9,7 @@ import pytest
 
 from paceline.flowcore.allocation.allocator import allocate
 from paceline.flowcore.allocation.dependency import increased_bps
-from paceline.flowcore.host.bandwidth import BandwidthEstimate
+from paceline.flowcore.host.bandwidth import BandwidthEstimate, Sample
 from paceline.flowcore.messages.events import Effect, Limit, Send
 from paceline.flowcore.messages.reports import Feedback, Report
 from paceline.flowcore.model.patterns import FlowId, Role, flows_of
@@ -295,7 +295,7 @@ def test_iv_c_bandwidth_is_the_maximum_of_four_slots() -> None:
     """§IV-C: B_i is "the maximum flow sending rate over a past time window (4 time slots)"."""
     estimate = BandwidthEstimate(10 * GBPS)
     for slot, gbps in enumerate([3, 1, 1, 1, 1]):
-        estimate.observe(slot, gbps * GBPS * SLOT_NS / 8e9, SLOT_NS, INF)
+        estimate.observe(slot, Sample(gbps * GBPS, INF))
         assert estimate.value(slot) == pytest.approx((3 if slot < 4 else 1) * GBPS)
 
 

@@ -1,8 +1,8 @@
 """B_i, the bandwidth a flow can count on, from what it really sent (MLCC §IV-C).
 
-With x(k) the rate at which the flow sent in slot k while it had something to send, the paper takes the
-maximum of the last four slots (BBR's filter: what was sent could be sent, what was not may have had other
-reasons):
+The paper takes the maximum sending rate of the last four slots, which is BBR's filter: what was sent could be sent,
+what was not may have had other reasons. A slot's sample is the rate of its fastest stretch (`Stretches`), as BBR takes
+the maximum over samples of single ACKs; with x(k) that of slot k,
 
     M(k) = max { x(j) : k − 4 < j ≤ k }.
 
@@ -10,17 +10,19 @@ Alone that is a trap, because what a host measures is also what it allows: a flo
 there. The paper does not say how it gets out. Here a sample bound by the host's own limit is a lower bound only,
 and opens a probe P, which the next sample confirms or ends:
 
-    P(k) = γ · max(B(k−1), x(k))      if x(k) ≥ 0.95 × the limit the host had set in slot k,
+    P(k) = γ · max(B(k−1), x(k))      if x(k) ≥ 0.75 × the limit that the host had set for this stretch,
     P(k) = 0                          otherwise: the network was the limit, and M knows it;
     B(k) = min(line rate, max(M(k), P(k))).
 
 A slot without a sample leaves P as it is; once M has no sample left, the past is forgotten. Without
 samples B is the line rate, as the paper lets a flow's first packets go.
 
-Invariants: 0 ≤ B ≤ line rate; the host's own limit never lowers B; a failed probe is gone one slot after it began.
+Invariants: 0 ≤ B ≤ line rate; the host's own limit never lowers B, even if only four fifths of it pass; a
+failed probe is gone one slot after it began.
 """
 
 from collections import deque
+from typing import NamedTuple
 
 from paceline.flowcore.model.units import rate_bps
 
@@ -28,8 +30,61 @@ from paceline.flowcore.model.units import rate_bps
 # and a slot that probes in vain asks for only a quarter too much, which TCP's own control then holds back.
 PROBE_GAIN = 1.25
 
-# A flow that reaches 95 % of its limit was held by it: bursts and the edges of a slot cost a few per cent.
-LIMITED_SHARE = 0.95
+# A flow that reaches this part of its limit was held by it: a kernel that enforces a limit lets 80 to 100 % of it pass,
+# and less where bursts are short. Taken for the network's doing, a few per cent less in every slot would be
+# a limit that lowers itself for ever.
+LIMITED_SHARE = 0.75
+
+# A stretch lasts at least this long: counters move in steps of what one ACK covers.
+SHORTEST_STRETCH_NS = 5_000_000
+
+
+class Sample(NamedTuple):
+    sent_bps: float
+    limit_bps: float  # in force meanwhile
+
+
+class Stretches:
+    """A slot of one flow in stretches between readings of its counters, and the fastest of them."""
+
+    __slots__ = ("_allowed_bits_ns", "_busy_ns", "_fastest", "_sent_bytes")
+
+    def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """A slot, or a burst within it."""
+        self._fastest: Sample | None = None
+        self._restart()
+
+    def _restart(self) -> None:
+        self._sent_bytes = self._allowed_bits_ns = 0.0
+        self._busy_ns = 0
+
+    def passed(self, elapsed_ns: int, limit_bps: float) -> None:
+        """So long it had data, under this limit."""
+        self._busy_ns += elapsed_ns
+        self._allowed_bits_ns += limit_bps * elapsed_ns
+
+    def sent(self, fresh_bytes: float, *, counts: bool) -> None:
+        """Since the last reading; `counts`: it shows the network, not how fast another flow is."""
+        self._sent_bytes += fresh_bytes
+        if self._busy_ns >= SHORTEST_STRETCH_NS:
+            self._end_stretch(counts)
+
+    def _end_stretch(self, counts: bool) -> None:
+        sample = Sample(rate_bps(self._sent_bytes, self._busy_ns), self._allowed_bits_ns / self._busy_ns)
+        if counts and (self._fastest is None or sample > self._fastest):
+            self._fastest = sample
+        self._restart()
+
+    def take(self, *, counts: bool) -> Sample | None:
+        """At the end of a slot: its fastest stretch, and where none was long enough all of it; None: no sample."""
+        if self._fastest is None and self._busy_ns > 0:
+            self._end_stretch(counts)
+        fastest = self._fastest
+        self.begin()
+        return fastest
 
 
 class BandwidthEstimate:
@@ -44,21 +99,15 @@ class BandwidthEstimate:
         self._samples: deque[tuple[int, float]] = deque(maxlen=window_slots)  # (slot, x), oldest first
         self._probe_bps = 0.0  # P of the latest sample
 
-    def observe(self, slot: int, sent_bytes: float, busy_ns: int, limit_bps: float) -> None:
-        """In the `busy_ns` of `slot` in which it had data, the flow sent `sent_bytes` limited to `limit_bps`.
-
-        Once per slot, in order. `busy_ns` = 0 is an idle slot and no sample; `math.inf` is no limit.
-        """
+    def observe(self, slot: int, sample: Sample) -> None:
+        """The fastest stretch of `slot`. Once per slot, in order; a limit of `math.inf` is none."""
         if self._samples and slot <= self._samples[-1][0]:
             raise ValueError(f"slot {slot} observed after slot {self._samples[-1][0]}")
-        if busy_ns <= 0:
-            return
-        sent_bps = rate_bps(sent_bytes, busy_ns)
-        if sent_bps >= LIMITED_SHARE * limit_bps:
-            self._probe_bps = self.probe_gain * max(self.value(slot), sent_bps)
+        if sample.sent_bps >= LIMITED_SHARE * sample.limit_bps:
+            self._probe_bps = self.probe_gain * max(self.value(slot), sample.sent_bps)
         else:
             self._probe_bps = 0.0
-        self._samples.append((slot, sent_bps))
+        self._samples.append((slot, sample.sent_bps))
 
     def value(self, slot: int) -> float:
         """B_i for planning in `slot`, which is not earlier than the last one observed."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from paceline.flowcore.detect.stalls import StallDetector
-from paceline.flowcore.host.bandwidth import BandwidthEstimate
+from paceline.flowcore.host.bandwidth import BandwidthEstimate, Stretches
 from paceline.flowcore.host.flow_phase import Phase, PhasedFlow, all_stalled
 from paceline.flowcore.host.progress import JobProgress
 from paceline.flowcore.messages.events import Limit
@@ -32,7 +32,8 @@ class FlowState(PhasedFlow):
     stalls: StallDetector = field(default_factory=StallDetector)
     stalled_bytes: float = 0.0  # what it had sent in this iteration when its claim was withdrawn
     promised_bytes: float = 0.0  # at the rates it was guaranteed, over all iterations, while it had something to send
-    # What was promised and sent in the current slot, for the bandwidth estimate.
+    _stretches: Stretches = field(default_factory=Stretches)  # of the current slot, for the bandwidth estimate
+    # What was promised and sent in the current slot.
     _slot_sent_bytes: float = 0.0
     _slot_promised_bits_ns: float = 0.0
     _slot_busy_ns: int = 0
@@ -96,11 +97,13 @@ class FlowState(PhasedFlow):
         self.observed_ns = self._promised_ns = now_ns
         self._slot_sent_bytes = self._slot_promised_bits_ns = self._promised_unseen_bytes = 0.0
         self._slot_busy_ns = 0
+        self._stretches.begin()
 
     def add_promise(self, now_ns: int) -> None:
         """Count its rate up to now as promised. Call before the rate changes: a waiting flow was promised nothing."""
         elapsed_ns, self._promised_ns = now_ns - self._promised_ns, now_ns
         promised_bps = min(self.limit.rate_bps, self.bandwidth.line_rate_bps)
+        self._stretches.passed(elapsed_ns, promised_bps)
         self._slot_busy_ns += elapsed_ns
         self._slot_promised_bits_ns += promised_bps * elapsed_ns
         self._promised_unseen_bytes += transfer_bytes(promised_bps, elapsed_ns)
@@ -109,9 +112,12 @@ class FlowState(PhasedFlow):
         """The flow has sent `sent_bytes` in this iteration; `idle`: it has nothing more for the network just now."""
         self.add_promise(now_ns)
         self.observed_ns = now_ns
-        self._slot_sent_bytes += sent_bytes - self.sent_bytes
+        fresh_bytes = sent_bytes - self.sent_bytes
+        self._slot_sent_bytes += fresh_bytes
         self.sent_bytes = sent_bytes
-        if not idle and not self._waits_for_upstream:
+        waits = self._waits_for_upstream
+        self._stretches.sent(fresh_bytes, counts=not waits)
+        if not idle and not waits:
             self.promised_bytes += self._promised_unseen_bytes
         self._promised_unseen_bytes = 0.0
 
@@ -121,8 +127,8 @@ class FlowState(PhasedFlow):
         if self._slot_busy_ns > 0:
             promised_bps = self._slot_promised_bits_ns / self._slot_busy_ns
             self.stalls.observe(slot, slot_ns, self._slot_busy_ns, promised_bps, self._slot_sent_bytes)
-            if not self._waits_for_upstream:
-                self.bandwidth.observe(slot, self._slot_sent_bytes, self._slot_busy_ns, promised_bps)
+        if sample := self._stretches.take(counts=not self._waits_for_upstream):
+            self.bandwidth.observe(slot, sample)
         self._slot_sent_bytes = self._slot_promised_bits_ns = 0.0
         self._slot_busy_ns = 0
 

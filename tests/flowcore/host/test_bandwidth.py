@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline.flowcore.host.bandwidth import BandwidthEstimate
+from paceline.flowcore.host.bandwidth import BandwidthEstimate, Sample, Stretches
 
 LINE_BPS = 10e9
 SLOT_NS = 60_000_000
@@ -14,7 +14,7 @@ SLOT_NS = 60_000_000
 
 def send(estimate: BandwidthEstimate, slot: int, rate_bps: float, limit_bps: float = inf) -> float:
     """Sends through a whole slot; the bandwidth it can then count on."""
-    estimate.observe(slot, rate_bps / 8 * SLOT_NS / 1e9, SLOT_NS, limit_bps)
+    estimate.observe(slot, Sample(rate_bps, limit_bps))
     return estimate.value(slot)
 
 
@@ -29,17 +29,10 @@ def test_maximum_of_the_last_four_slots() -> None:
     assert seen == pytest.approx([1, 5, 5, 5, 5, 3, 4])
 
 
-def test_rate_counts_only_the_time_with_data() -> None:
-    estimate = BandwidthEstimate(LINE_BPS)
-    estimate.observe(0, sent_bytes=1.25e6, busy_ns=SLOT_NS // 6, limit_bps=inf)
-    assert estimate.value(0) == pytest.approx(1e9)
-
-
 def test_idle_slots_are_no_samples_and_let_the_past_expire() -> None:
     estimate = BandwidthEstimate(LINE_BPS)
     send(estimate, 0, 1e9)
     for slot in (1, 2, 3):
-        estimate.observe(slot, 0.0, 0, inf)
         assert estimate.value(slot) == pytest.approx(1e9)
     assert estimate.value(4) == LINE_BPS
 
@@ -64,11 +57,24 @@ def test_our_own_low_limit_does_not_lower_the_estimate() -> None:
         before_bps = after_bps
 
 
+@given(st.lists(st.tuples(st.floats(0.0, 1.0), st.floats(0.8, 1.0)), min_size=1, max_size=200))
+@settings(deadline=None)
+def test_a_kernel_that_passes_80_to_100_percent_of_our_limit_never_lowers_it(slots: list[tuple[float, float]]) -> None:
+    """The loop closed: each slot's limit is a part of the estimate, and a part of that limit comes through."""
+    estimate = BandwidthEstimate(LINE_BPS)
+    bandwidth_bps = send(estimate, 0, 4e9)
+    for slot, (planned, passed) in enumerate(slots, start=1):
+        limit_bps = max(1e6, planned * bandwidth_bps)
+        after_bps = send(estimate, slot, passed * limit_bps, limit_bps)
+        assert after_bps >= bandwidth_bps
+        bandwidth_bps = after_bps
+
+
 def test_a_probe_in_vain_ends_with_the_next_sample() -> None:
     estimate = BandwidthEstimate(LINE_BPS)
     send(estimate, 0, 1e9)
     assert send(estimate, 1, 1e9, limit_bps=1e9) == pytest.approx(1.25e9)
-    assert send(estimate, 2, 1e9, limit_bps=1.25e9) == pytest.approx(1e9)
+    assert send(estimate, 2, 0.9e9, limit_bps=1.25e9) == pytest.approx(1e9)
 
 
 def test_a_probe_never_grows_from_a_burst_above_line_rate() -> None:
@@ -101,3 +107,36 @@ def test_within_line_rate_and_never_below_what_was_just_sent(samples: list[tuple
         assert min(rate_bps, LINE_BPS) * (1 - 1e-9) <= after_bps <= LINE_BPS
         if rate_bps >= limit_bps:
             assert after_bps >= before_bps
+
+
+# ---- The fastest stretch of a slot ----
+
+
+def stretches(*of: tuple[int, float, float]) -> Stretches:
+    """(ms, Gbit/s sent, Gbit/s allowed), each read at its end."""
+    slot = Stretches()
+    for ms, sent_gbps, limit_gbps in of:
+        slot.passed(ms * 10**6, limit_gbps * 1e9)
+        slot.sent(sent_gbps * ms * 125e3, counts=True)
+    return slot
+
+
+def test_a_slot_is_as_fast_as_its_fastest_stretch_under_the_limit_of_that_stretch() -> None:
+    assert stretches((20, 1, 1), (10, 3, 4), (30, 2, 9)).take(counts=True) == pytest.approx((3e9, 4e9))
+
+
+def test_readings_that_follow_each_other_closely_are_one_stretch() -> None:
+    assert stretches((1, 10, 10), (4, 1, 10)).take(counts=True) == pytest.approx((2.8e9, 10e9))
+
+
+def test_a_slot_without_a_stretch_long_enough_is_one() -> None:
+    slot = stretches((2, 3, 10))
+    assert slot.take(counts=True) == pytest.approx((3e9, 10e9))
+    assert slot.take(counts=True) is None, "an idle slot is no sample"
+
+
+def test_what_shows_another_flow_is_no_sample() -> None:
+    slot = stretches()
+    slot.passed(10**7, 1e9)
+    slot.sent(1e6, counts=False)
+    assert slot.take(counts=False) is None

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.flowcore.host.bandwidth import BandwidthEstimate
+from paceline.flowcore.host.bandwidth import BandwidthEstimate, Sample
 from paceline.flowcore.host.flow_state import FlowState, JobFlows
 from paceline.flowcore.host.progress import JobProgress
 from paceline.flowcore.messages.events import JobJoined, Limit
@@ -97,7 +97,7 @@ def test_a_clock_that_is_set_promises_nothing_and_forgets_what_slots_date(by_ns:
     flow = sending()
     flow.take_grant(grant(FLOW, GBPS), 0)
     flow.plan_bps, flow.replanned_slot = (1e8,), 3
-    flow.bandwidth.observe(0, 1e6, SLOT_NS, INF)
+    flow.bandwidth.observe(0, Sample(1e8, INF))
     flow.clock_set(by_ns)
     flow.observe(1e6, by_ns + SLOT_NS)
     assert flow.promised_bytes == pytest.approx(SLOTFUL)
