@@ -1,12 +1,15 @@
-"""docs/design.md against the code: the path of a burst names functions that exist, and counts them right."""
+"""docs/design.md against the code: the path of a burst names functions that exist, and counts them right; every rule is
+called by the agents and by the array engine."""
 
 import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 MOST_FUNCTIONS, MOST_FILES = 45, 28
+DEFINITION = (ast.FunctionDef, ast.ClassDef)
 
 
 def path_of_a_burst() -> tuple[list[tuple[str, str]], str]:
@@ -40,3 +43,43 @@ def test_the_path_of_a_burst_is_counted_right_and_short() -> None:
     assert len(listed) == len(set(listed)), "a function that is passed twice counts once"
     assert f"These are {len(listed)} functions in {len(files)} files" in text
     assert len(listed) <= MOST_FUNCTIONS and len(files) <= MOST_FILES
+
+
+# ---- One place for every rule ----
+
+
+class Rule(NamedTuple):
+    what: str
+    where: str
+    functions: list[str]
+    for_arrays: list[str]
+    agents: list[str]
+    array_engine: list[str]
+
+
+def rules() -> list[Rule]:
+    text = (ROOT / "docs/design.md").read_text().split("### One place for every rule")[1].split("\n## ")[0]
+    rows = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("|") and "`" in line]
+    named = [(row[0].strip(), *(re.findall(r"`([^`]+)`", cell) for cell in row[1:])) for row in rows]
+    return [Rule(what, where[0], *lists) for what, where, *lists in named]
+
+
+def calls_in(file: Path) -> set[str]:
+    """The names of what is called there; of a method its own name."""
+    called = (node.func for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Call))
+    return {one.attr if isinstance(one, ast.Attribute) else getattr(one, "id", "") for one in called}
+
+
+def test_every_rule_is_called_by_the_agents_and_by_the_array_engine() -> None:
+    found = rules()
+    assert len(found) >= 14
+    for rule in found:
+        own = ROOT / "paceline/flowcore" / rule.where
+        defined = {node.name for node in ast.walk(ast.parse(own.read_text())) if isinstance(node, DEFINITION)}
+        assert set(rule.functions + rule.for_arrays) <= defined, rule.what
+        agents = [calls_in(ROOT / "paceline/flowcore" / file) for file in rule.agents]
+        engine = [calls_in(ROOT / "paceline/sim" / file) for file in rule.array_engine]
+        assert set(rule.functions) <= set().union(*agents), f"the agents do without it: {rule.what}"
+        both = {*rule.functions, *rule.for_arrays}
+        assert both <= set().union(*engine), f"the array engine does without it: {rule.what}"
+        assert all(both & calls for calls in (*agents, *engine)), f"a file that calls none of it: {rule.what}"

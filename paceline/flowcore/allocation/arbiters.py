@@ -11,14 +11,20 @@ from typing import TypeVar
 
 import numpy as np
 
+from paceline.flowcore.allocation.borrowing import Floats, Ints
 from paceline.flowcore.allocation.fairshare import max_min
 from paceline.flowcore.allocation.packing import simplex, undominated
 from paceline.flowcore.allocation.pricing import in_turn, rates_by_price
 from paceline.flowcore.messages.reports import Bid
 from paceline.flowcore.model.units import UNLIMITED
 
+Key = TypeVar("Key", bound=Hashable)
+
 # Up to this many jobs in a group the packing is exact, in well under a slot.
 LARGEST_EXACT = 12
+
+# Up to this many jobs groups are found one job after the other, more of them in sets.
+FEW_JOBS = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,23 +39,39 @@ class Contender:
     @classmethod
     def of(cls, job: str, bids: Iterable[Bid], paths: Iterable[Iterable[str]], weight: float = 1.0) -> "Contender":
         """A job's waiting flows as one. Its hosts agree but for what each noticed last: its most urgent bid counts."""
-        return cls(job, max(bids), count_links(paths), weight)
+        return cls(job, most_urgent(bids), count_links(paths), weight)
 
     def alone_bps(self, capacity_bps: Mapping[str, float]) -> float:
         """The rate of each of its flows with the links to itself."""
         return min([capacity_bps[link] / flows for link, flows in self.flows_on.items()])  # a list: half the time
 
 
-def count_links(paths: Iterable[Iterable[str]]) -> dict[str, int]:
+def most_urgent(bids: Iterable[Bid]) -> Bid:
+    """What a job's flows bid together."""
+    return max(bids)
+
+
+def most_urgent_many(columns: Sequence[Floats], member: Ints) -> list[Bid]:
+    """The same of many jobs: `columns` are the flows' bids field by field, `member` says whose each is, job by job."""
+    first = np.flatnonzero(np.diff(member, prepend=-1))
+    best, most = np.ones(len(member), np.bool_), list[list[float]]()
+    for column in columns:
+        values = np.where(best, column, -np.inf)
+        highest = np.maximum.reduceat(values, first)
+        best &= values == highest[member]
+        most.append(highest.tolist())
+    return list(map(Bid, *most))
+
+
+def count_links(paths: Iterable[Iterable[Key]]) -> dict[Key, int]:
     """How many of these paths cross each link."""
-    flows_on: dict[str, int] = {}
+    flows_on: dict[Key, int] = {}
     for path in paths:
         for link in path:
             flows_on[link] = flows_on.get(link, 0) + 1
     return flows_on
 
 
-Key = TypeVar("Key", bound=Hashable)
 Arbiter = Callable[[Sequence[Contender], Mapping[str, float]], list[float]]
 
 
@@ -124,12 +146,29 @@ def by_group(arbiter: Arbiter, contenders: Sequence[Contender], capacity_bps: Ma
 
 def groups(contenders: Sequence[Contender]) -> list[list[int]]:
     """Contenders connected through shared links, each group in input order."""
+    if len(contenders) <= FEW_JOBS:
+        members: dict[int, list[int]] = {}
+        for index, first in enumerate(first_of_group([contender.flows_on for contender in contenders])):
+            members.setdefault(first, []).append(index)
+        return list(members.values())
     links_of = {index: contender.flows_on for index, contender in enumerate(contenders)}
     on_link: dict[str, list[int]] = {}
     for index, links in links_of.items():
         for link in links:
             on_link.setdefault(link, []).append(index)
     return [sorted(group) for group in connected(links_of, on_link)]
+
+
+def first_of_group(links_of: Sequence[Iterable[Key]]) -> list[int]:
+    """Of each of a few jobs, from the links it crosses: the first of its group."""
+    label, seen_on = list(range(len(links_of))), dict[Key, int]()
+    for job, links in enumerate(links_of):
+        for link in links:
+            a, b = label[job], label[seen_on.setdefault(link, job)]
+            if a != b:
+                low, high = (a, b) if a < b else (b, a)
+                label = [low if one == high else one for one in label]
+    return label
 
 
 def connected(links_of: Mapping[Key, Iterable[str]], on_link: Mapping[str, Iterable[Key]]) -> Iterator[set[Key]]:

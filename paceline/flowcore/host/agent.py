@@ -267,8 +267,7 @@ class HostAgent:
             flow = self.flows.get(grant.flow)
             if flow is not None and flow.live:
                 flow.take_grant(grant, feedback.first_slot)
-                progress = self.jobs[grant.flow.job].progress
-                progress.alone_comm_ns = max(float(grant.alone_ns), 1.0)
+                self.jobs[grant.flow.job].progress.tell_alone(grant.alone_ns)
                 taken.append(flow)
         if taken:
             self.policy.on_feedback(self, taken, now_ns)

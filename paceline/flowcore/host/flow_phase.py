@@ -16,9 +16,10 @@ A grant that arrives outside ASKED is used all the same: the switch has news.
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
+from paceline.flowcore.detect.stalls import StallDetector
 from paceline.flowcore.messages.reports import Grant
 
 
@@ -50,6 +51,8 @@ class PhasedFlow:
     released_ns: int = 0  # when its claim was withdrawn although it was live
     grant: Grant | None = None  # the last answer in this iteration ...
     grant_slot: int = 0  # ... and the slot its numbers begin with
+    stalls: StallDetector = field(default_factory=StallDetector)
+    stalled_bytes: float = 0.0  # what it had sent when its claim was withdrawn because it stalled
 
     @property
     def live(self) -> bool:

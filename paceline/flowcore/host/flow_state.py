@@ -29,8 +29,6 @@ class FlowState(PhasedFlow):
     plan_bps: tuple[float, ...] = ()
     plan_slot: int = 0
     limit: Limit = field(init=False)
-    stalls: StallDetector = field(default_factory=StallDetector)
-    stalled_bytes: float = 0.0  # what it had sent in this iteration when its claim was withdrawn
     promised_bytes: float = 0.0  # at the rates it was guaranteed, over all iterations, while it had something to send
     _stretches: Stretches = field(default_factory=Stretches)  # of the current slot, for the bandwidth estimate
     # What was promised and sent in the current slot.

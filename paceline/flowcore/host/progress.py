@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from paceline.flowcore.allocation.borrowing import Floats
+from paceline.flowcore.allocation.borrowing import Bools, Floats, Ints
 from paceline.flowcore.detect.pace import learned, mean_pace, mean_paces
 
 
@@ -84,6 +84,10 @@ class JobProgress:
         """Time has passed that says nothing about the network."""
         self._updated_ns = now_ns
 
+    def tell_alone(self, alone_comm_ns: float) -> None:
+        """A switch knows how long the exchange takes alone; never no time at all."""
+        self.alone_comm_ns = max(float(alone_comm_ns), 1.0)
+
     def clock_set(self, by_ns: int) -> None:
         """The caller's clock was set forward by so much; what is dated by it moves along."""
         self._started_ns += by_ns
@@ -109,6 +113,18 @@ class JobProgress:
         self._started_ns = now_ns
 
 
+class PaceColumns(NamedTuple):
+    """The fields of many `JobProgress`."""
+
+    pace: Floats
+    updated_ns: Ints
+    bursts: Ints
+    compute_ns: Floats
+    alone_comm_ns: Floats
+    communicating: Bools
+    weight: Floats
+
+
 class ManyProgress(NamedTuple):
     """The progress of many jobs, as a bid reads that of one (policy.JobState)."""
 
@@ -123,15 +139,16 @@ class ManyProgress(NamedTuple):
         return self.compute_ns
 
 
-def advanced_paces(
-    mean: Floats,
-    elapsed_ns: Floats,
-    sent_share: Floats,
-    alone_ns: Floats,
-    alone_comm_ns: Floats,
-    communicating: Floats,
-    weight: Floats,
-) -> Floats:
-    """P of many jobs after `JobProgress.advance`, where time has passed and T⁰ is known."""
-    pace = np.where(communicating, np.minimum(sent_share * alone_comm_ns / elapsed_ns, 1.0), 1.0)
-    return mean_paces(mean, pace, elapsed_ns, alone_ns, weight)
+def credit_many(
+    jobs: PaceColumns, now_ns: int, fresh_bytes: Floats, size_bytes: Floats, stalled: Bools
+) -> tuple[Floats, Ints]:
+    """`JobProgress.credit` of many jobs: P of each, and when it was last advanced."""
+    still = stalled & (fresh_bytes == 0.0)
+    alone_ns = jobs.bursts * jobs.compute_ns + jobs.alone_comm_ns
+    moves = ~still & (now_ns > jobs.updated_ns) & (alone_ns > 0.0)
+    elapsed_ns = now_ns - jobs.updated_ns[moves]
+    pace = np.minimum(fresh_bytes[moves] / size_bytes[moves] * jobs.alone_comm_ns[moves] / elapsed_ns, 1.0)
+    pace = np.where(jobs.communicating[moves], pace, 1.0)
+    mean = jobs.pace.copy()
+    mean[moves] = mean_paces(mean[moves], pace, elapsed_ns, alone_ns[moves], jobs.weight[moves])
+    return mean, np.where(moves | still, now_ns, jobs.updated_ns)

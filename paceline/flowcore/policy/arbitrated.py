@@ -29,6 +29,8 @@ from paceline.flowcore.host.flow_phase import Phase, PhasedFlow
 from paceline.flowcore.host.flow_state import FlowState
 from paceline.flowcore.host.policy import HostContext, Policy
 from paceline.flowcore.messages.events import FLOOR_BPS, SHORTEST_BURST_NS
+from paceline.flowcore.messages.reports import Grant
+from paceline.flowcore.model.slots import SlotClock
 from paceline.flowcore.model.units import rate_bps, transfer_bytes, transfer_ns
 
 # A burst of fewer round trips than this is over before turns can be taken: it asks for none, and TCP shares it out. A
@@ -41,7 +43,7 @@ class Arbitrated(Policy):
     lends_unused: ClassVar[bool] = False  # a share that its flow does not use is lent to others (detect/stalls.py)
 
     def on_ready(self, host: HostContext, flow: FlowState, now_ns: int) -> None:
-        asked = _asks(host, flow)
+        asked = asks(_alone_ns(host, flow), host.rtt_ns, host.clock.length_ns)
         host.limit(flow, *before_grant(asked, host.nic_bps))
         if asked:
             host.report([flow], now_ns)
@@ -53,20 +55,17 @@ class Arbitrated(Policy):
             host.report((), now_ns, withdraw=[flow])
 
     def on_slot(self, host: HostContext, now_ns: int) -> None:
-        unused = [flow for flow in host.live_flows() if self.lends_unused and flow.claimed and flow.stalls.unused]
+        unused = [flow for flow in host.live_flows() if self.lends_unused and lends(flow)]
         for flow in unused:
             flow.stalled_bytes = flow.sent_bytes
-            host.limit(flow, FLOOR_BPS, host.nic_bps)  # as before its first claim: it may start again at any time
+            host.limit(flow, *before_grant(True, host.nic_bps))  # it may start again at any time
         flows = [flow for flow in host.live_flows() if flow not in unused and self._contends(host, flow, now_ns)]
         self._plan(host, flows, now_ns)
         host.report(flows, now_ns, plans=True, stalled=unused)
 
     @staticmethod
     def _contends(host: HostContext, flow: FlowState, now_ns: int) -> bool:
-        clock, moved_bytes = host.clock, flow.sent_bytes - flow.stalled_bytes
-        asked = flow.phase is Phase.READY and _asks(host, flow)
-        moves = flow.phase is Phase.STALLED and flow.stalls.may_claim(clock.index(now_ns), clock.length_ns, moved_bytes)
-        if not contends(flow, now_ns, host.rtt_ns, clock.length_ns, asked=asked, moves=moves):
+        if not contends(flow, flow.sent_bytes, _alone_ns(host, flow), now_ns, host.rtt_ns, host.clock):
             return False
         if not flow.claimed:
             flow.lose_grant()  # it lasts longer than predicted, or moves again: begin anew
@@ -160,31 +159,35 @@ def enforced_ceilings(ceiling_bps: Floats, nic_bps: Floats, short: Bools) -> Flo
     return np.where(short, nic_bps, np.maximum(ceiling_bps, FLOOR_BPS))
 
 
-def contends(flow: PhasedFlow, now_ns: int, rtt_ns: int, slot_ns: int, *, asked: bool, moves: bool) -> bool:
-    """Whether a live flow claims with this slot's report. `asked`: its burst is one that asks for a turn; `moves`: it
-    had stalled, and may try again."""
+def contends(
+    flow: PhasedFlow, sent_bytes: float, alone_comm_ns: float, now_ns: int, rtt_ns: int, clock: SlotClock
+) -> bool:
+    """Whether a live flow claims, or claims again, with this slot's report. `alone_comm_ns`: its burst's."""
+    slot_ns = clock.length_ns
     match flow.phase:
         case Phase.RELEASED:
             return now_ns - flow.released_ns >= rtt_ns  # else it is about to end, as predicted
         case Phase.READY:
-            return asked or now_ns - flow.ready_ns >= slot_ns
+            return now_ns - flow.ready_ns >= slot_ns or asks(alone_comm_ns, rtt_ns, slot_ns)
         case Phase.STALLED:
-            return moves
+            return flow.stalls.may_claim(clock.index(now_ns), slot_ns, sent_bytes - flow.stalled_bytes)
     return True
 
 
-def handover_bytes(share_bps: float, rtt_ns: int) -> float:
-    """With no more than this left a flow withdraws: its last byte leaves within a round trip at the granted rate."""
-    return transfer_bytes(share_bps, rtt_ns)
+def lends(flow: PhasedFlow) -> bool:
+    """Whether a live flow gives up its claim, because its share lay unused."""
+    return flow.claimed and flow.stalls.unused
+
+
+def handover_bytes(grant: Grant | None, rtt_ns: int) -> float | None:
+    """With no more than this left a flow withdraws: its last byte leaves within a round trip at the granted rate. None:
+    it was granted nothing that it could hand over."""
+    return None if grant is None or grant.share_bps <= 0.0 else transfer_bytes(grant.share_bps, rtt_ns)
 
 
 def _alone_ns(host: HostContext, flow: FlowState) -> float:
     """How long its burst takes alone."""
     return host.jobs[flow.id.job].progress.alone_comm_ns * flow.burst_bytes / flow.spec.size_bytes
-
-
-def _asks(host: HostContext, flow: FlowState) -> bool:
-    return asks(_alone_ns(host, flow), host.rtt_ns, host.clock.length_ns)
 
 
 def _release_ns(host: HostContext, flow: FlowState) -> int | None:
@@ -195,7 +198,5 @@ def _release_ns(host: HostContext, flow: FlowState) -> int | None:
 
 
 def _almost_through(host: HostContext, flow: FlowState, now_ns: int) -> bool:
-    if flow.grant is None or flow.grant.share_bps <= 0.0:
-        return False
-    duration_ns = host.rtt_ns + now_ns - flow.observed_ns
-    return flow.remaining_bytes <= handover_bytes(flow.grant.share_bps, duration_ns)
+    left_bytes = handover_bytes(flow.grant, host.rtt_ns + now_ns - flow.observed_ns)
+    return left_bytes is not None and flow.remaining_bytes <= left_bytes

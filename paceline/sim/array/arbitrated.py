@@ -25,7 +25,6 @@ from time import perf_counter_ns
 from paceline.flowcore.detect.stalls import LEAST_SHARE_BPS
 from paceline.flowcore.host.flow_phase import Phase
 from paceline.flowcore.host.policy import Policy
-from paceline.flowcore.messages.events import FLOOR_BPS
 from paceline.flowcore.model.units import UNLIMITED
 from paceline.flowcore.policy.arbitrated import (
     Arbitrated,
@@ -35,6 +34,7 @@ from paceline.flowcore.policy.arbitrated import (
     enforced,
     enforced_ceilings,
     handover_bytes,
+    lends,
     too_short,
     too_short_many,
 )
@@ -237,23 +237,21 @@ class ArbitratedControl:
             if not cells.live[number]:
                 continue
             flow.close_slot(slot, began, now_ns, self._slot_ns, cells.sent[number])
-            if flow.stalls.unused and flow.claimed:
+            if lends(flow):
                 self._credit(flow.part, now_ns)
                 flow.stalled_bytes = cells.sent[number]
-                self._limit(flow, FLOOR_BPS, flow.nic_bps, now_ns)
+                self._limit(flow, *before_grant(True, flow.nic_bps), now_ns)
                 self._unclaimed[number] = flow
                 self._withdraw(flow, now_ns, stalled=True)
             elif flow.firm_bps >= LEAST_SHARE_BPS:
                 self._promised[number] = flow
 
     def _claim_again(self, now_ns: int) -> None:
-        cells, slot = self._network.cells, self._clock.index(now_ns)
+        cells = self._network.cells
         for number, flow in list(self._unclaimed.items()):
             part = flow.part
-            moved_bytes = cells.sent[number] - flow.stalled_bytes
-            asked = flow.phase is Phase.READY and asks(part.progress.alone_comm_ns, part.rtt_ns, self._slot_ns)
-            moves = flow.phase is Phase.STALLED and flow.stalls.may_claim(slot, self._slot_ns, moved_bytes)
-            if contends(flow, now_ns, part.rtt_ns, self._slot_ns, asked=asked, moves=moves):
+            alone_ns = part.progress.alone_comm_ns
+            if contends(flow, cells.sent[number], alone_ns, now_ns, part.rtt_ns, self._clock):
                 del self._unclaimed[number]
                 self._credit(part, now_ns)
                 flow.claim_anew()
@@ -354,7 +352,6 @@ class ArbitratedControl:
 
     def _mark(self, flow: ArrayFlow) -> None:
         """Where it hands over. On a host by itself nothing has to be handed over ahead of time."""
-        mark_bytes, rtt_ns = UNLIMITED, flow.part.rtt_ns
-        if flow.phase is Phase.GRANTED and flow.grant is not None and flow.grant.share_bps > 0.0 and rtt_ns:
-            mark_bytes = self._network.cells.goal[flow.number] - handover_bytes(flow.grant.share_bps, rtt_ns)
-        self._network.cells.mark[flow.number] = mark_bytes
+        cells, rtt_ns = self._network.cells, flow.part.rtt_ns
+        left_bytes = handover_bytes(flow.grant, rtt_ns) if rtt_ns and flow.phase is Phase.GRANTED else None
+        cells.mark[flow.number] = UNLIMITED if left_bytes is None else cells.goal[flow.number] - left_bytes

@@ -5,7 +5,6 @@ arbiter divides links among: all host parts of a job together, or under a host-o
 The states and rules are flowcore's: a flow's phase, its stalls, a job's progress.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -13,9 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from paceline.flowcore.allocation.alone import alone_ns
-from paceline.flowcore.allocation.arbiters import count_links
+from paceline.flowcore.allocation.arbiters import count_links, most_urgent
 from paceline.flowcore.allocation.borrowing import Floats, Ints
-from paceline.flowcore.detect.stalls import StallDetector
 from paceline.flowcore.host.flow_phase import PhasedFlow, all_stalled
 from paceline.flowcore.host.policy import JobState, Policy
 from paceline.flowcore.messages.reports import Bid, Grant
@@ -56,8 +54,6 @@ class ArrayFlow(PhasedFlow):
     columns: FlowColumns
     iterations: int = 0  # begun: a grant for the last one is void
     entered: bool = False  # the arbiter counts it
-    stalls: StallDetector = field(default_factory=StallDetector)
-    stalled_bytes: float = 0.0  # F when its claim was withdrawn because it stalled
     begun_bytes: float = 0.0  # F when its bytes began to wait
     firm_bps: float = 0.0  # what it is guaranteed now ...
     _promised_ns: int = 0  # ... and since when
@@ -132,7 +128,7 @@ class Claimed:
     @classmethod
     def of(cls, flows: Sequence[ArrayFlow]) -> "Claimed":
         numbers = tuple(flow.number for flow in flows)
-        counted = Counter(link for flow in flows for link in flow.seen)
+        counted = count_links(flow.seen for flow in flows)
         crossed, counts = tuple(counted), np.array(list(counted.values()), np.float64)
         flows_on = count_links(flow.links for flow in flows)
         return cls(numbers, np.array(numbers), flows_on, crossed, np.array(crossed), counts)
@@ -191,7 +187,7 @@ class ContenderState:
         """Its most urgent flow's."""
         if len(self.entered) == 1:
             return next(iter(self.entered.values())).bid
-        return max([flow.bid for flow in self.entered.values()])
+        return most_urgent([flow.bid for flow in self.entered.values()])
 
 
 @dataclass(slots=True, eq=False)
@@ -214,7 +210,7 @@ class HostPart:
     def tell(self) -> None:
         """The host has a grant."""
         self.told = True
-        self.progress.alone_comm_ns = self.contender.alone_ns
+        self.progress.tell_alone(self.contender.alone_ns)
 
     def bid(
         self, flows: Iterable[ArrayFlow], sent_bytes: float, left_bytes: float, policy: Policy, now_ns: int

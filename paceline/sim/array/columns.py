@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from paceline.flowcore.allocation.borrowing import Floats, Ints
-from paceline.flowcore.host.progress import JobProgress
+from paceline.flowcore.host.progress import JobProgress, PaceColumns
 from paceline.flowcore.messages.reports import Bid
 from paceline.sim.kernel.flow_table import BoolCells, Bools, FloatCells, IntCells, cells, grown, grown_paths
 
@@ -127,6 +127,18 @@ class PartColumns:
         row = self._free.pop()
         self.tor[row], self.bid_ns[row], self.counted_bytes[row], self.size_bytes[row] = tor, bid_ns, 0.0, 0.0
         return row
+
+    def paces(self, rows: Ints) -> PaceColumns:
+        """Of these rows, to be credited."""
+        return PaceColumns(
+            pace=self.pace[rows],
+            updated_ns=self.updated_ns[rows],
+            bursts=self.bursts[rows],
+            compute_ns=self.compute_ns[rows],
+            alone_comm_ns=self.alone_comm_ns[rows],
+            communicating=self.communicating[rows],
+            weight=self.weight[rows],
+        )
 
     def free(self, row: int) -> None:
         self._free.append(row)

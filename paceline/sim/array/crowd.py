@@ -12,7 +12,7 @@ import numpy as np
 from paceline.flowcore.allocation.borrowing import Floats, Ints
 from paceline.flowcore.host.flow_phase import Phase, all_stalled
 from paceline.flowcore.host.policy import JobState, Policy
-from paceline.flowcore.host.progress import JobProgress, ManyProgress, advanced_paces
+from paceline.flowcore.host.progress import JobProgress, ManyProgress, credit_many
 from paceline.sim.array.claims import ArrayFlow, Claims, Counters
 
 LONGEST_NS = 2**40  # a delay, to make one number of a ToR and a delay
@@ -62,21 +62,12 @@ class CrowdBids:
         left_bytes = self._sums(np.maximum(goal - sent, 0.0), len(parts.pace))[chosen]
         size_bytes, fresh_bytes = parts.size_bytes[chosen], sent_bytes - parts.counted_bytes[chosen]
         counts = fresh_bytes >= 0.0  # else these are older counters than those already counted
-        stalled = np.isin(chosen, self._stalled(unclaimed)) & (fresh_bytes == 0.0)
-        alone_ns = parts.bursts[chosen] * parts.compute_ns[chosen] + parts.alone_comm_ns[chosen]
-        moves = counts & ~stalled & (now_ns > parts.updated_ns[chosen]) & (alone_ns > 0.0)
-        moved = chosen[moves]
-        parts.pace[moved] = advanced_paces(
-            parts.pace[moved],
-            now_ns - parts.updated_ns[moved],
-            fresh_bytes[moves] / size_bytes[moves],
-            alone_ns[moves],
-            parts.alone_comm_ns[moved],
-            parts.communicating[moved],
-            parts.weight[moved],
+        counted = chosen[counts]
+        stalled = np.isin(counted, self._stalled(unclaimed))
+        parts.pace[counted], parts.updated_ns[counted] = credit_many(
+            parts.paces(counted), now_ns, fresh_bytes[counts], size_bytes[counts], stalled
         )
-        parts.updated_ns[chosen[moves | (counts & stalled)]] = now_ns
-        parts.counted_bytes[chosen[counts]] = sent_bytes[counts]
+        parts.counted_bytes[counted] = sent_bytes[counts]
         parts.bid_ns[chosen] = now_ns
         place = np.full(len(parts.pace), -1)
         place[chosen] = np.arange(len(chosen))

@@ -17,24 +17,25 @@ from typing import NamedTuple
 import numpy as np
 
 from paceline.flowcore.allocation.arbiters import (
+    FEW_JOBS,
     LARGEST_EXACT,
     Arbiter,
     Contender,
     Packing,
+    first_of_group,
     max_weight_shares,
+    most_urgent_many,
 )
 from paceline.flowcore.allocation.borrowing import FEW_FLOWS, Floats, Ints, ceilings_of_few
 from paceline.flowcore.messages.reports import Bid
 from paceline.sim.array.claims import ArrayFlow, Claimed, ContenderState, HostPart
 from paceline.sim.array.columns import NO_BID, NONE, UNDECIDED, FlowColumns
-from paceline.sim.kernel.crowd import crowd_ceilings, crowd_rates, groups_of_few, link_groups
+from paceline.sim.kernel.crowd import crowd_ceilings, crowd_rates, link_groups
 from paceline.sim.kernel.flow_table import cells
 
 # Groups that are kept, and rates of one group. A crowd never comes back as it was.
 MOST_GROUPS = 16_384
 MOST_RATES = 64
-
-FEW_JOBS = 24
 
 Shares = list[tuple[float, float]]  # of every flow, with its ceiling
 
@@ -179,7 +180,7 @@ class Settlement:
 
     def _first_of_group(self, states: Sequence[ContenderState]) -> list[int]:
         if len(states) <= FEW_JOBS:
-            return groups_of_few([state.claimed.crossed for state in states])
+            return first_of_group([state.claimed.crossed for state in states])
         return link_groups([state.claimed.links for state in states], len(self._links_bps))
 
     def _formed(self, states: Sequence[ContenderState]) -> Group:
@@ -289,15 +290,9 @@ class Settlement:
         return Settled(group, CrowdDecisions(rows, columns.begun[rows], share_bps, ceiling_bps))
 
     def _crowd_bids(self, rows: Ints, member: Ints) -> list[Bid]:
-        """Of each member: the bid of its most urgent flow (ContenderState.bid)."""
-        columns, first = self._columns, np.flatnonzero(np.diff(member, prepend=-1))
-        best, most = np.ones(len(rows), np.bool_), list[list[float]]()
-        for column in (columns.urgency, columns.compute_ns, columns.remaining_ns):
-            values = np.where(best, column[rows], -np.inf)
-            highest = np.maximum.reduceat(values, first)
-            best &= values == highest[member]
-            most.append(highest.tolist())
-        return list(map(Bid, *most))
+        """Of each member."""
+        columns = self._columns.urgency, self._columns.compute_ns, self._columns.remaining_ns
+        return most_urgent_many([column[rows] for column in columns], member)
 
     def _rates_by_price(self, claimed: Sequence[Claimed], weights: Sequence[float]) -> Floats:
         crossed = [one.links for one in claimed]

@@ -63,18 +63,6 @@ def link_groups(links_of: Sequence[Ints], links: int) -> list[int]:
     return label.tolist()
 
 
-def groups_of_few(crossed: Sequence[Sequence[int]]) -> list[int]:
-    """The same of a handful of jobs: arrays would cost more than they save."""
-    label, seen_on = list(range(len(crossed))), dict[int, int]()
-    for job, links in enumerate(crossed):
-        for link in links:
-            a, b = label[job], label[seen_on.setdefault(link, job)]
-            if a != b:
-                low, high = (a, b) if a < b else (b, a)
-                label = [low if one == high else one for one in label]
-    return label
-
-
 def crowd_ceilings(share_bps: Floats, paths: Ints, host: Ints, job: Ints, capacity_bps: Floats) -> Floats:
     """As the first of what borrowing.ceilings returns."""
     compiled, (flows, hops), links = library(), paths.shape, len(capacity_bps)

@@ -2,11 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.flowcore.allocation.arbiters import Arbiter, Contender, by_group, max_weight_shares, strict_priority
+from paceline.flowcore.allocation.arbiters import (
+    Arbiter,
+    Contender,
+    by_group,
+    max_weight_shares,
+    most_urgent,
+    most_urgent_many,
+    strict_priority,
+)
 from paceline.flowcore.messages.reports import Bid
 
 CAPACITY_BPS = {f"link{number}": bps for number, bps in enumerate([1e9, 1e9, 2e9, 5e8, 1e10, 1e9])}
@@ -137,3 +146,13 @@ def test_two_rivals_against_one_on_both_links() -> None:
     jobs += [contender("x", 2.0, "link0"), contender("y", 2.0, "link1")]
     assert strict_priority(jobs, CAPACITY_BPS) == [1e9, 0.0, 0.0]
     assert by_urgency(jobs, CAPACITY_BPS) == pytest.approx([0.0, 1e9, 1e9])
+
+
+few = st.sampled_from([0.0, 1.0, 2.5])
+
+
+@given(st.lists(st.lists(st.builds(Bid, few, few, few), min_size=1, max_size=4), min_size=1, max_size=5))
+def test_arrays_of_jobs_bid_as_one_does(bids_of: list[list[Bid]]) -> None:
+    member = np.repeat(np.arange(len(bids_of)), [len(bids) for bids in bids_of])
+    columns = [np.array(column) for column in zip(*(bid for bids in bids_of for bid in bids), strict=True)]
+    assert most_urgent_many(columns, member) == [most_urgent(bids) for bids in bids_of]

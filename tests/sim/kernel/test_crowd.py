@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from paceline.flowcore.allocation.arbiters import Contender, groups
+from paceline.flowcore.allocation.arbiters import Contender, first_of_group, groups
 from paceline.flowcore.allocation.borrowing import ceilings
 from paceline.flowcore.allocation.pricing import rates_by_price
 from paceline.flowcore.messages.reports import Bid
-from paceline.sim.kernel.crowd import crowd_ceilings, crowd_rates, groups_of_few, link_groups
+from paceline.sim.kernel.crowd import crowd_ceilings, crowd_rates, link_groups
 from paceline.sim.kernel.library import library
 
 pytestmark = pytest.mark.skipif(library() is None, reason="without a compiler both are the same function")
@@ -36,7 +36,7 @@ def test_groups_are_the_same(seed: int) -> None:
     for group in groups([Contender("", Bid(0.0), dict.fromkeys(map(str, links), 1)) for links in crossed]):
         expected[group] = group[0]
     assert link_groups(crossed, 200) == expected.tolist()
-    assert groups_of_few([links.tolist() for links in crossed]) == expected.tolist()
+    assert first_of_group([links.tolist() for links in crossed]) == expected.tolist()
 
 
 @pytest.mark.parametrize("seed", range(20))
