@@ -61,7 +61,7 @@ seed = integer(0, LARGEST_SEED)
 def policy_name(text: str) -> str:
     from paceline.flowcore.policy import POLICIES
 
-    return _one_of(tuple(POLICIES), text)
+    return _with_options(text, tuple(POLICIES))
 
 
 def daemon_policy_name(text: str) -> str:
@@ -78,6 +78,19 @@ def _one_of(policies: Sequence[str], text: str) -> str:
     raise argparse.ArgumentTypeError(f"no policy {text!r}; {hint}")
 
 
+def _with_options(text: str, policies: Sequence[str]) -> str:
+    """A policy, and after colons what is chosen of its options."""
+    from paceline.flowcore.policy import policy_named
+
+    _one_of(policies, text.partition(":")[0])
+    if ":" in text:
+        try:
+            policy_named(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+    return text
+
+
 def gated_policy_name(text: str) -> str:
     """A flow policy, or one together with what holds jobs back, such as fair+cassini."""
     from paceline.flowcore.policy import POLICIES
@@ -86,7 +99,7 @@ def gated_policy_name(text: str) -> str:
     if text in POLICY_NAMES:
         return text
     if "+" not in text:
-        return _one_of((*POLICIES, *COMMUNICATIONS), text)
+        return _with_options(text, (*POLICIES, *COMMUNICATIONS))
     known = f"expected a flow policy, a plus and one of {', '.join(COMMUNICATIONS)}"
     raise argparse.ArgumentTypeError(f"no policy {text!r}; {known}")
 

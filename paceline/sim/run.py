@@ -9,7 +9,7 @@ from statistics import fmean
 from paceline.flowcore.model.patterns import flows_of
 from paceline.flowcore.model.scenario import JobSpec, Scenario
 from paceline.flowcore.model.units import transfer_ns
-from paceline.flowcore.policy import POLICIES
+from paceline.flowcore.policy import policy_named
 from paceline.sim.array.arbitrated import ArbitratedControl
 from paceline.sim.array.engine import in_agents, run_scenario
 from paceline.sim.capacity_bound import CapacityBound, capacity_bound
@@ -104,7 +104,7 @@ def run(
 
 def in_arrays(scenario: Scenario, policy: str) -> bool:
     """Whether the array engine runs this without the agents."""
-    chosen = POLICIES[parts(policy)[0]]()
+    chosen = policy_named(parts(policy)[0])
     plain = all(job.plain for job in scenario.jobs)
     return plain and not in_agents(chosen, cross_traffic=bool(scenario.cross_traffic))
 

@@ -30,7 +30,7 @@ def add_parser(commands: Any) -> None:
             "With a GPU: nccl, nccl-stream (computing on the GPU's stream), nccl-ahead (launched ahead); with\n"
             "--model, nccl (DDP) and nccl-fsdp train that model, whose size takes the place of the scenario's.\n\n"
             "Controls: reno, cubic, bbr, mltcp, mltcp-4 (TCP alone; the last two need root and libbpf); paceline,\n"
-            "mlcc, fair, fair-penalty, fifo, srpt, crux (the daemons under that policy); paceline-gate (which holds\n"
+            "mlcc, mlcc-open, fair, fair-penalty, fifo, srpt, crux (the daemons under that policy); paceline-gate (which holds\n"
             "launches instead of setting rates); observe, advise (the\n"
             "daemons, limiting nothing)."
         ),

@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from paceline.flowcore.allocation.alone import alone_ns
 from paceline.flowcore.host.answers import AnswerClock
-from paceline.flowcore.host.bandwidth import BandwidthEstimate
+from paceline.flowcore.host.bandwidth import BandwidthEstimate, Stretches
 from paceline.flowcore.host.flow_state import FlowState, JobFlows
 from paceline.flowcore.host.policy import JobState, Policy
 from paceline.flowcore.host.progress import JobProgress
@@ -204,7 +204,13 @@ class HostAgent:
         for spec in event.flows:
             path = self.topology.path(spec.flow.source, spec.flow.target, str(spec.flow))
             estimate = BandwidthEstimate(self.nic_bps)
-            flow = FlowState(spec=spec, path=path, downstream=downstream.get(spec.flow, ()), bandwidth=estimate)
+            flow = FlowState(
+                spec=spec,
+                path=path,
+                downstream=downstream.get(spec.flow, ()),
+                bandwidth=estimate,
+                stretches=Stretches(whole_slots=not self.policy.samples_stretches),
+            )
             self.flows[spec.flow] = flow
             job.flows.append(flow)
         # Until a switch knows better, this host's own NIC is the bottleneck.

@@ -11,6 +11,7 @@ there. The paper does not say how it gets out. Here a sample bound by the host's
 and opens a probe P, which the next sample confirms or ends:
 
     P(k) = γ · max(B(k−1), x(k))      if x(k) ≥ 0.75 × the limit that the host had set for this stretch,
+    P(k) = B(k−1)                     else, if that limit was below 0.75 × B(k−1): nobody has tried how much there is,
     P(k) = 0                          otherwise: the network was the limit, and M knows it;
     B(k) = min(line rate, max(M(k), P(k))).
 
@@ -47,9 +48,10 @@ class Sample(NamedTuple):
 class Stretches:
     """A slot of one flow in stretches between readings of its counters, and the fastest of them."""
 
-    __slots__ = ("_allowed_bits_ns", "_busy_ns", "_fastest", "_sent_bytes")
+    __slots__ = ("_allowed_bits_ns", "_busy_ns", "_fastest", "_sent_bytes", "_whole_slots")
 
-    def __init__(self) -> None:
+    def __init__(self, *, whole_slots: bool = False) -> None:
+        self._whole_slots = whole_slots  # a slot is one stretch
         self.begin()
 
     def begin(self) -> None:
@@ -69,7 +71,7 @@ class Stretches:
     def sent(self, fresh_bytes: float, *, counts: bool) -> None:
         """Since the last reading; `counts`: it shows the network, not how fast another flow is."""
         self._sent_bytes += fresh_bytes
-        if self._busy_ns >= SHORTEST_STRETCH_NS:
+        if self._busy_ns >= SHORTEST_STRETCH_NS and not self._whole_slots:
             self._end_stretch(counts)
 
     def _end_stretch(self, counts: bool) -> None:
@@ -103,8 +105,11 @@ class BandwidthEstimate:
         """The fastest stretch of `slot`. Once per slot, in order; a limit of `math.inf` is none."""
         if self._samples and slot <= self._samples[-1][0]:
             raise ValueError(f"slot {slot} observed after slot {self._samples[-1][0]}")
+        before_bps = self.value(slot)
         if sample.sent_bps >= LIMITED_SHARE * sample.limit_bps:
-            self._probe_bps = self.probe_gain * max(self.value(slot), sample.sent_bps)
+            self._probe_bps = self.probe_gain * max(before_bps, sample.sent_bps)
+        elif sample.limit_bps < LIMITED_SHARE * before_bps:
+            self._probe_bps = before_bps
         else:
             self._probe_bps = 0.0
         self._samples.append((slot, sample.sent_bps))

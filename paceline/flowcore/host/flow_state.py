@@ -30,7 +30,7 @@ class FlowState(PhasedFlow):
     plan_slot: int = 0
     limit: Limit = field(init=False)
     promised_bytes: float = 0.0  # at the rates it was guaranteed, over all iterations, while it had something to send
-    _stretches: Stretches = field(default_factory=Stretches)  # of the current slot, for the bandwidth estimate
+    stretches: Stretches = field(default_factory=Stretches)  # of the current slot, for the bandwidth estimate
     # What was promised and sent in the current slot.
     _slot_sent_bytes: float = 0.0
     _slot_promised_bits_ns: float = 0.0
@@ -95,13 +95,13 @@ class FlowState(PhasedFlow):
         self.observed_ns = self._promised_ns = now_ns
         self._slot_sent_bytes = self._slot_promised_bits_ns = self._promised_unseen_bytes = 0.0
         self._slot_busy_ns = 0
-        self._stretches.begin()
+        self.stretches.begin()
 
     def add_promise(self, now_ns: int) -> None:
         """Count its rate up to now as promised. Call before the rate changes: a waiting flow was promised nothing."""
         elapsed_ns, self._promised_ns = now_ns - self._promised_ns, now_ns
         promised_bps = min(self.limit.rate_bps, self.bandwidth.line_rate_bps)
-        self._stretches.passed(elapsed_ns, promised_bps)
+        self.stretches.passed(elapsed_ns, promised_bps)
         self._slot_busy_ns += elapsed_ns
         self._slot_promised_bits_ns += promised_bps * elapsed_ns
         self._promised_unseen_bytes += transfer_bytes(promised_bps, elapsed_ns)
@@ -114,7 +114,7 @@ class FlowState(PhasedFlow):
         self._slot_sent_bytes += fresh_bytes
         self.sent_bytes = sent_bytes
         waits = self._waits_for_upstream
-        self._stretches.sent(fresh_bytes, counts=not waits)
+        self.stretches.sent(fresh_bytes, counts=not waits)
         if not idle and not waits:
             self.promised_bytes += self._promised_unseen_bytes
         self._promised_unseen_bytes = 0.0
@@ -125,7 +125,7 @@ class FlowState(PhasedFlow):
         if self._slot_busy_ns > 0:
             promised_bps = self._slot_promised_bits_ns / self._slot_busy_ns
             self.stalls.observe(slot, slot_ns, self._slot_busy_ns, promised_bps, self._slot_sent_bytes)
-        if sample := self._stretches.take(counts=not self._waits_for_upstream):
+        if sample := self.stretches.take(counts=not self._waits_for_upstream):
             self.bandwidth.observe(slot, sample)
         self._slot_sent_bytes = self._slot_promised_bits_ns = 0.0
         self._slot_busy_ns = 0

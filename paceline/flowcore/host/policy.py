@@ -62,6 +62,7 @@ class JobState(NamedTuple):
 
 class Policy:
     name: ClassVar[str]
+    options: ClassVar[Mapping[str, str]] = {}  # name: what it changes; chosen with the policy, as in mlcc:ready:open
     paced: ClassVar[bool] = True  # False: hosts neither ask nor limit
     arbiter: Arbiter | None = None
     yields_to_cross_traffic: ClassVar[bool] = False  # on links with cross traffic no job waits for a turn
@@ -69,9 +70,17 @@ class Policy:
     simulated: ClassVar[bool] = False  # runs in the simulator only; the daemons refuse it
     host_only: ClassVar[bool] = False  # a host decides from its own NIC and asks no switch
     acts_at_boundaries: ClassVar[bool] = False  # of slots, too, where the host reports later (on_boundary)
+    samples_stretches: bool = True  # B_i from the fastest stretch of a slot, else from all of it (bandwidth.py)
     start_after: ClassVar[bool] = False  # the job forwards only what has arrived whole (patterns.grain_bytes)
     contention: ClassVar[float] = 0.0  # what colliding costs a link (fairshare.contended_bps)
     aggressiveness: ClassVar[Aggressiveness | None] = None  # flows are MLTCP's, with these weights
+
+    def __init__(self, *chosen: str) -> None:
+        self.chosen = frozenset(chosen)
+        if unknown := sorted(self.chosen - self.options.keys()):
+            raise ValueError(
+                f"{self.name} has no option {unknown[0]!r}; expected of {', '.join(self.options) or 'none'}"
+            )
 
     def bid(self, state: JobState) -> Bid:
         """How urgent the job is, for the arbiter."""

@@ -4,16 +4,23 @@ from paceline.flowcore.host.policy import Policy
 from paceline.flowcore.policy.ccml import Ccml
 from paceline.flowcore.policy.crux import Crux
 from paceline.flowcore.policy.fair import Fair, FairPenalty
-from paceline.flowcore.policy.mcs import Mcs
-from paceline.flowcore.policy.mlcc import Mlcc
+from paceline.flowcore.policy.mcs import Mcs, McsPipelined
+from paceline.flowcore.policy.mlcc import Mlcc, MlccOpen
 from paceline.flowcore.policy.mltcp import Mltcp, Mltcp4
 from paceline.flowcore.policy.order import Fifo, Srpt
 from paceline.flowcore.policy.paceline import Paceline
 
-POLICIES: dict[str, type[Policy]] = {
-    policy.name: policy for policy in (Fair, FairPenalty, Mltcp, Mltcp4, Fifo, Srpt, Crux, Mcs, Ccml, Mlcc, Paceline)
-}
+ALL = (Fair, FairPenalty, Mltcp, Mltcp4, Fifo, Srpt, Crux, Mcs, McsPipelined, Ccml, Mlcc, MlccOpen, Paceline)
+
+POLICIES: dict[str, type[Policy]] = {policy.name: policy for policy in ALL}
 
 FOR_DAEMONS = tuple(name for name, policy in POLICIES.items() if not policy.simulated)
 
-__all__ = ["FOR_DAEMONS", "POLICIES", "Policy"]
+
+def policy_named(name: str) -> Policy:
+    """One of POLICIES, and after colons what is chosen of its options: mlcc:ready:open."""
+    policy, *options = name.split(":")
+    return POLICIES[policy](*options)
+
+
+__all__ = ["FOR_DAEMONS", "POLICIES", "Policy", "policy_named"]

@@ -4,10 +4,16 @@ At the start of each slot a host fetches the loads of its flows' paths, plans ea
 current slot's rate to the flows it depends on (Algorithm 2), applies it, and sends the plan to the switch. Inside a
 slot nothing changes: a flow that becomes ready waits for the next slot, and no flow takes what another leaves.
 
+That is the strictest reading. Where the text, or the authors' prototype, can be read otherwise there is an option
+(`OPTIONS`), chosen by name: mlcc:ready:open. `mlcc-open` has all those that favour the paper, and conserves work.
+
 Where the paper is silent, this takes what favours it. Its update_schedule() answers "a status code indicating success
 or not" (§V); here a refused flow plans again from the loads in the answer, up to TRIES times in a slot, and sends
 nothing until the next slot only when that fails too.
 """
+
+from collections.abc import Mapping
+from typing import ClassVar
 
 from paceline.flowcore.allocation.allocator import allocate
 from paceline.flowcore.allocation.dependency import excess_bytes, increased_bps, shortfall_bytes
@@ -18,17 +24,37 @@ from paceline.flowcore.messages.events import FLOOR_BPS
 # Plans of one flow in one slot. At 2 ms each way the third is in force 12 ms into a slot of 60.
 TRIES = 3
 
+OPTIONS = {
+    "ready": 'rates are allocated "upon it being ready": a flow plans at once, not in the next slot',
+    "line-rate": '"a few packets ... at the line rate": until the switch has answered; not at the floor',
+    "open": '"released bandwidth can then be utilized": a plan is a guarantee, and what is left is borrowed; not a cap',
+    "tail": "a flow with nothing planned for a slot may borrow, as the prototype stops no flow; not the floor",
+    "slot-mean": "B_i from what was sent in whole slots, not from the fastest stretch of each",
+}
+
 
 class Mlcc(Policy):
     name = "mlcc"
+    options: ClassVar[Mapping[str, str]] = OPTIONS
     acts_at_boundaries = True
 
+    def __init__(self, *chosen: str) -> None:
+        super().__init__(*chosen)
+        self.samples_stretches = "slot-mean" not in self.chosen
+
     def on_ready(self, host: HostContext, flow: FlowState, now_ns: int) -> None:
-        host.limit(flow, FLOOR_BPS, FLOOR_BPS)
+        host.limit(flow, FLOOR_BPS, host.nic_bps if "line-rate" in self.chosen else FLOOR_BPS)
+        if "ready" in self.chosen:
+            host.report([flow], now_ns)
 
     def on_done(self, host: HostContext, flow: FlowState, now_ns: int) -> None:
-        host.limit(flow, FLOOR_BPS, FLOOR_BPS)
+        host.limit(flow, FLOOR_BPS, host.nic_bps if "line-rate" in self.chosen else FLOOR_BPS)
         host.report((), now_ns, withdraw=[flow])
+
+    def _apply(self, host: HostContext, flow: FlowState, rate_bps: float) -> None:
+        borrows = ("open" if rate_bps > 0.0 else "tail") in self.chosen
+        firm_bps = max(rate_bps, FLOOR_BPS)
+        host.limit(flow, firm_bps, max(firm_bps, host.nic_bps) if borrows else firm_bps)
 
     def on_slot(self, host: HostContext, now_ns: int) -> None:
         host.report(host.live_flows(), now_ns)
@@ -38,8 +64,7 @@ class Mlcc(Policy):
         for flow in host.live_flows():
             offset = host.clock.index(now_ns) - flow.plan_slot
             if 0 <= offset < len(flow.plan_bps):
-                rate_bps = max(flow.plan_bps[offset], FLOOR_BPS)
-                host.limit(flow, rate_bps, rate_bps)
+                self._apply(host, flow, flow.plan_bps[offset])
 
     def on_feedback(self, host: HostContext, flows: list[FlowState], now_ns: int) -> None:
         slot = host.clock.index(now_ns)
@@ -58,7 +83,7 @@ class Mlcc(Policy):
                 self._plan(host, flow, committed_bps, now_ns)
                 planned.append(flow)
             else:
-                host.limit(flow, FLOOR_BPS, FLOOR_BPS)
+                self._apply(host, flow, 0.0)
         host.report(planned, now_ns, plans=True)
 
     def _plan(self, host: HostContext, flow: FlowState, committed_bps: list[float], now_ns: int) -> None:
@@ -96,4 +121,15 @@ class Mlcc(Policy):
         flow.plan_bps = (rate_bps, *(v * 8e9 / clock.length_ns for v in later))
         for index, (new, old) in enumerate(zip(flow.plan_bps, before, strict=True)):
             committed_bps[index] += new - old
-        host.limit(flow, max(rate_bps, FLOOR_BPS), max(rate_bps, FLOOR_BPS))
+        self._apply(host, flow, rate_bps)
+
+
+class MlccOpen(Mlcc):
+    """The work-conserving reading."""
+
+    name = "mlcc-open"
+    options: ClassVar[Mapping[str, str]] = {}
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.chosen = frozenset(OPTIONS) - {"slot-mean"}

@@ -23,7 +23,7 @@ from paceline.flowcore.model.scenario import CrossTraffic, Scenario
 from paceline.flowcore.model.slots import SlotClock
 from paceline.flowcore.model.topology import Topology
 from paceline.flowcore.model.units import NS_PER_S, bps_from_gbps, ns_from_ms, ns_from_s
-from paceline.flowcore.policy import POLICIES
+from paceline.flowcore.policy import policy_named
 from paceline.sim.array import arbitrated
 from paceline.sim.array.agents import AgentControl
 from paceline.sim.array.control import Action, Control, ControlContext, NetworkJob
@@ -68,7 +68,7 @@ class ArraySimulation:
         passed: Callable[[int], None] | None = None,  # is told the time, once in a while
     ) -> None:
         flow_policy, communication = parts(policy)
-        chosen = POLICIES[flow_policy]()
+        chosen = policy_named(flow_policy)
         if step_ms is None and in_agents(chosen, cross_traffic=cross_traffic):
             step_ms = EXACT_STEP_MS
         self.now_ns = 0

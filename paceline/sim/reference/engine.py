@@ -35,7 +35,7 @@ from paceline.flowcore.model.domain import domains
 from paceline.flowcore.model.patterns import FlowId, FlowSpec, Role
 from paceline.flowcore.model.scenario import CrossTraffic, Scenario
 from paceline.flowcore.model.units import bps_from_gbps, ns_from_ms, ns_from_s
-from paceline.flowcore.policy import POLICIES
+from paceline.flowcore.policy import policy_named
 from paceline.flowcore.switch.agent import SwitchAgent
 from paceline.sim.jobs import TrainingJob, Worker
 from paceline.sim.parameters import DEFAULT_LATENCY_MS
@@ -69,7 +69,7 @@ class Simulation:
         self._latency_ns = ns_from_ms(latency_ms)
         self._recording, self._journal = recording, journal
         topology, clock = scenario.topology, scenario.slots.clock()
-        chosen = POLICIES[policy]()
+        chosen = policy_named(policy)
         self.network = FluidNetwork(
             topology,
             start_after=chosen.start_after,

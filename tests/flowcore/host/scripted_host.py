@@ -19,7 +19,7 @@ from paceline.flowcore.model.patterns import FlowId, downstream_of, flows_of
 from paceline.flowcore.model.scenario import JobSpec, Pattern
 from paceline.flowcore.model.slots import SlotClock
 from paceline.flowcore.model.topology import star
-from paceline.flowcore.policy import POLICIES
+from paceline.flowcore.policy import policy_named
 
 MS = 1_000_000
 SLOT_NS = 60 * MS
@@ -52,7 +52,7 @@ class Host:
 
     def __post_init__(self) -> None:
         clock = SlotClock(SLOT_NS, HORIZON)
-        self.agent = HostAgent("h0", TOPOLOGY, clock, POLICIES[self.policy](), self.switch)
+        self.agent = HostAgent("h0", TOPOLOGY, clock, policy_named(self.policy), self.switch)
 
     def join(self, *jobs: JobSpec) -> list[FlowId]:
         joined = []

@@ -70,6 +70,17 @@ def test_a_kernel_that_passes_80_to_100_percent_of_our_limit_never_lowers_it(slo
         bandwidth_bps = after_bps
 
 
+def test_a_flow_that_may_send_little_and_sends_less_does_not_lower_it() -> None:
+    """Nobody has tried how much there is."""
+    estimate = BandwidthEstimate(LINE_BPS)
+    send(estimate, 0, 4e9)
+    assert send(estimate, 1, 0.0, limit_bps=1e6) == pytest.approx(4e9)
+    assert send(estimate, 2, 1e9, limit_bps=2e9) == pytest.approx(4e9)
+    for slot in range(3, 7):
+        lowered_bps = send(estimate, slot, 1e9, limit_bps=4e9)
+    assert lowered_bps == pytest.approx(1e9)
+
+
 def test_a_probe_in_vain_ends_with_the_next_sample() -> None:
     estimate = BandwidthEstimate(LINE_BPS)
     send(estimate, 0, 1e9)

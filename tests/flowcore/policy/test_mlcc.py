@@ -4,6 +4,9 @@ import pytest
 
 from paceline.flowcore.messages.events import Send, Welcomed
 from paceline.flowcore.messages.reports import Report
+from paceline.flowcore.model.patterns import FlowId
+from paceline.flowcore.policy import policy_named
+from paceline.flowcore.policy.mlcc import OPTIONS
 from tests.flowcore.host.scripted_host import (
     FLOOR_BPS,
     GBPS,
@@ -104,3 +107,66 @@ def test_mlcc_without_a_phase_negotiates_first() -> None:
     host.until(SLOT_NS)
     assert host.limit_of(flow) == before  # the paper: fetch, plan, apply
     assert host.claims_of(flow, since_ns=SLOT_NS) == [SLOT_NS]
+
+
+# ---- Where the text can be read otherwise: each point by itself ----
+
+
+def ready_in_mid_slot(policy: str, sends_bps: float | None = None) -> tuple[Host, FlowId]:
+    host = Host(policy, sends_bps=sends_bps)
+    [flow] = host.join(ring("a", "h0", "h1"))
+    host.ready(flow, 10 * MS)
+    return host, flow
+
+
+def test_ready_plans_at_once() -> None:
+    host, flow = ready_in_mid_slot("mlcc:ready")
+    assert host.limit_of(flow) == (FLOOR_BPS, FLOOR_BPS)
+    assert host.claims_of(flow) == [10 * MS]
+    host.answer(grant(flow))
+    assert host.now_ns < SLOT_NS and host.limit_of(flow) == pytest.approx((GBPS, GBPS))
+
+
+def test_line_rate_lets_the_first_packets_go() -> None:
+    host, flow = ready_in_mid_slot("mlcc:line-rate")
+    assert host.limit_of(flow) == (FLOOR_BPS, GBPS)
+    assert host.reports() == [], "it plans with the next slot"
+
+
+def test_open_guarantees_the_plan_and_lets_a_flow_borrow() -> None:
+    host, flow = ready_in_mid_slot("mlcc:open")
+    assert host.limit_of(flow) == (FLOOR_BPS, FLOOR_BPS)
+    host.until(SLOT_NS)
+    host.answer(grant(flow, available_bps=(5e8,) * HORIZON))
+    assert host.limit_of(flow) == pytest.approx((5e8, GBPS))
+
+
+@pytest.mark.parametrize(("policy", "ceiling_bps"), [("mlcc:open", FLOOR_BPS), ("mlcc:tail", GBPS)])
+def test_tail_lets_a_flow_borrow_in_a_slot_that_is_full(policy: str, ceiling_bps: float) -> None:
+    host, flow = ready_in_mid_slot(policy)
+    host.until(SLOT_NS)
+    host.answer(grant(flow, available_bps=(0.0,) + (GBPS,) * (HORIZON - 1)))
+    assert host.limit_of(flow) == (FLOOR_BPS, ceiling_bps)
+
+
+@pytest.mark.parametrize(("policy", "found_bps"), [("mlcc", 3e8), ("mlcc:slot-mean", 1e8)])
+def test_b_is_of_the_fastest_stretch_or_of_whole_slots(policy: str, found_bps: float) -> None:
+    """For 20 ms of a slot the network lets 0.3 Gbit/s pass, then nothing."""
+    host, flow = ready_in_mid_slot(policy, sends_bps=0.0)
+    host.until(SLOT_NS)
+    host.answer(grant(flow))
+    state = host.agent.flows[flow]
+    state.start_observing(SLOT_NS)
+    for at_ms, sent_bytes in ((0, 0.0), (20, 7.5e5), (60, 7.5e5)):
+        state.observe(sent_bytes, SLOT_NS + at_ms * MS)
+    state.close_slot(1, SLOT_NS)
+    assert state.bandwidth.value(1) == pytest.approx(found_bps)
+
+
+def test_mlcc_open_has_every_point_that_favours_the_paper() -> None:
+    assert policy_named("mlcc-open").chosen == frozenset(OPTIONS) - {"slot-mean"}
+    assert not policy_named("mlcc").chosen
+    with pytest.raises(ValueError, match="mlcc has no option 'opne'; expected of ready, line-rate"):
+        policy_named("mlcc:opne")
+    with pytest.raises(ValueError, match="fair has no option 'open'; expected of none"):
+        policy_named("fair:open")

@@ -24,9 +24,9 @@ def control(policy: Policy) -> object:
 
 
 @pytest.mark.parametrize("name", sorted(POLICIES))
-def test_of_the_policies_only_mlcc_needs_the_agents(name: str) -> None:
+def test_of_the_policies_only_those_of_mlcc_need_the_agents(name: str) -> None:
     unpaced = dict.fromkeys(["fair", "fair-penalty", "mltcp", "mltcp-4"], NoControl)
-    expected = {**unpaced, "mlcc": AgentControl}.get(name, ArbitratedControl)
+    expected = {**unpaced, "mlcc": AgentControl, "mlcc-open": AgentControl}.get(name, ArbitratedControl)
     assert type(control(POLICIES[name]())) is expected
 
 

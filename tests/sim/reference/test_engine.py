@@ -185,7 +185,9 @@ def entries(things: Iterable[object]) -> int:
     return total
 
 
-@pytest.mark.parametrize("policy", sorted(POLICIES.keys() - {"crux", "mltcp-4"}))  # which keep nothing of their own
+@pytest.mark.parametrize(
+    "policy", sorted(POLICIES.keys() - {"crux", "mltcp-4", "mcs-pipelined"})
+)  # which keep nothing of their own
 def test_ten_times_longer_leaves_nothing_more(policy: str) -> None:
     topology = tree(2, 2, 1, (1.0, 1.0, 1.0))
     jobs = tuple(ring(f"job{n}", "h0", f"h{1 + n}", compute_s=0.1, jitter=0.05) for n in range(3))
