@@ -4,15 +4,15 @@
     what happened ──────────────────────▶ │ HostAgent │ ──Send─────▶ switch
                                           └───────────┘
 
-Law: the effects of everything that happened at one time are performed together, so a flow gets its last rate only and
-the switch hears of all flows at once, less what it would refuse (report_filter.py); and the enforcer holds the sockets
-of exactly the flows that the agent knows.
+Law: everything that happened at one time is one event of the agent, which joins what it does about it; the switch gets
+that less what it would refuse (report_filter.py); and the enforcer holds the sockets of exactly the flows that the
+agent knows.
 The journal is for people to look at later: a full disk ends it, and nothing else.
 """
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TextIO
 
@@ -21,7 +21,7 @@ from hostd.introspect.durations import Durations
 from hostd.monitor.monitor import Monitor
 from hostd.report_filter import ReportFilter, unsendable
 from paceline.flowcore.host.agent import HostAgent
-from paceline.flowcore.messages.coalescing import coalesce
+from paceline.flowcore.host.joining import together
 from paceline.flowcore.messages.events import (
     ClockSet,
     Effect,
@@ -80,16 +80,14 @@ class AgentDriver:
         slot = self._agent.clock.index(now_ns)
         self.judge(slot)
         self._decided_slot = slot
-        effects: list[Effect] = []
-        for event in (*clock_set, *self._progress(events, now_ns), *events):
+        for event in events:
             if isinstance(event, Feedback):
                 self._note_wait(event, now_ns)
-            effects += self._handle(event, now_ns)
+        effects = self._handle((*clock_set, *self._progress(events, now_ns), *events), now_ns)
         if bad := unsendable(_reports(effects)):
             effects += self._expel(bad, now_ns)
-        # All in one: a switch that has heard of half of a job's flows gives them everything, and the rest wait.
-        for report in coalesce(_reports(effects)):
-            passed = self.filter.passed(report, slot, self.expelled) if isinstance(report, Report) else None
+        for report in _reports(effects):
+            passed = self.filter.passed(report, slot, self.expelled)
             if passed is not None and self.send is not None:
                 self.send(passed)
         limits = {effect.flow: effect for effect in effects if isinstance(effect, Limit)}
@@ -102,20 +100,22 @@ class AgentDriver:
         self._instruments.decision.observe(took_s)
         self.deadline_ns = self._agent.next_deadline()
 
-    def _handle(self, event: HostEvent, now_ns: int) -> list[Effect]:
-        before = set(self._agent.flows) if isinstance(event, JobJoined | JobLeft) else None
+    def _handle(self, events: Sequence[HostEvent], now_ns: int) -> list[Effect]:
+        before = set(self._agent.flows) if any(isinstance(event, JobJoined | JobLeft) for event in events) else None
+        event = together(events)
         done = self._agent.handle(event, now_ns)
         if self._journal is not None:
             self._write_down(self._journal, Entry(now_ns, self._agent.name, event, tuple(done)))
         if before is not None:
-            self._attach(before)
+            left = {one.job for one in events if isinstance(one, JobLeft)}
+            self._attach({flow for flow in before if flow.job in left}, before)
         return done
 
     def _expel(self, jobs: Mapping[str, str], now_ns: int) -> list[Effect]:
         """Jobs leave whose numbers no switch takes."""
         self.expelled.update(jobs)
         self._instruments.bad_numbers.inc(len(jobs))
-        return [effect for job in jobs for effect in self._handle(JobLeft(job), now_ns)]
+        return self._handle([JobLeft(job) for job in jobs], now_ns)
 
     def judge(self, slot: int) -> None:
         """Counts the slots before this one that passed without a decision while flows had bytes to send."""
@@ -165,8 +165,9 @@ class AgentDriver:
             with suppress(OSError):  # it tries once more
                 journal.close()
 
-    def _attach(self, before: set[FlowId]) -> None:
-        for flow in before - self._agent.flows.keys():
+    def _attach(self, left: set[FlowId], before: set[FlowId]) -> None:
+        """Also flows that left and have come again at the same time: their sockets may be others."""
+        for flow in left | (before - self._agent.flows.keys()):
             self._enforcer.detach(flow)
-        for flow in self._agent.flows.keys() - before:
+        for flow in self._agent.flows.keys() - (before - left):
             self._enforcer.attach(flow, self._monitor.sockets_of(flow))

@@ -7,6 +7,7 @@ decisions into messages and rates.
     Progress, FlowReady, FlowDone, IterationEnded   from the monitor        Limit           to the enforcer
     Feedback                                        from the switch         Send(Report)    to the switch
     Tick                                            at next_deadline()
+    Together                                        all that happened at one time: its effects are joined (joining.py)
 
 Without a switch (public cloud, §VI-H, or a switch silent for SILENCE_SLOTS) it asks an agent of its own that keeps
 the table of this host's NIC and nothing else: the same code with one link.
@@ -20,6 +21,7 @@ from paceline.flowcore.allocation.alone import alone_ns
 from paceline.flowcore.host.answers import AnswerClock
 from paceline.flowcore.host.bandwidth import BandwidthEstimate, Stretches
 from paceline.flowcore.host.flow_state import FlowState, JobFlows
+from paceline.flowcore.host.joining import joined
 from paceline.flowcore.host.policy import JobState, Policy
 from paceline.flowcore.host.progress import JobProgress
 from paceline.flowcore.messages.events import (
@@ -27,7 +29,7 @@ from paceline.flowcore.messages.events import (
     Effect,
     FlowDone,
     FlowReady,
-    HostEvent,
+    HostInput,
     IterationEnded,
     JobJoined,
     JobLeft,
@@ -36,6 +38,7 @@ from paceline.flowcore.messages.events import (
     Send,
     SwitchLost,
     Tick,
+    Together,
     Welcomed,
 )
 from paceline.flowcore.messages.reports import Bid, Claim, Feedback, Report, Withdrawal
@@ -95,7 +98,9 @@ class HostAgent:
         """Whether a Tick now should know what flows have sent: not where a slot begins and nothing else is due."""
         return not self.policy.acts_at_boundaries or not self._boundary_ns <= now_ns < self._tick_ns
 
-    def handle(self, event: HostEvent, now_ns: int) -> list[Effect]:
+    def handle(self, event: HostInput, now_ns: int) -> list[Effect]:
+        if isinstance(event, Together):
+            return joined([effect for one in event.events for effect in self.handle(one, now_ns)])
         self._effects, self._now_ns = [], now_ns
         match event:
             case Progress():
@@ -124,7 +129,7 @@ class HostAgent:
                 self._isolate()
                 self.policy.on_slot(self, now_ns)
         self._ask_local(now_ns)
-        return self._effects
+        return joined(self._effects)
 
     # ---- What the policy may do (policy.HostContext) ----
 

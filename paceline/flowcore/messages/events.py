@@ -108,6 +108,16 @@ HostEvent = (
     | SwitchLost
     | Tick
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """What happened at one time, in this order: what the host does about it, it does in one go."""
+
+    events: tuple[HostEvent, ...]
+
+
+HostInput = HostEvent | Together  # what a host agent handles
 SwitchEvent = Report | Feedback | EscalatedClaims | ShareUpdate | PeersLost | PeersFound | Tick
 Message = Report | Feedback | EscalatedClaims | ShareUpdate
 

@@ -21,7 +21,7 @@ from enum import Enum
 from functools import cache
 from typing import Any, Protocol
 
-from paceline.flowcore.messages.events import Effect, HostEvent, SwitchEvent
+from paceline.flowcore.messages.events import Effect, HostInput, SwitchEvent
 
 
 class JournalError(ValueError):
@@ -32,7 +32,7 @@ class JournalError(ValueError):
 class Entry:
     now_ns: int
     actor: str  # the host or switch
-    event: HostEvent | SwitchEvent
+    event: HostInput | SwitchEvent
     effects: tuple[Effect, ...]
 
 

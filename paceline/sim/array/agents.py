@@ -12,11 +12,13 @@ from itertools import count
 from time import perf_counter_ns
 
 from paceline.flowcore.host.agent import HostAgent
+from paceline.flowcore.host.joining import together
 from paceline.flowcore.messages.events import (
     Effect,
     FlowDone,
     FlowReady,
     HostEvent,
+    HostInput,
     IterationEnded,
     JobJoined,
     JobLeft,
@@ -67,10 +69,13 @@ class AgentControl:
             self._tell(host, JobLeft(job.name), now_ns)
 
     def ready(self, job: NetworkJob, numbers: list[int], iteration: int, now_ns: int) -> None:
+        events: dict[str, list[HostEvent]] = {}
         for number in numbers:
             flow = self._network.flow(number)
             self._live_on[flow.source][number] = None
-            self._tell(flow.source, FlowReady(flow, iteration), now_ns)
+            events.setdefault(flow.source, []).append(FlowReady(flow, iteration))
+        for host, of_host in events.items():
+            self._tell(host, together(of_host), now_ns)
 
     def done(self, job: NetworkJob, number: int, now_ns: int) -> None:
         flow = self._network.flow(number)
@@ -98,7 +103,7 @@ class AgentControl:
 
     # ---- Agents ----
 
-    def _tell(self, host: str, event: HostEvent, now_ns: int) -> None:
+    def _tell(self, host: str, event: HostInput, now_ns: int) -> None:
         agent, network = self._hosts[host], self._network
         live = self._live_on[host]
         if live:

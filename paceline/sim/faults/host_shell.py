@@ -9,13 +9,12 @@ again about a second after it woke. One that is killed leaves no limit behind.
 from collections.abc import Callable, Container, Iterable
 
 from paceline.flowcore.host.agent import HostAgent
-from paceline.flowcore.messages.coalescing import coalesce
+from paceline.flowcore.host.joining import together
 from paceline.flowcore.messages.events import (
     ClockSet,
     Effect,
     HostEvent,
     Limit,
-    Message,
     Progress,
     Send,
     SwitchLost,
@@ -73,10 +72,9 @@ class HostShell:
     # ---- What happens ----
 
     def take(self, events: Iterable[HostEvent], concerned: Container[str] = ()) -> None:
-        now_ns = self.now_ns()
-        effects: list[Effect] = []
-        for event in (*self._progress(concerned), *events):
-            effects += self.agent.handle(event, now_ns)
+        happened = (*self._progress(concerned), *events)
+        effects = self.agent.handle(together(happened), self.now_ns())
+        for event in happened:
             self._world.note(self.name, event)
         self._perform(effects)
         self.arm()
@@ -103,22 +101,18 @@ class HostShell:
     # ---- What is done about it ----
 
     def _perform(self, effects: Iterable[Effect]) -> None:
-        limits: dict[FlowId, Limit] = {}
-        reports: list[Message] = []
+        limits: list[Limit] = []
         for effect in effects:
             match effect:
-                case Limit(flow):
-                    limits[flow] = effect
-                case Send(_, message):
-                    reports.append(message)
-        for report in coalesce(reports):
-            if isinstance(report, Report):
-                self._report(report)
+                case Limit():
+                    limits.append(effect)
+                case Send(_, Report() as report):
+                    self._report(report)
         for flow in self.in_force.keys() - self.agent.flows.keys():  # their sockets are let go
             self._set(Limit(flow, UNLIMITED, UNLIMITED))
         if self._leased:
-            for flow, limit in limits.items():
-                if flow in self.agent.flows:
+            for limit in limits:
+                if limit.flow in self.agent.flows:
                     self._set(limit)
 
     def _report(self, report: Report) -> None:

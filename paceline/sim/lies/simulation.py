@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from paceline.flowcore.messages.events import Effect, HostEvent, Send, SwitchEvent
+from paceline.flowcore.messages.events import Effect, HostInput, Send, SwitchEvent
 from paceline.flowcore.messages.reports import Claim, Report
 from paceline.flowcore.model.scenario import Scenario
 from paceline.sim.lies.telling import Lie, in_the_name_of, phantoms, told
@@ -16,7 +16,7 @@ class LyingSimulation(Simulation):
         self._liar, self._lie = liar, lie
         super().__init__(scenario, policy, seed, **options)
 
-    def _perform(self, actor: str, event: HostEvent | SwitchEvent, effects: list[Effect]) -> None:
+    def _perform(self, actor: str, event: HostInput | SwitchEvent, effects: list[Effect]) -> None:
         super()._perform(actor, event, [self._told(actor, effect) for effect in effects])
 
     def _told(self, actor: str, effect: Effect) -> Effect:

@@ -15,11 +15,13 @@ from functools import partial
 from time import perf_counter_ns
 
 from paceline.flowcore.host.agent import HostAgent
+from paceline.flowcore.host.joining import together
 from paceline.flowcore.messages.events import (
     Effect,
     FlowDone,
     FlowReady,
     HostEvent,
+    HostInput,
     IterationEnded,
     JobJoined,
     JobLeft,
@@ -43,7 +45,7 @@ from paceline.sim.recording import Recording
 from paceline.sim.reference.network import FluidNetwork
 
 # (now, machine, event, effects): what the journal of a daemon records.
-JournalSink = Callable[[int, str, HostEvent | SwitchEvent, list[Effect]], None]
+JournalSink = Callable[[int, str, HostInput | SwitchEvent, list[Effect]], None]
 
 
 class Simulation:
@@ -155,12 +157,15 @@ class Simulation:
         self._at(self.now_ns + before_ns, lambda: self._computed(job, worker, beside_ns))
 
     def _computed(self, job: TrainingJob, worker: Worker, beside_ns: int) -> None:
+        ready: dict[str, list[HostEvent]] = {}
         for flow, iteration in list(job.computed(worker)):
             until_bytes = job.until_bytes(flow)
             self.network.start(flow, until_bytes)
             if not flow.local:
                 self._live_on[flow.source][flow] = None
-                self._tell(flow.source, FlowReady(flow, iteration, until_bytes))
+                ready.setdefault(flow.source, []).append(FlowReady(flow, iteration, until_bytes))
+        for host, events in ready.items():
+            self._tell(host, together(events))
         if worker.computes_beside:
             self._at(self.now_ns + beside_ns, lambda: self._computed_beside(job, worker))
 
@@ -211,7 +216,7 @@ class Simulation:
 
     # ---- Agents ----
 
-    def _tell(self, host: str, event: HostEvent) -> None:
+    def _tell(self, host: str, event: HostInput) -> None:
         """Hand an event to a host's agent, counters first, as its daemon would."""
         agent = self.hosts[host]
         live = self._live_on[host]
@@ -230,7 +235,7 @@ class Simulation:
         self._perform(name, event, agent.handle(event, self.now_ns))
         self._arm(name, agent)
 
-    def _perform(self, actor: str, event: HostEvent | SwitchEvent, effects: list[Effect]) -> None:
+    def _perform(self, actor: str, event: HostInput | SwitchEvent, effects: list[Effect]) -> None:
         if self._journal is not None:
             self._journal(self.now_ns, actor, event, effects)
         for effect in effects:
