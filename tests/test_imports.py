@@ -43,7 +43,7 @@ MAY_IMPORT = {
     "paceline.sim.lies": f"{CORE} paceline.sim paceline.sim.reference paceline.sim.run paceline.wire",
     "paceline.sim.faults": f"{CORE} paceline.sim paceline.sim.reference paceline.sim.lies paceline.wire switchd",
     "paceline.sim.run": f"{CORE} paceline.sim paceline.sim.reference paceline.sim.array",
-    "paceline.sim.agreement": f"{CORE} paceline.sim paceline.sim.reference paceline.sim.array",
+    "paceline.sim.agreement": f"{CORE} paceline.sim paceline.sim.reference paceline.sim.array paceline.sim.run",
     "paceline.sim.compare": f"{CORE} paceline.sim paceline.sim.run",
     "paceline.sim.trace.profiles": "paceline.flowcore.model",
     "paceline.sim.trace.formats": "paceline.flowcore.model paceline.sim paceline.sim.trace.profiles",

@@ -24,7 +24,6 @@ BUFFER_S = 0.012
 BURST_S = 0.001
 BUNDLE_BYTES = 65536
 LEAST_BUFFER_BYTES = 8 * BUNDLE_BYTES  # of a slow link: less than a few bundles would hold no flow's window
-PAYLOAD_SHARE = 1448 / 1514
 
 _ROOT, _CLASS, _LEAF = 0x1_0000, 0x1_0001, 0x10_0000
 _INGRESS = 0xFFFF_FFF2

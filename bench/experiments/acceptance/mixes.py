@@ -6,7 +6,6 @@ simulated   paceline's slowdown in the simulator: the same decisions, exact rate
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import inf
 from pathlib import Path
 from statistics import fmean, median
@@ -18,8 +17,8 @@ from bench.jobs.cases import Case, CaseRuns
 from bench.jobs.report import document
 from bench.jobs.run import Conditions
 from bench.report.parts import Bars, Part, Table
-from bench.testbed.ports import PAYLOAD_SHARE
 from paceline.flowcore.model.scenario import Scenario
+from paceline.sim.agreement.testbed import of_payload
 from paceline.sim.run import iteration_times_s
 from paceline.sim.run import run as simulate
 from paceline.sim.scenario_file import read_scenario
@@ -53,10 +52,7 @@ def run(options: Options) -> Result:
 
 
 def simulated_slowdown(scenario: Scenario) -> float:
-    """The simulator has no headers: its links get the payload's share of the testbed's capacity."""
-    links = scenario.topology.links.items()
-    payload = {name: replace(link, capacity_bps=PAYLOAD_SHARE * link.capacity_bps) for name, link in links}
-    return simulate(replace(scenario, topology=replace(scenario.topology, links=payload)), "paceline").mean_slowdown
+    return simulate(of_payload(scenario), "paceline").mean_slowdown
 
 
 def in_step_s(runs: CaseRuns) -> dict[str, list[float | None]]:

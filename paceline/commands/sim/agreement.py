@@ -40,7 +40,7 @@ def run_agreement(args: argparse.Namespace) -> int:
 
     from paceline.commands.console import print_json, print_table, progress_bar
     from paceline.commands.provenance import provenance
-    from paceline.sim.agreement import AGREE, compared
+    from paceline.sim.agreement.engines import AGREE, compared
     from paceline.sim.scenario_file import read_scenario
 
     scenarios = [read_scenario(path) for path in args.files]

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from paceline.commands.sim import agreement, compare, faults, lies, mixes, paper, run, sweep, trace
+from paceline.commands.sim import agreement, compare, faults, lies, mixes, paper, run, sweep, testbed, trace
 
 
 def add_parser(subparsers: Any) -> None:
@@ -13,5 +13,5 @@ def add_parser(subparsers: Any) -> None:
         epilog="example: paceline sim run scenarios/two-jobs.toml --policy paceline",
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (run, mixes, trace, sweep, compare, paper, agreement, faults, lies):
+    for command in (run, mixes, trace, sweep, compare, paper, agreement, testbed, faults, lies):
         command.add_parser(commands)

@@ -19,6 +19,7 @@ BYTES_PER_MB = 1e6
 BPS_PER_GBPS = 1e9
 
 LONGEST_NS = 2**62  # 146 years
+PAYLOAD_SHARE = 1448 / 1514  # of TCP in a full Ethernet frame
 UNLIMITED = math.inf  # no limit is known or set; of a rate or of a volume
 
 # bytes = bit/s x ns / this

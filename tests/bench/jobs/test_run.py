@@ -16,10 +16,10 @@ from bench.jobs.process_group import RunFailed
 from bench.jobs.run import Conditions, JobsRun, check_bytes, run_once
 from bench.jobs.tcp_control import NoDaemons, TcpControl
 from bench.testbed.network import Testbed
-from bench.testbed.ports import PAYLOAD_SHARE
 from nccl_shim.segment.reader import Reader
 from paceline.flowcore.model.patterns import flows_of
 from paceline.flowcore.model.scenario import Scenario, parse_scenario
+from paceline.flowcore.model.units import PAYLOAD_SHARE
 from paceline.sim.jobs import TrainingJob
 from paceline.sim.run import iteration_times_s
 

@@ -11,12 +11,12 @@ import pytest
 from bench.testbed import network
 from bench.testbed.impair import Impairment
 from bench.testbed.network import CONTROL_IFNAME, DATA_IFNAME, Testbed
-from bench.testbed.ports import PAYLOAD_SHARE
 from bench.testbed.routes import detours, flows_in, paths_of
 from paceline.failure import Failure
 from paceline.flowcore.model.patterns import FlowId, Role
 from paceline.flowcore.model.scenario import parse_scenario
 from paceline.flowcore.model.topology import Topology, clos, star, tree
+from paceline.flowcore.model.units import PAYLOAD_SHARE
 from tests.bench.testbed.traffic import TIMEOUT_S, Transfer, send
 
 pytestmark = pytest.mark.root

@@ -1,7 +1,7 @@
 """The array engine against the agents: how long the same jobs take, under every policy.
 
-What is compared, and how: paceline/sim/agreement.py. Most single runs are the same to 0.1 %; some differ by 2 % (under
-`srpt` on mixed, with two seeds of eight).
+What is compared, and how: paceline/sim/agreement/engines.py. Most single runs are the same to 0.1 %; some differ by
+2 % (under `srpt` on mixed, with two seeds of eight).
 
 mlcc is chaos where patterns mix and across racks, not a rule that differs: plans are made to end with their slot and
 equal slots are filled in order, so the last digit of a sum decides whether a flow reports once more, and which slot it
@@ -17,7 +17,7 @@ import pytest
 
 from paceline.flowcore.model.scenario import Scenario
 from paceline.flowcore.policy import POLICIES
-from paceline.sim.agreement import AGREE, compared, in_reference, mean_jct_s, shortened
+from paceline.sim.agreement.engines import AGREE, compared, in_reference, mean_jct_s, shortened
 from paceline.sim.scenario_file import read_scenario
 
 pytestmark = pytest.mark.slow
