@@ -7,7 +7,7 @@ order `srsf` replaces its ranks. A new scheduler is one file here and one line b
 from collections.abc import Callable
 
 from paceline.cluster.placement import PLACEMENTS
-from paceline.cluster.schedulers import dally, elasticflow, gandiva, hived
+from paceline.cluster.schedulers import dally, elasticflow, gandiva, hived, themis
 from paceline.cluster.schedulers.base import FirstComeFirstServed, Scheduler
 from paceline.cluster.schedulers.tiresias import Tiresias
 from paceline.cluster.schedulers.titan import Titan
@@ -19,7 +19,12 @@ PLAIN = PLACEMENTS | {
     "elasticflow-exact": elasticflow.place_exactly,
     "hived": hived.place,
 }
-VARIANTS: dict[str, Callable[[], Scheduler]] = {**gandiva.VARIANTS, "tiresias": Tiresias, **dally.VARIANTS}
+VARIANTS: dict[str, Callable[[], Scheduler]] = {
+    **gandiva.VARIANTS,
+    "tiresias": Tiresias,
+    **themis.VARIANTS,
+    **dally.VARIANTS,
+}
 OWN = (*PLAIN, *VARIANTS, "titan")
 INTERLEAVED = "+cassini"
 NAMES = (*OWN, *(f"{name}{INTERLEAVED}" for name in OWN))

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -28,6 +29,10 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--processes", metavar="N", type=integer(1, 1024), default=os.cpu_count(), help="default: one per CPU"
     )
+    parser.add_argument(
+        "--results", metavar="FILE.jsonl", type=Path, help="keep every run here, and do only those that are missing"
+    )
+    parser.add_argument("--figure", metavar="OUT.png", type=Path, help="draw the paper's figure, with our figures")
     add_json(parser)
     parser.set_defaults(run=run_paper)
 
@@ -39,6 +44,7 @@ def run_paper(args: argparse.Namespace) -> int:
     from paceline.commands.provenance import provenance
     from paceline.sim import papers
     from paceline.sim.papers.claim import shown
+    from paceline.sim.papers.panel import without_points
 
     if args.list:
         return _list(papers.PAPERS.values(), as_json=args.json)
@@ -46,17 +52,23 @@ def run_paper(args: argparse.Namespace) -> int:
     if args.name not in papers.PAPERS:
         raise CommandError(f"no paper {args.name!r}; expected one of {known}" if args.name else f"which? {known}")
     paper = papers.PAPERS[args.name]
+    if args.figure:
+        _require_figure(args.figure)
     seeds = args.seeds or (QUICK_SEEDS if args.quick else paper.seeds)
     wanted = papers.cells(paper, seeds, quick=args.quick)
     started_s = perf_counter()
-    rows = []
+    done = {}
     with progress_bar() as bar:
         task = bar.add_task(f"{len(wanted)} runs", total=len(wanted))
-        for row in papers.performed(wanted, args.processes):
-            rows.append(row)
+        for one in papers.performed(wanted, args.processes, args.results):
+            done[one.cell] = one
             bar.advance(task)
-    found = papers.results(wanted, rows)
+    found = papers.results(wanted, [done[cell].row for cell in wanted])
     claims = list(paper.claims(found))
+    if args.figure:
+        from paceline.sim.report.paper_figure import draw
+
+        draw(paper.panels(found), f"{paper.title.partition(':')[0]}, here", args.figure)
     if args.json:
         document = {
             "paper": paper.name,
@@ -67,8 +79,12 @@ def run_paper(args: argparse.Namespace) -> int:
             "set_up": paper.set_up,
             "assumed": paper.assumed,
             "claims": [asdict(claim) for claim in claims],
-            "runs": {run: {key: found.mean(run, key) for key in of[0]} for run, of in found.rows.items()},
+            "runs": {
+                run: {key: found.mean(run, key) for key, _ in without_points(of[0])} for run, of in found.rows.items()
+            },
+            "cpu_s": sum(one.cpu_s for one in done.values()),  # also of runs that were kept
             "wall_s": perf_counter() - started_s,
+            "figure": args.figure and str(args.figure),
         }
         print_json(document | provenance())
         return 0
@@ -90,6 +106,15 @@ def run_paper(args: argparse.Namespace) -> int:
         if not claim.holds:
             print(f"does not hold: {claim.claim}. {claim.why}")
     return 0
+
+
+def _require_figure(path: Path) -> None:
+    from paceline.sim.report.figure import FigureError, require_figures
+
+    try:
+        require_figures(path)
+    except FigureError as error:
+        raise CommandError(str(error)) from None
 
 
 def _list(papers: Any, *, as_json: bool) -> int:

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from paceline.cluster.cassini.drift import wait_ns
+from paceline.cluster.cassini.drift import adjusts, wait_ns
 from paceline.cluster.communication import GATES, Running, Task
 from paceline.cluster.communication.srsf import remaining_service_s
 from paceline.flowcore.model.patterns import FlowId
@@ -109,9 +109,17 @@ class Shifted(Gating):
         super().__init__(send)
         self._at = at
         self.due: dict[str, tuple[int, int]] = {}  # job: when a communication is due, and every how many ns again
+        self.adjustments = 0
+        self.timed_ns = 0  # Σ over jobs: for how long they kept to times that they had before
+        self._kept: dict[int, tuple[int, int]] = {}  # times that a job has had since its last communication
 
     def ready(self, job: NetworkJob, now_ns: int) -> None:
         due = self.due.get(job.name)
+        if due and self._kept.get(job.index) == due:
+            self.adjustments += adjusts(now_ns, *due)
+            self.timed_ns += due[1]
+        if due:
+            self._kept[job.index] = due
         waits_ns = wait_ns(now_ns, *due) if due else 0
         if not waits_ns:
             self.start(job)
@@ -125,6 +133,7 @@ class Shifted(Gating):
     def left(self, job: NetworkJob) -> None:
         super().left(job)
         self.due.pop(job.name, None)
+        self._kept.pop(job.index, None)
 
 
 def service_s(job: NetworkJob) -> float:

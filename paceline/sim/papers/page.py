@@ -1,6 +1,7 @@
 """docs/papers.md, written from what `paceline sim paper NAME --json` printed. `scripts/papers` does both."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from paceline.sim.papers.claim import shown
@@ -10,6 +11,7 @@ OPENING = """\
 
     paceline sim paper --list
     paceline sim paper ada-srsf               # --quick: a cut of it in a minute; --seeds N; --json
+    paceline sim paper dally --results out/dally.jsonl --figure out/dally.png     # goes on where it was; draws
     ./scripts/papers                          # all of them, and this page
 
 Each paper's set-up as the paper has it, what is assumed where it is silent, and every claim beside what comes out here.
@@ -28,7 +30,10 @@ def _section(document: Mapping[str, Any]) -> Iterator[str]:
     yield f"## {document['title']}\n"
     command = f"paceline sim paper {name}{' --quick' if document['quick'] else ''} --seeds {document['seeds']}"
     cut = f": {document['cut']}" if document["quick"] else ""
-    yield f"`{command}`{cut} ([results](results/papers/{name}.json)).\n"
+    cost = f" {document['cpu_s'] / 60:.0f} minutes of one core." if document.get("cpu_s", 0.0) >= 60.0 else ""
+    yield f"`{command}`{cut} ([results](results/papers/{name}.json)).{cost}\n"
+    if document.get("figure"):
+        yield f"![{document['title']}: its figure with what comes out here]({Path(document['figure']).name})\n"
     yield f"**As the paper has it.** {document['set_up']}\n"
     yield "**Assumed.**\n"
     yield from (f"- {line}" for line in document["assumed"])

@@ -77,6 +77,10 @@ def test_shifts_keep_two_jobs_apart() -> None:
     together_s = finished_s(shifted, jobs)
     assert together_s < 1.1 * alone_s
     assert together_s < 0.95 * untimed_s
+    # Two jobs keep to times for 59 iterations each: the first goes to its time and does not count.
+    (_, every_ns), _ = cassini.due({}, 0).values()
+    assert shifted.gating.timed_ns == 2 * 59 * every_ns
+    assert shifted.gating.adjustments < 6
 
 
 def test_a_job_keeps_its_time_when_others_come_and_go() -> None:

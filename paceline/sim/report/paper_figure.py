@@ -1,0 +1,51 @@
+"""The panels of a paper's figure beside each other."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from paceline.sim.papers.panel import POINTS, Bars, Curves, Panel
+from paceline.sim.report.figure import COLORS, DPI, INK
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+PANEL_IN = (4.6, 3.4)
+DASHES = ("-", "--", ":", "-.")
+
+
+def draw(panels: Sequence[Panel], title: str, path: Path) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(PANEL_IN[0] * len(panels), PANEL_IN[1]), layout="constrained")
+    for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+        axes.set_title(panel.title, color=INK, size=10)
+        if isinstance(panel, Bars):
+            _bars(axes, panel)
+        else:
+            _curves(axes, panel)
+        axes.legend(fontsize=7, frameon=False)
+    figure.suptitle(title, color=INK, size=11)
+    figure.savefig(path, dpi=DPI)
+
+
+def _bars(axes: "Axes", panel: Bars) -> None:
+    """The lines on them are the least and the most of the seeds."""
+    width = 0.8 / len(panel.series)
+    for number, (name, bars) in enumerate(panel.series.items()):
+        places = [place + (number - (len(panel.series) - 1) / 2) * width for place in range(len(panel.labels))]
+        means = [mean for mean, _, _ in bars]
+        reach = [[mean - least for mean, least, _ in bars], [most - mean for mean, _, most in bars]]
+        axes.bar(places, means, width, yerr=reach, label=name, color=COLORS[number % len(COLORS)], ecolor=INK)
+    axes.set_xticks(range(len(panel.labels)), panel.labels)
+    axes.set_ylabel(panel.unit)
+    if panel.logarithmic:
+        axes.set_yscale("log")
+
+
+def _curves(axes: "Axes", panel: Curves) -> None:
+    for number, (name, values) in enumerate(panel.series.items()):
+        dashes = DASHES[number // len(COLORS) % len(DASHES)]
+        axes.plot(values, POINTS, dashes, label=name, color=COLORS[number % len(COLORS)])
+    axes.set_xlabel(panel.unit)
+    axes.set_ylabel("at most, %")
