@@ -10,8 +10,8 @@ from paceline.sim.report.figure import COLORS, DPI, INK
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-PANEL_IN = (4.6, 3.4)
-DASHES = ("-", "--", ":", "-.")
+PANEL_IN = (4.8, 3.8)
+SERIES = (*COLORS, "#999999", INK)
 
 
 def draw(panels: Sequence[Panel], title: str, path: Path) -> None:
@@ -24,7 +24,8 @@ def draw(panels: Sequence[Panel], title: str, path: Path) -> None:
             _bars(axes, panel)
         else:
             _curves(axes, panel)
-        axes.legend(fontsize=7, frameon=False)
+        columns = min(4, len(panel.series))
+        axes.legend(fontsize=7, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncol=columns)
     figure.suptitle(title, color=INK, size=11)
     figure.savefig(path, dpi=DPI)
 
@@ -36,7 +37,7 @@ def _bars(axes: "Axes", panel: Bars) -> None:
         places = [place + (number - (len(panel.series) - 1) / 2) * width for place in range(len(panel.labels))]
         means = [mean for mean, _, _ in bars]
         reach = [[mean - least for mean, least, _ in bars], [most - mean for mean, _, most in bars]]
-        axes.bar(places, means, width, yerr=reach, label=name, color=COLORS[number % len(COLORS)], ecolor=INK)
+        axes.bar(places, means, width, yerr=reach, label=name, color=SERIES[number % len(SERIES)], ecolor=INK)
     axes.set_xticks(range(len(panel.labels)), panel.labels)
     axes.set_ylabel(panel.unit)
     if panel.logarithmic:
@@ -45,7 +46,6 @@ def _bars(axes: "Axes", panel: Bars) -> None:
 
 def _curves(axes: "Axes", panel: Curves) -> None:
     for number, (name, values) in enumerate(panel.series.items()):
-        dashes = DASHES[number // len(COLORS) % len(DASHES)]
-        axes.plot(values, POINTS, dashes, label=name, color=COLORS[number % len(COLORS)])
+        axes.plot(values, POINTS, label=name, color=SERIES[number % len(SERIES)])
     axes.set_xlabel(panel.unit)
     axes.set_ylabel("at most, %")
