@@ -5,12 +5,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import process_time
 
-from paceline.sim.papers import ada_srsf, cassini, dally, titan
+from paceline.sim.papers import ada_srsf, cassini, dally, mlcc, titan
 from paceline.sim.papers.paper import Paper, Results, Row
 from paceline.sim.processes import each
 from paceline.sim.trace.sweep import append, read_rows
 
-PAPERS: dict[str, Paper] = {paper.name: paper for paper in (ada_srsf.PAPER, cassini.PAPER, dally.PAPER, titan.PAPER)}
+PAPERS: dict[str, Paper] = {
+    paper.name: paper for paper in (ada_srsf.PAPER, cassini.PAPER, dally.PAPER, mlcc.PAPER, titan.PAPER)
+}
 
 
 @dataclass(frozen=True, slots=True)

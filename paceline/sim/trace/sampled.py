@@ -2,7 +2,7 @@
 
 A job whose GPUs are all on one server needs no network and simply takes its time, unless other jobs share its GPUs. A
 job on n servers is a ring over them (GPUs of one server reduce among themselves), or a parameter server with shards on
-up to four of its own servers.
+GPUs of their own, or else on up to four of its own servers.
 
 Skipping ahead. Between two changes of the set of jobs the network repeats itself, so a stretch longer than `sample_s`
 is simulated for that long and then continued at the pace each job had. Traces last weeks; their changes are few.
@@ -39,11 +39,17 @@ def spec_of(job: TraceJob, workers: Workers, jitter: float, iterations: int | No
     """A job where it is placed, for all its iterations or so many."""
     hosts = tuple(workers)
     pattern = job.pattern if len(hosts) > 1 else Pattern.ALLREDUCE
+    servers: tuple[str, ...] = ()
+    if pattern is Pattern.PS and job.servers:
+        by_gpu = [host for host, gpus in workers.items() for _ in range(gpus)]
+        hosts, servers = (tuple(dict.fromkeys(part)) for part in (by_gpu[job.servers :], by_gpu[: job.servers]))
+    elif pattern is Pattern.PS:
+        servers = hosts[: max(1, min(MOST_SHARDS, len(hosts) // 2))]
     return JobSpec(
         name=job.name,
         pattern=pattern,
         workers=hosts,
-        servers=hosts[: max(1, min(MOST_SHARDS, len(hosts) // 2))] if pattern is Pattern.PS else (),
+        servers=servers,
         model_mb=job.model_mb,
         compute_s=job.compute_s,
         iterations=job.iterations if iterations is None else iterations,

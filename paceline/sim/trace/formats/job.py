@@ -20,6 +20,7 @@ class TraceJob:
     compute_s: float  # per iteration
     iterations: int
     pattern: Pattern = Pattern.ALLREDUCE
+    servers: int = 0  # of a parameter server: so many of its GPUs are servers'; 0: servers are beside workers
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,155 @@
+"""MLCC, "Dynamic Flow Scheduling for DNN Training Workloads in Data Centers", section VII.
+
+Runs are `SHARE/LOAD/POLICY` on the array engine, every iteration simulated; SHARE of the jobs are parameter servers.
+The paper's scheduler stands there in three readings: `mlcc` and `mlcc-open` run in the agents themselves, which takes
+minutes where the others take seconds, so they have runs of their own with fewer jobs (`SHARE/few/POLICY`), beside
+`fair` and the baselines on the same jobs; `paceline` is what this project made of it.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import inf
+from random import Random
+from statistics import fmean
+
+from paceline.flowcore.model.scenario import Pattern
+from paceline.flowcore.policy.mlcc import OPTIONS
+from paceline.sim.papers.claim import Claim, figure, order
+from paceline.sim.papers.paper import Paper, Results, Row
+from paceline.sim.trace import results as trace_results
+from paceline.sim.trace.formats.job import TraceJob
+from paceline.sim.trace.run import TraceOptions, TraceRun
+from paceline.sim.trace.workload import build_topology
+
+MODELS = {"vgg19": (549.0, 0.56), "gpt2": (1200.0, 0.9), "vgg16": (528.0, 0.46), "resnet50": (98.0, 0.32)}  # MB, s
+RING, WORKERS, SERVERS = 3, 2, 2
+HOSTS, GPUS, TIERS_GBPS = 10, 8, (10.0, 20.0, 40.0)  # of a rack, of a host, of the tiers
+RACKS, FEW_RACKS = 4, 1
+ITERATIONS = (6, 24)
+BURSTINESS = 4.0  # squared coefficient of variation of the times between arrivals
+STEP_MS, AGENTS_STEP_MS = 5.0, 1.0
+
+SHARES = ("0", "0.5", "1")
+LOADS = ("0.5", "0.7", "0.9")
+JOBS, QUICK_JOBS = 100, 20
+FEW, FEW_JOBS, QUICK_FEW = "0.9", 12, 4  # load and jobs of the runs in the agents
+ARRAY = ("paceline", "fair", "mcs", "mcs-pipelined", "ccml")
+AGENTS = ("mlcc", "mlcc-open")
+MOST_ABOVE_FAIR = 2.0  # percent
+
+
+def busy_s(racks: int) -> float:
+    """For how long a job keeps the scarcest links of the cluster busy, on average: all uplinks, or all hosts' links."""
+    # A ring sends 4/3 of the model three times; two workers push it to two servers and pull it back: four models each.
+    sent_mb = fmean(ITERATIONS) * 4.0 * fmean(size_mb for size_mb, _ in MODELS.values())
+    crossing = 1.0 - 1.0 / racks  # of the flows between hosts drawn at random
+    gbps = HOSTS * TIERS_GBPS[0] if racks == 1 else racks * TIERS_GBPS[1] / crossing
+    return sent_mb * 8e-3 / gbps
+
+
+def draw(share: str, load: str, jobs: int, racks: int, seed: int) -> list[TraceJob]:
+    """The same jobs at every load, closer together."""
+    draws = Random(f"{seed}/mlcc/{share}")
+    drawn, arrival_s, every_s = [], 0.0, busy_s(racks) / float(load)
+    for number in range(jobs):
+        arrival_s += draws.gammavariate(1.0 / BURSTINESS, BURSTINESS) * every_s
+        model = draws.choice(list(MODELS))
+        size_mb, compute_s = MODELS[model]
+        job = TraceJob(f"j{number}", arrival_s, RING, model, size_mb, compute_s, draws.randint(*ITERATIONS))
+        if draws.random() < float(share):
+            job = replace(job, gpus=WORKERS + SERVERS, pattern=Pattern.PS, servers=SERVERS)
+        drawn.append(job)
+    return drawn
+
+
+def runs(quick: bool) -> Sequence[str]:
+    loads = ("0.7",) if quick else LOADS
+    found = [f"{share}/{load}/{policy}" for share in SHARES for load in loads for policy in ARRAY]
+    found += [f"{share}/few/{policy}" for share in SHARES for policy in (*AGENTS, *ARRAY)]
+    return [*found, *(f"0.5/few/mlcc:{point}" for point in OPTIONS)]
+
+
+def perform(run: str, seed: int, quick: bool) -> Row:
+    share, load, policy = run.split("/")
+    if load == "few":
+        racks, load, jobs, step_ms = FEW_RACKS, FEW, QUICK_FEW if quick else FEW_JOBS, AGENTS_STEP_MS
+    else:
+        racks, jobs, step_ms = RACKS, QUICK_JOBS if quick else JOBS, STEP_MS
+    options = TraceOptions(
+        servers=racks * HOSTS, gpus_per_server=GPUS, policy=policy, seed=seed, sample_s=inf, step_ms=step_ms
+    )
+    simulated = TraceRun(build_topology("section-vii", racks * HOSTS), options)
+    simulated.run(draw(share, load, jobs, racks, seed))
+    row = trace_results.row(simulated, 0.0)
+    return {
+        "mean_jct_s": row["mean_jct_s"],
+        "p95_jct_s": row["p95_jct_s"],
+        "contention_percent": 100.0 * (row["network"]["contention_share"] or 0.0),
+        "decision_p90_ms": row["settle_us"]["p90"] / 1e3,
+    }
+
+
+def claims(results: Results) -> Iterator[Claim]:
+    jct = "mean_jct_s"
+    loads = sorted({run.split("/")[1] for run in results.rows} - {"few"})
+
+    def seconds(share: str, load: str) -> str:
+        policies = [run.split("/")[2] for run in results.rows if run.startswith(f"{share}/{load}/")]
+        found = ", ".join(f"{policy} {results.mean(f'{share}/{load}/{policy}', jct):.1f}" for policy in policies)
+        return f"mean JCT s at {'few jobs' if load == 'few' else f'load {load}'}: {found}"
+
+    def lower(share: str, load: str, policy: str, than: str) -> list[float]:
+        return results.lower(jct, f"{share}/{load}/{policy}", f"{share}/{load}/{than}")
+
+    for share in SHARES:
+        mix = f"PS share {share}"
+        for load in loads:
+            for than, paper in (("mcs", 33.6), ("ccml", 23.3)):
+                claim = f"paceline is below {than.upper()} in mean JCT, {mix}, load {load}"
+                yield figure(claim, "VII-A, Fig. 15", paper, lower(share, load, "paceline", than), seconds(share, load))
+            costs = lower(share, load, "mcs-pipelined", "mcs")
+            claim = f"Start-after costs MCS bandwidth: pipelined it is below, {mix}, load {load}"
+            yield order(claim, "VII-A", "below", costs, seconds(share, load))
+            gain = lower(share, load, "paceline", "fair")
+            claim = f"paceline is at most {MOST_ABOVE_FAIR:.0f} % above fair sharing in mean JCT, {mix}, load {load}"
+            holds = fmean(gain) >= -MOST_ABOVE_FAIR
+            spread = (min(gain), max(gain))
+            yield Claim(claim, "ours", "%", "not above", fmean(gain), spread, holds, seconds(share, load))
+        for reading in AGENTS:
+            for than, paper in (("mcs", 33.6), ("ccml", 23.3)):
+                claim = f"{reading} is below {than.upper()} in mean JCT, {mix}, few jobs"
+                gain = lower(share, "few", reading, than)
+                yield figure(claim, "VII-A, Fig. 15", paper, gain, seconds(share, "few"))
+            claim = f"{reading} is below fair sharing in mean JCT, {mix}, few jobs"
+            yield order(claim, "VI-C", "below", lower(share, "few", reading, "fair"), seconds(share, "few"))
+    for point, what in OPTIONS.items():
+        gain = lower("0.5", "few", f"mlcc:{point}", "mlcc")
+        yield order(f"mlcc gains by {point}: {what}; few jobs", "IV-C", "below", gain, seconds("0.5", "few"))
+
+
+PAPER = Paper(
+    name="mlcc",
+    title="Dynamic Flow Scheduling for DNN Training Workloads in Data Centers (MLCC)",
+    set_up=(
+        "Servers of 8 GPUs, ten to a rack, racks under edge switches, 10, 20 and 40 Gbit/s by tier; a GPU is a worker's"
+        " or a parameter server's. Jobs come in bursts, compute, exchange and begin again. VGG19 (549 MB), GPT2"
+        " (1.2 GB), VGG16 (528 MB) and ResNet50 (98 MB); a ring has 3 workers, a parameter server 2 workers and 2"
+        " servers (section VI). Baselines: MCS (coflows, start-after, one big switch) and CCML (hosts interleave their"
+        " own jobs)."
+    ),
+    assumed=(
+        "40 servers in 4 racks instead of 1000, 100 jobs of 6 to 24 iterations, GPUs anywhere; each model as likely, as"
+        " a parameter server with probability PS share (the paper: two of the models each way, share 0.5).",
+        "An iteration computes for 0.56, 0.9, 0.46 and 0.32 s (VGG19, GPT2, VGG16, ResNet50): the paper has none.",
+        "Times between arrivals are Gamma with a squared coefficient of variation of 4; load is that of the racks'"
+        " uplinks, the scarcest links, with every job at full speed.",
+        "`mcs` waits for a whole stage of a parameter server and for whole chunks of a ring; `mcs-pipelined` does not.",
+        "`mlcc` and `mlcc-open` run in the agents, which is slow: 12 jobs on one rack of ten servers at load 0.9 of the"
+        " hosts' links (“few jobs”), the others beside them on the same jobs.",
+    ),
+    seeds=5,
+    quick="20 jobs at load 0.7, few jobs: 4",
+    runs=runs,
+    perform=perform,
+    claims=claims,
+)
