@@ -31,8 +31,8 @@ STEP_MS, AGENTS_STEP_MS = 5.0, 1.0
 
 SHARES = ("0", "0.5", "1")
 LOADS = ("0.5", "0.7", "0.9")
-JOBS, QUICK_JOBS = 100, 20
-FEW, FEW_JOBS, QUICK_FEW = "0.9", 12, 4  # load and jobs of the runs in the agents
+JOBS, QUICK_JOBS = 100, 16
+FEW, FEW_JOBS, QUICK_FEW = "0.9", 12, 5  # load and jobs of the runs in the agents
 ARRAY = ("paceline", "fair", "mcs", "mcs-pipelined", "ccml")
 AGENTS = ("mlcc", "mlcc-open")
 MOST_ABOVE_FAIR = 2.0  # percent
@@ -148,7 +148,7 @@ PAPER = Paper(
         " hosts' links (“few jobs”), the others beside them on the same jobs.",
     ),
     seeds=5,
-    quick="20 jobs at load 0.7, few jobs: 4",
+    quick="16 jobs at load 0.7, few jobs: 5",
     runs=runs,
     perform=perform,
     claims=claims,
