@@ -65,7 +65,7 @@ def run_mixes(series: Series, count: int, processes: int) -> Iterator[MixResult]
 
 def run_mix(series: Series, number: int) -> MixResult:
     scenario = random_mix(number, series.seed, series.kind, series.duration_s)
-    alone_s = alone_iterations_s(scenario, series.seed)
+    alone_s = alone_iterations_s(scenario, series.seed, array=series.array)
     results = {
         policy: run(scenario, policy, series.seed, alone_s=alone_s, array=series.array) for policy in series.policies
     }

@@ -120,22 +120,31 @@ def check_policy(scenario: Scenario, policy: str) -> None:
         raise PolicyError(f"{policy} holds jobs back: it cannot run job {odd[0]!r}, which has overlap or bursts")
 
 
-def alone_iterations_s(scenario: Scenario, seed: int) -> dict[str, float]:
-    """Mean iteration time of each job on the same topology with no other job and no control."""
+def alone_iterations_s(scenario: Scenario, seed: int, *, array: bool = False) -> dict[str, float]:
+    """Mean iteration time of each job on the same topology with no other job and no control. `array`: in the array
+    engine, where it knows the job; a job alone takes as long in either, but for a few nanoseconds."""
     alone_s = {}
     for job in scenario.jobs:
         # The same draws as in the shared run, where the job does no more iterations than alone.
         solo = replace(scenario, jobs=(replace(job, start_s=0.0),), cross_traffic=())
-        simulation = Simulation(solo, "fair", seed)
-        simulation.run()
-        alone = simulation.jobs[job.name]
+        alone, end_ns = _alone(solo, seed, array=array)
         if len(alone.iteration_ends_ns) < FEWEST_ITERATIONS and not alone.finished:
             # The scenario is too short for the job even alone.
             enough = replace(job, start_s=0.0, iterations=FEWEST_ITERATIONS)
-            simulation = Simulation(replace(solo, jobs=(enough,), duration_s=None), "fair", seed)
-            simulation.run()
-        alone_s[job.name] = mean_iteration_s(simulation.jobs[job.name], simulation.now_ns)
+            alone, end_ns = _alone(replace(solo, jobs=(enough,), duration_s=None), seed, array=array)
+        alone_s[job.name] = mean_iteration_s(alone, end_ns)
     return alone_s
+
+
+def _alone(solo: Scenario, seed: int, *, array: bool) -> tuple[TrainingJob, int]:
+    """The job of a scenario of one, and when its run ended."""
+    if array and in_arrays(solo, "fair"):
+        simulated, (alone,) = run_scenario(solo, "fair", seed)
+        return alone, simulated.now_ns
+    simulation = Simulation(solo, "fair", seed)
+    simulation.run()
+    (alone,) = simulation.jobs.values()
+    return alone, simulation.now_ns
 
 
 def link_shares(job: JobSpec, scenario: Scenario, alone_s: float) -> dict[str, float]:
