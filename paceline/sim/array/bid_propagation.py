@@ -72,9 +72,10 @@ class BidPropagation:
         of_switch = self._times_ns.get(switch)
         if of_switch is None:
             return  # there is no switch above it
-        when_ns, times_ns = now_ns + latencies * self._latency_ns, of_switch.setdefault(latencies, [])
-        if times_ns and times_ns[-1] == when_ns:
-            return
-        times_ns.append(when_ns)
-        if len(times_ns) > MOST_TIMES:
-            del times_ns[: bisect_right(times_ns, now_ns - HALF_SLOTS_TO_THE_TOP * self._half_slot_ns)]
+        when_ns, times_ns = now_ns + latencies * self._latency_ns, of_switch.get(latencies)
+        if times_ns is None:
+            of_switch[latencies] = [when_ns]
+        elif times_ns[-1] != when_ns:
+            times_ns.append(when_ns)
+            if len(times_ns) > MOST_TIMES:
+                del times_ns[: bisect_right(times_ns, now_ns - HALF_SLOTS_TO_THE_TOP * self._half_slot_ns)]

@@ -21,7 +21,6 @@ from paceline.flowcore.allocation.arbiters import (
     LARGEST_EXACT,
     Arbiter,
     Contender,
-    Packing,
     first_of_group,
     max_weight_shares,
     most_urgent_many,
@@ -32,6 +31,7 @@ from paceline.sim.array.claims import ArrayFlow, Claimed, ContenderState, HostPa
 from paceline.sim.array.columns import NO_BID, NONE, UNDECIDED, FlowColumns
 from paceline.sim.kernel.crowd import crowd_ceilings, crowd_rates, link_groups
 from paceline.sim.kernel.flow_table import cells
+from paceline.sim.kernel.packing import Rates, packing_of
 
 # Groups that are kept, and rates of one group. A crowd never comes back as it was.
 MOST_GROUPS = 16_384
@@ -54,7 +54,7 @@ class Group:
     rows: Ints | None = None  # of the flows, one state's after the other: it is a crowd
     member_of_row: Ints | None = None
     number: int = NONE
-    packing: Packing | None = None  # of several jobs, for arbiters that pack
+    packing: Rates | None = None  # of several jobs, for arbiters that pack
     capacity_bps: Mapping[str, float] | None = None  # of its links, for those that do not
     read_ns: int = -1  # no bid of its jobs is older than the counters taken then
     shares_of: dict[tuple[float, ...], Shares] = field(default_factory=dict)  # by rates
@@ -261,7 +261,9 @@ class Settlement:
                 self._arbiter([Contender(state.name, bid, links) for state, bid, links in entries], group.capacity_bps)
             )
         if group.packing is None:
-            group.packing = Packing(group.links, self._capacity_bps)
+            claimed = [state.claimed for state in group.states]
+            links, counts = [one.links for one in claimed], [one.counts for one in claimed]
+            group.packing = packing_of(group.links, self._capacity_bps, links, counts, self._links_bps)
         return tuple(group.packing.rates(self._weights(bids)))
 
     def _with_ceilings(self, group: Group, rates: Sequence[float]) -> Shares:

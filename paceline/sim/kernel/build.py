@@ -1,4 +1,4 @@
-"""Compiles network.c, sharing.c and crowd.c. Law: one command, no build system, and numpy's rounding.
+"""Compiles network.c, sharing.c, crowd.c and packing.c. Law: one command, no build system, and numpy's rounding.
 
 `pip install` calls this through setup.py, and library.py in a checkout whose library is missing or of another source.
 It imports nothing of Paceline, so that setup.py can load it by its path.
@@ -13,7 +13,7 @@ from zlib import crc32
 
 FOLDER = Path(__file__).parent
 HEADER = FOLDER / "network.h"
-SOURCES = tuple(FOLDER / name for name in ("network.c", "sharing.c", "crowd.c"))
+SOURCES = tuple(FOLDER / name for name in ("network.c", "sharing.c", "crowd.c", "packing.c"))
 LIBRARY = FOLDER / "network.so"
 # No fused multiply and add: numpy rounds after each operation.
 FLAGS = ("-std=c11", "-O3", "-ffp-contract=off", "-fPIC", "-shared", "-Wall", "-Wextra")

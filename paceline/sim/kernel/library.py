@@ -60,7 +60,8 @@ def _declared(found: ctypes.CDLL) -> ctypes.CDLL:
     ):
         function = getattr(found, name)
         function.restype, function.argtypes = result, (network, *arguments)
-    for name in ("price_rates", "borrow"):
+    for name in ("price_rates", "borrow", "packing_rows"):
         getattr(found, name).restype, getattr(found, name).argtypes = None, (COLUMN,)
     found.link_groups.restype, found.link_groups.argtypes = None, (NUMBER, COLUMN, COLUMN, COLUMN, COLUMN)
+    found.packing_rates.restype, found.packing_rates.argtypes = ctypes.c_int, (COLUMN, COLUMN, COLUMN)
     return found
