@@ -217,12 +217,20 @@ class SwitchAgent:
             pending.wait_for(switches, flow)
         if self._enter(report, slot):
             effects += self._reallocate_for_news(slot, pending.flows)  # whose shares go out with the answer
+        if not own_host:
+            effects += self._pass_up(report)
         if report.sender in self._contending_peers:
             self._wait_for_shares(pending)
         if pending.waits:
             self._pending.begin(pending)
             return effects
         return effects + self._answer(pending.flows, slot, pending.number)
+
+    def _pass_up(self, report: Report) -> list[Effect]:
+        if self.arbitration is None or self._domain.parent is None:
+            return []
+        number = self._federation.next_number(self._now_ns)
+        return self._federation.pass_up(report, number, self._domain.parent, self.arbitration.passing)
 
     def _feedback(self, feedback: Feedback, slot: int) -> list[Effect]:
         """Another switch answered a forwarded report, or pushed."""

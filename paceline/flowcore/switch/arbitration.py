@@ -57,6 +57,7 @@ class Arbitration:
         self.shares: dict[FlowId, Share] = {}
         self.child_of: dict[FlowId, str] = {}  # the child that sent a flow's claim up
         self.shared_links: frozenset[str] = frozenset()  # with cross traffic
+        self.passing: dict[FlowId, tuple[str, ...]] = {}  # paths of flows that contend elsewhere
         self.peak_ratio = 0.0
         self._scope_bps = scope_bps
         self._known_bps = {**scope_bps, **(table_bps or {})}
@@ -65,7 +66,6 @@ class Arbitration:
         self._ledger = ledger
         self._claims: dict[FlowId, Claim] = {}
         self._heard_slot: dict[FlowId, int] = {}
-        self._passing: dict[FlowId, tuple[str, ...]] = {}  # paths of flows that contend elsewhere
         self._escalated: set[FlowId] = set()
         self._left: set[FlowId] = set()  # escalated flows that left since the last reallocation; some may be back
         self._was_alone = False
@@ -128,13 +128,13 @@ class Arbitration:
 
     def passes(self, flow: FlowId, path: tuple[str, ...]) -> bool:
         """A flow from elsewhere crosses a link here; True if that is news to the groups."""
-        if flow in self._passing or all(link in self._scope_bps for link in path):
+        if flow in self.passing or all(link in self._scope_bps for link in path):
             return False  # within the scope it will come up as a contender by itself
-        self._passing[flow] = path
+        self.passing[flow] = path
         return True
 
     def passed(self, flow: FlowId) -> bool:
-        return self._passing.pop(flow, None) is not None
+        return self.passing.pop(flow, None) is not None
 
     # ---- Shares ----
 
@@ -207,7 +207,7 @@ class Arbitration:
     def _groups(self, contenders: Mapping[str, Contender]) -> Iterable["_Group"]:
         """The groups of jobs that meet, here or on the paths of passing flows."""
         links_of = {job: dict.fromkeys(member.flows_on, 1) for job, member in contenders.items()}
-        for flow, path in self._passing.items():
+        for flow, path in self.passing.items():
             if flow not in self._claims:
                 links_of.setdefault(flow.job, {}).update(dict.fromkeys(path, 1))
         meeting = [Contender(job, Bid(0.0), links) for job, links in links_of.items()]

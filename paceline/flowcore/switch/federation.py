@@ -6,7 +6,7 @@ silent for a slot, or that the shell says is lost, is left out: claims are still
 any more, hosts are told, and the first message from it, or the shell's word that it has been found, ends this.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple
 
 from paceline.flowcore.messages.events import Effect, Send
@@ -14,6 +14,8 @@ from paceline.flowcore.messages.grants import merged, shifted
 from paceline.flowcore.messages.reports import Claim, Feedback, Grant, Report, Withdrawal
 from paceline.flowcore.model.domain import other_switches
 from paceline.flowcore.model.patterns import FlowId
+
+ENDS = 2  # links of a path: a whole one that leads from one ToR to another has more
 
 MOST_FORMER = 1000  # flows that are remembered after they were forgotten
 
@@ -35,6 +37,7 @@ class Federation:
         self._number = 0  # of the last reports forwarded
         self._others_of: dict[FlowId, tuple[str, ...]] = {}  # the other switches on the flow's path
         self._former: dict[FlowId, tuple[str, ...]] = {}  # of flows that were forgotten here
+        self._passed_up: set[FlowId] = set()  # flows from elsewhere that the parent was told of
         self._grants: dict[FlowId, dict[str, tuple[int, Grant]]] = {}  # with the slot their numbers begin with
 
     def next_number(self, now_ns: int) -> int:
@@ -68,6 +71,18 @@ class Federation:
             sends.append(Send(switch, Report(self._name, number, first_slot, *parts)))
         return Forwarded(sends, asked)
 
+    def pass_up(self, report: Report, number: int, parent: str, passing: Container[FlowId]) -> list[Effect]:
+        """Where a policy sees the ends of a path only (mcs), no switch between them is told of a claim: of flows from
+        elsewhere that end below, the parent hears from here, since its groups may meet them. Only in the simulator:
+        switchd's hosts claim whole paths, which tell every switch on them."""
+        unknown = [claim for claim in report.claims if claim.flow in passing and len(claim.path) == ENDS]
+        gone = [one for one in report.withdrawn if one.flow in self._passed_up]
+        self._passed_up |= {claim.flow for claim in unknown}
+        self._passed_up -= {one.flow for one in gone}
+        if not unknown and not gone:
+            return []
+        return [Send(parent, Report(self._name, number, report.first_slot, tuple(unknown), tuple(gone)))]
+
     def heard(self, feedback: Feedback) -> list[FlowId]:
         """Keep what another switch said of flows that were forwarded to it; returns those flows."""
         known = [grant for grant in feedback.grants if grant.flow in self._others_of]
@@ -89,6 +104,7 @@ class Federation:
 
     def forget(self, flow: FlowId) -> None:
         """Other switches may still have it: they must hear of it if its host's next word is that it is through."""
+        self._passed_up.discard(flow)
         if (switches := self._others_of.get(flow)) is not None:
             self.drop(flow)
             self._former[flow] = switches
@@ -97,6 +113,7 @@ class Federation:
 
     def forget_all(self) -> None:
         self._former, self._others_of = self._others_of, {}
+        self._passed_up.clear()
         self._grants.clear()
 
     @property

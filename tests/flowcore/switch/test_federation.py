@@ -1,5 +1,7 @@
 """What a ToR asks the other switches on its flows' paths, and what it makes of their answers."""
 
+from dataclasses import replace
+
 from paceline.flowcore.messages.events import Send
 from paceline.flowcore.messages.reports import Bid, Claim, Feedback, Grant, Report, Withdrawal
 from paceline.flowcore.model.patterns import FlowId, Role
@@ -86,3 +88,19 @@ def test_a_flow_that_was_forgotten_is_still_withdrawn_and_misses_no_switch() -> 
     federation.forget(FAR)
     assert federation.missed == set() and federation.silent == {"agg"}
     assert len(federation.forward(report(withdrawn=(FAR,)), 6, SLOT).sends) == 2
+
+
+def test_of_a_flow_of_which_only_the_ends_are_seen_the_parent_hears_from_below() -> None:
+    federation, ends = Federation("tor1", KEEPER), (PATHS[FAR][0], PATHS[FAR][-1])
+    seen = report(FAR)
+    [told] = federation.pass_up(replace(seen, claims=(seen.claims[0]._replace(path=ends),)), 5, "edge1", {FAR})
+    assert isinstance(told, Send) and isinstance(told.message, Report) and told.to == "edge1"
+    assert [claim.flow for claim in told.message.claims] == [FAR]
+    [gone] = federation.pass_up(report(withdrawn=(FAR, NEAR)), 6, "edge1", {FAR})
+    assert isinstance(gone, Send) and isinstance(gone.message, Report)
+    assert [one.flow for one in gone.message.withdrawn] == [FAR], "the other was never passed on"
+    assert federation.pass_up(report(withdrawn=(FAR,)), 7, "edge1", {FAR}) == []
+
+
+def test_of_a_flow_whose_whole_path_is_claimed_the_parent_knows() -> None:
+    assert Federation("tor1", KEEPER).pass_up(report(FAR), 5, "edge1", {FAR}) == []

@@ -25,9 +25,6 @@ pytestmark = pytest.mark.slow
 SCENARIOS = Path(__file__).parents[3] / "scenarios"
 ITERATIONS, SEEDS = 6, (1, 2, 3, 4)
 CHAOTIC = {("mixed", "mlcc"): 3, ("clos", "mlcc"): 2, ("tree", "mlcc"): 1}  # for how many iterations to look
-# The array engine is 1.8 % faster there. One traced run shows a cause, not its size: mcs sees the ends of a path only,
-# so a switch in between is told of no flow that passes below it, and in the reference two may give one downlink away.
-WIDER = {("tree", "mcs"): 0.02}
 UNEVEN = {("mixed", "mlcc"), ("mixed", "srpt"), ("clos", "mlcc"), ("tree", "mlcc")}  # few seeds of many differ
 MANY_SEEDS = tuple(range(1, 9))
 
@@ -50,7 +47,7 @@ def test_jobs_take_as_long_in_both_engines(name: str, policy: str) -> None:
     chaotic_after = CHAOTIC.get((name, policy))
     seeds = MANY_SEEDS if (name, policy) in UNEVEN else SEEDS
     found = compared(scenario(name), policy, seeds, chaotic_after or ITERATIONS)
-    assert found.ratio == pytest.approx(1.0, abs=WIDER.get((name, policy), AGREE))
+    assert found.ratio == pytest.approx(1.0, abs=AGREE)
 
 
 def test_mlcc_across_racks_is_chaos_in_the_agents_alone() -> None:
