@@ -119,7 +119,7 @@ class ArrayNetwork(NetworkTable):
 
     def cap(self, number: int, rate_bps: float) -> None:
         """The flow offers no more than this, and no host paces it."""
-        self.firm[number] = self.ceiling[number] = rate_bps
+        self.ceiling[number] = rate_bps
 
     def flow(self, number: int) -> FlowId:
         spec = self.specs[number]

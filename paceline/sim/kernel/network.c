@@ -71,23 +71,24 @@ static void share(struct network *n, int64_t flows, int64_t coarse)
     double *limits = n->limits, *wanted = n->wanted, *allowed = n->allowed, *rates = n->shares;
     for (int64_t f = 0; f < flows; f++)
         memcpy(n->hop + f * width, n->path + n->solved[f] * width, sizeof(int64_t) * (size_t)width);
-    /* A NIC whose flows want more than it has, some of them paced, is divided by its HTB. */
+    /* A NIC whose paced flows want more than it has is divided by its HTB; cross traffic passes by it. */
     double *asked = n->level;
-    int64_t *paced = n->open, *count = n->on_link, members = 0;
+    int64_t *count = n->on_link, members = 0;
     for (int64_t f = 0; f < flows; f++) {
         int64_t nic = n->hop[f * width];
         asked[nic] = 0.0;
-        paced[nic] = count[nic] = 0;
+        count[nic] = 0;
     }
     for (int64_t f = 0; f < flows; f++) {
         int64_t nic = n->hop[f * width];
-        asked[nic] += limits[f];
-        paced[nic] += n->paced[n->solved[f]];
-        count[nic]++;
+        if (n->paced[n->solved[f]]) {
+            asked[nic] += limits[f];
+            count[nic]++;
+        }
     }
     for (int64_t f = 0; f < flows; f++) {
         int64_t nic = n->hop[f * width];
-        if (asked[nic] > capacity[nic] && paced[nic] && count[nic] > 1)
+        if (n->paced[n->solved[f]] && asked[nic] > capacity[nic] && count[nic] > 1)
             n->members[members++] = f;
     }
     if (!members) {

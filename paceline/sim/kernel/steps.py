@@ -278,10 +278,11 @@ class NumpySteps:
         paths, nic = table.path[live], table.path[live, 0]
         capacity = self._carried_bps(live, limits)
         links, weights = len(capacity), self._weights(live)
-        crowded = np.bincount(nic, limits, links) > capacity
-        crowded &= np.bincount(nic, table.paced[live], links) > 0
-        crowded &= np.bincount(nic, minlength=links) > 1
-        on_crowded = np.flatnonzero(crowded[nic])
+        paced = np.flatnonzero(table.paced[live])  # cross traffic passes by HTB
+        classes = nic[paced]
+        crowded = np.bincount(classes, limits[paced], links) > capacity
+        crowded &= np.bincount(classes, minlength=links) > 1
+        on_crowded = paced[crowded[classes]]
         if not len(on_crowded):
             return max_min(paths, limits, capacity, weights)
         wanted = limits.copy()

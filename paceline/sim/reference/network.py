@@ -6,9 +6,10 @@ What binds a flow, in this order:
     the links      TCP: max-min fair among all flows, whatever their hosts promised them; MLTCP: by weights
     its upstream   a flow cannot forward what has not arrived: F_i ≤ min_j F_j + W_i (patterns.py)
 
-Hosts protect their guarantees only on their own NIC; inside the network a flow that borrows too much takes from
-other flows as a TCP flow would. Rates hold until something changes: a flow starts or ends, a limit moves, or a flow
-catches up with a feeder. F counts over all iterations, so that it never goes back.
+Hosts protect their guarantees only on their own NIC, and only from each other's classes: cross traffic has no class,
+passes by HTB, and takes its part of the line as a TCP flow does. Inside the network so does a flow that borrows too
+much. Rates hold until something changes: a flow starts or ends, a limit moves, or a flow catches up with a feeder. F
+counts over all iterations, so that it never goes back.
 
 Three options for baselines: start-after jobs forward whole grains of what has arrived, contention takes from a link on
 which jobs collide, and flows may have MLTCP's weights (paceline.flowcore.host.policy).
@@ -152,12 +153,8 @@ class FluidNetwork:
         self._stale = True
 
     def cap(self, flow: FlowId, rate_bps: float) -> None:
-        """The flow offers no more than this, and no host paces it.
-
-        Where a NIC is divided by HTB it goes first: cross traffic is not held back.
-        """
-        channel = self.channels[flow]
-        channel.ceiling_bps = channel.guaranteed_bps = rate_bps
+        """The flow offers no more than this, and no host paces it."""
+        self.channels[flow].ceiling_bps = rate_bps
 
     def advance(self, now_ns: int) -> None:
         elapsed_ns = now_ns - self._now_ns
@@ -280,14 +277,12 @@ class FluidNetwork:
         capacity_bps = self._carried_bps(channels, ceilings)
         nics: dict[int, list[int]] = {}
         for index, channel in enumerate(channels):
-            if channel.path:
+            if channel.path and channel.paced:
                 nics.setdefault(channel.path[0], []).append(index)
         crowded = [
             (nic, members)
             for nic, members in nics.items()
-            if len(members) > 1
-            and any(channels[index].paced for index in members)
-            and sum(ceilings[index] for index in members) > self.capacity_bps[nic]
+            if len(members) > 1 and sum(ceilings[index] for index in members) > self.capacity_bps[nic]
         ]
         if not crowded:
             return max_min(paths, ceilings, capacity_bps, weights)
