@@ -56,7 +56,7 @@ SLOTS_ON_THE_WAY = 3
 def decides(policy: Policy) -> bool:
     """Whether this control does what the policy does: of what an arbitrated policy does, it overrides nothing but what
     this control asks it for."""
-    if not isinstance(policy, Arbitrated):
+    if not isinstance(policy, Arbitrated) or policy.arbiter is None:
         return False
     asked = {"bid", "sees", "arbiter"}
     methods = {name for one in (Arbitrated, Policy) for name, value in vars(one).items() if callable(value)}

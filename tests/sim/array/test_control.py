@@ -48,6 +48,13 @@ def test_a_policy_that_plans_in_its_own_way_runs_in_the_agents() -> None:
     assert type(control(Planless())) is AgentControl
 
 
+def test_a_policy_without_an_arbiter_runs_in_the_agents() -> None:
+    class Unarbitrated(Fifo):
+        arbiter = None
+
+    assert type(control(Unarbitrated())) is AgentControl
+
+
 @pytest.mark.parametrize(("name", "expected"), [("paceline", AgentControl), ("srpt", ArbitratedControl)])
 def test_beside_cross_traffic_a_policy_that_yields_to_it_runs_in_the_agents(name: str, expected: type) -> None:
     simulation = ArraySimulation(star(2, 10.0), SlotsSpec().clock(), name, cross_traffic=True)
