@@ -21,7 +21,7 @@ from enum import Enum
 from functools import cache
 from typing import Any, Protocol
 
-from paceline.flowcore.messages.events import Effect, HostInput, SwitchEvent
+from paceline.flowcore.messages.events import Effect, HostEvent, HostInput, SwitchEvent, Together
 
 
 class JournalError(ValueError):
@@ -34,6 +34,11 @@ class Entry:
     actor: str  # the host or switch
     event: HostInput | SwitchEvent
     effects: tuple[Effect, ...]
+
+    @property
+    def events(self) -> tuple[HostEvent | SwitchEvent, ...]:
+        """One by one."""
+        return self.event.events if isinstance(self.event, Together) else (self.event,)
 
 
 @dataclass(frozen=True, slots=True)

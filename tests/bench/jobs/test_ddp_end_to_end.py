@@ -51,6 +51,11 @@ def test_shim_to_rates_with_real_torch(tmp_path: Path) -> None:
         agent = HostAgent(host, scenario.topology, scenario.slots.clock(), POLICIES["paceline"](), "sw")
         assert list(replay(lines, {host: agent})) == []
         entries = [decode(line) for line in lines]
-        assert {type(entry.event) for entry in entries} >= {FlowReady, FlowDone, IterationEnded, Feedback}
+        assert {type(event) for entry in entries for event in entry.events} >= {
+            FlowReady,
+            FlowDone,
+            IterationEnded,
+            Feedback,
+        }
         held = {name_of(effect.flow.job) for entry in entries for effect in entry.effects if isinstance(effect, Limit)}
         assert held == {"a", "b"}

@@ -10,14 +10,17 @@ from bench.jobs.daemon_control import DaemonControl
 from bench.jobs.fork_server import ForkServer
 from bench.jobs.launch import fork_server_environment, modules_for
 from bench.jobs.run import Conditions, run_once
-from paceline.flowcore.messages.events import FlowDone, FlowReady, JobLeft
-from paceline.flowcore.messages.journal import Entry, decode
+from paceline.flowcore.messages.events import FlowDone, FlowReady, HostEvent, JobLeft, SwitchEvent
+from paceline.flowcore.messages.journal import decode
 from paceline.flowcore.model.scenario import JobSpec, Pattern, Scenario, SlotsSpec
 from paceline.flowcore.model.topology import star
 
 pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.torch]
 
 ITERATIONS = 14
+LEAST_SEEN = 4  # iterations with bursts
+
+Happened = list[tuple[int, HostEvent | SwitchEvent]]  # and when
 
 
 def scenario(model_mb: float, compute_s: float) -> Scenario:
@@ -32,16 +35,23 @@ def fork_server() -> Iterator[ForkServer]:
         yield server
 
 
-def journal(kind: str, of: Scenario, fork_server: ForkServer, directory: Path) -> list[Entry]:
-    run_once(of, DaemonControl("paceline", journals=directory), Conditions(kind, 1), fork_server)
-    return [decode(line) for line in (directory / "h0.jsonl").read_text().splitlines()]
+def happened(kind: str, of: Scenario, fork_server: ForkServer, directory: Path) -> Happened:
+    """Once more where it joined late: on a machine that stands still hostd learns a job's sizes when it may."""
+    found: Happened = []
+    for _ in range(3):
+        run_once(of, DaemonControl("paceline", journals=directory), Conditions(kind, 1), fork_server)
+        entries = [decode(line) for line in (directory / "h0.jsonl").read_text().splitlines()]
+        found = [(entry.now_ns, event) for entry in entries for event in entry.events]
+        if len({event.iteration for _, event in found if isinstance(event, FlowReady)}) >= LEAST_SEEN:
+            break
+    return found
 
 
 def test_every_piece_is_a_burst_and_computing_between_them_is_none(fork_server: ForkServer, tmp_path: Path) -> None:
     """Eight pieces of 64 ms each: taken for one burst, the flow would be live nearly all the time."""
-    entries = journal("all-to-all", scenario(64.0, 0.6), fork_server, tmp_path)
-    ready = [(entry.now_ns, entry.event) for entry in entries if isinstance(entry.event, FlowReady)]
-    done_ns = [entry.now_ns for entry in entries if isinstance(entry.event, FlowDone)]
+    found = happened("all-to-all", scenario(64.0, 0.6), fork_server, tmp_path)
+    ready = [(at_ns, event) for at_ns, event in found if isinstance(event, FlowReady)]
+    done_ns = [at_ns for at_ns, event in found if isinstance(event, FlowDone)]
     bursts = Counter(event.iteration for _, event in ready)
     later = [bursts[iteration] for iteration in sorted(bursts)[-4:-1]]
     assert min(later) >= 6, bursts
@@ -53,7 +63,7 @@ def test_every_piece_is_a_burst_and_computing_between_them_is_none(fork_server: 
 
 def test_chatter_is_left_to_tcp(fork_server: ForkServer, tmp_path: Path) -> None:
     """Twelve pieces of 6 ms each."""
-    entries = journal("tensor", scenario(9.0, 0.4), fork_server, tmp_path)
-    iterations = [entry.event.iteration for entry in entries if isinstance(entry.event, FlowReady)]
+    found = happened("tensor", scenario(9.0, 0.4), fork_server, tmp_path)
+    iterations = [event.iteration for _, event in found if isinstance(event, FlowReady)]
     assert iterations, "it had joined"
-    assert max(iterations) < ITERATIONS - 3 and any(isinstance(entry.event, JobLeft) for entry in entries)
+    assert max(iterations) < ITERATIONS - 3 and any(isinstance(event, JobLeft) for _, event in found)
