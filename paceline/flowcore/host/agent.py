@@ -248,6 +248,8 @@ class HostAgent:
         flow = self.flows.get(flow_id)
         if flow is None or not flow.live:
             return
+        if not flow.claimed:
+            self.answers.not_asked()
         flow.observe(flow.until_bytes, now_ns)
         job = self.jobs[flow_id.job]
         self._credit(job, now_ns)

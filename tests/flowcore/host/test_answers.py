@@ -13,6 +13,26 @@ def test_the_round_trip_is_that_of_the_last_new_claim() -> None:
     assert answers.rtt_ns == 60
 
 
+def test_reports_of_one_time_are_answered_as_one() -> None:
+    answers = AnswerClock()
+    answers.asked(1, 100, newcomers=True)
+    answers.asked(2, 100, newcomers=False)
+    answers.heard(2, 160)
+    assert answers.rtt_ns == 60
+
+
+def test_one_late_answer_is_not_the_last_that_is_asked_for() -> None:
+    """Bursts of 52 ms, shorter than a slot, ask for a turn where a round trip takes 6.5 ms, not where it takes 22."""
+    answers = AnswerClock()
+    answers.asked(1, 0, newcomers=True)
+    answers.heard(1, 22_000_000)
+    bursts = 0
+    while answers.rtt_ns * 8 > 52_000_000:
+        answers.not_asked()
+        bursts += 1
+    assert 10 < bursts < 30
+
+
 def test_an_answer_that_comes_after_a_newer_claim_is_not_timed() -> None:
     answers = AnswerClock()
     answers.asked(1, 100, newcomers=True)
