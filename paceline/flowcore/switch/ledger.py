@@ -10,8 +10,9 @@ given, and f_j the part that max-min sharing by weight would give it among the j
 A job that is ahead by more than MOST_AHEAD is *overdrawn*: it gets what the other jobs leave. Taking turns puts a job
 ahead by a burst and then behind by one, so honest jobs are seldom overdrawn. A job that lies gains MOST_AHEAD once, and
 MOST_AHEAD/MEMORY of a link for as long as it lies. A job that is through stays in the ledger while it is ahead: with
-equal shares it would still be sending. A job that is behind by more than BEHIND is believed whatever it bids: it can
-gain no more than an equal share, and what the switch has seen of a job that was killed and began again may be wrong.
+equal shares it would still be sending. A job that is behind by more than BEHIND is believed whatever it bids, until it
+has caught up: it can gain no more than an equal share, and what the switch has seen of a job that was killed and began
+again may be wrong. (Believed no longer than it is BEHIND, jobs in a crowd had a turn of a few milliseconds each.)
 
 A flow that has had a share for WATCHED_SLOTS and sent nothing is *unmoved*, and does not count among its job's flows:
 its job may hang, or another's host has named the job. An honest host withdraws such a claim (detect/stalls.py), but for
@@ -43,6 +44,7 @@ _LEAST_AHEAD_S = 1e-3  # a job that is through and ahead by less counts no more
 class _Account:
     contender: Contender  # as it last was
     ahead_s: float = 0.0
+    catches_up: bool = False  # from when it was BEHIND_S behind until it is so no longer
     present: bool = False
     observed: ObservedJob = field(default_factory=ObservedJob)
     heard_ns: int = 0
@@ -60,6 +62,10 @@ class _Account:
         given = self.given if self.present else 0.0  # what unmoved flows were given, no job has had
         ahead_s = self.ahead_s * math.exp(-elapsed_s / MEMORY_S) + (given - self.fair) * elapsed_s
         self.ahead_s = max(-MOST_AHEAD_S, ahead_s)  # no job may save up for a long absence of the others
+        if self.ahead_s < -BEHIND_S:
+            self.catches_up = True
+        elif self.ahead_s >= 0.0:
+            self.catches_up = False
         self.served_ns += elapsed_ns if self.given > 0.0 else 0
         if self.divided or not self.present:
             self.observed.advance(elapsed_s, given if self.present else None, self.contender.weight)
@@ -144,7 +150,7 @@ class Ledger:
     def believed(self, contender: Contender) -> Contender:
         """With the bid as far as the switch believes it; after `overdrawn` of this division."""
         account = self._accounts[contender.job]
-        if account.ahead_s < -BEHIND_S:
+        if account.catches_up:
             return contender
         return replace(contender, bid=account.observed.believed(contender.bid, contender.weight))
 

@@ -147,3 +147,20 @@ def test_a_flow_that_never_moved_comes_again_as_what_it_was() -> None:
     assert switch.ledger.unmoved(forged)
     switch.ledger.heard(claim._replace(sent_bytes=1.0))
     assert not switch.ledger.unmoved(forged)
+
+
+def test_a_job_that_fell_behind_is_believed_until_it_has_caught_up() -> None:
+    """Else it would lose its turn as soon as it has one."""
+    switch, urgent = Switch(), Bid(1e6)
+
+    def believed() -> bool:
+        return switch.ledger.believed(replace(JOBS["b"], bid=urgent)).bid == urgent
+
+    switch.divide({"a": 0.5, "b": 0.5}, slots=4)
+    assert not believed()
+    switch.divide({"a": 1.0, "b": 0.0}, slots=8)  # 0.4 s behind
+    assert believed()
+    switch.divide({"a": 0.0, "b": 1.0}, slots=6)  # 0.1 s
+    assert believed()
+    switch.divide({"a": 0.0, "b": 1.0}, slots=4)
+    assert not believed()
