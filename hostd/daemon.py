@@ -272,9 +272,9 @@ class HostDaemon:
             self._enforcer.beat()
         events: list[HostEvent] = []
         ticks = (deadline_ns := self._driver.deadline_ns) is not None and now_ns >= deadline_ns
-        counts = ticks and self._agent.counts(now_ns)
+        counts = self._agent.counts(now_ns) if ticks else ()
         if self._monitor.is_due(own_ns := self._clock.own_ns()) or counts:
-            events = self._monitor.poll(own_ns, sending_too=counts)
+            events = self._monitor.poll(own_ns, counts)
             self._job_log.note(events, self._admission.wants)
         if self.config.mode != "observe":
             events = self._admission.passed(events, own_ns)

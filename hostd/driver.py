@@ -135,16 +135,17 @@ class AgentDriver:
         return [ClockSet(step_ns)]
 
     def _progress(self, events: Iterable[HostEvent], now_ns: int) -> list[HostEvent]:
-        """What the jobs concerned have sent: those whose rates the events may change."""
+        """What the jobs concerned have sent: those that claim, plan anew or may hand over. A flow that has another rate
+        is looked at soon in any case."""
         concerned: set[str] = set()
         for event in events:
             match event:
                 case Feedback():
-                    concerned |= {grant.flow.job for grant in event.grants}
+                    concerned.update(grant.flow.job for grant in event.grants if not grant.accepted)
                 case SwitchLost():
-                    concerned |= self._agent.jobs.keys()
-                case Tick() if self._agent.counts(now_ns):
-                    concerned |= self._agent.jobs.keys()
+                    concerned.update(self._agent.jobs)
+                case Tick():
+                    concerned.update(self._agent.counts(now_ns))
         if not concerned or not self._agent.policy.paced:
             return []
         progress = self._monitor.progress(self._clock.own_ns(), concerned)

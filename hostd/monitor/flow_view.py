@@ -56,6 +56,7 @@ def iteration_ns_of(job: JobTracker) -> float | None:
 def moving(jobs: Mapping[str, JobTracker]) -> Iterator[tuple[FlowId, int, float]]:
     """The flows that are not at rest, when each was last measured, and what it had sent by then."""
     for job in jobs.values():
-        if job.facts is not None and not job.facts.resting:
-            for one in flows_of(job):
-                yield one.flow, job.measured_ns, one.total_bytes
+        demand, facts = job.demand, job.facts
+        if facts is not None and not facts.resting:
+            for ends in demand.sizes or job.sockets.sending:
+                yield flow_id(demand.job, demand.host, ends), job.measured_ns, facts.sent_bytes.get(ends, 0.0)

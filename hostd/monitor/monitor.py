@@ -19,10 +19,11 @@ at which it is looked at next, on a grid that makes their times coincide:
 Where hostd is awake anyway, for a report or an answer of the switch, it looks at what is due within half of LOOK_NS.
 
 A look reads one value per process: has it had an event since? If so, its counters are read and what its sockets have
-sent. Those are read for decisions, too, but not again within FRESH_NS: an answer mostly comes sooner than that after
-the report, and the policy does not look closer (policy.paceline.FINEST_NS); nor those of a job that is held, until it
-can have sent something to speak of. Once a second: new and dead processes, new and closed sockets; sooner where a
-process has registered or a file has come, and those of a job that has not joined yet.
+sent; not in the middle of a burst that moves, where only the latter is news. Those are read for decisions, too, but not
+again within FRESH_NS: an answer mostly comes sooner than that after the report, and the policy does not look closer
+(policy.paceline.FINEST_NS); nor those of a job that is held, until it can have sent something to speak of. Once a
+second: new and dead processes, new and closed sockets; sooner where a process has registered or a file has come, and
+those of a job that has not joined yet.
 
 A job without the shim (jobs_without_shim.py) has no counters, so a look at it is its sockets: where its bursts begin
 and end is told from what they moved (paceline/flowcore/detect/bursts.py), and before those have a rhythm it has no
@@ -31,7 +32,7 @@ events.
 
 import logging
 import os
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -103,7 +104,7 @@ class Monitor:
     @property
     def due_ns(self) -> int:
         """When to poll next."""
-        return min([self._housekeeping_ns, *(job.due_ns for job in self.jobs.values())])
+        return min([self._housekeeping_ns, *[job.due_ns for job in self.jobs.values()]])  # a list: half the time
 
     def is_due(self, now_ns: int) -> bool:
         """Or nearly: looking now saves a wake-up, which costs more."""
@@ -118,28 +119,29 @@ class Monitor:
         """Of counters with numbers that cannot be, so far."""
         return self._reader.bad_numbers
 
-    def poll(self, now_ns: int, sending_too: bool = False) -> list[HostEvent]:
-        """`sending_too`: `progress` comes next, and what it would read is read with the rest."""
+    def poll(self, now_ns: int, counting: Collection[str] = ()) -> list[HostEvent]:
+        """`counting`: `progress` of these jobs comes next, and what it would read is read with the rest."""
         self.budget.update(now_ns)
-        if sending_too:  # as often as reports, and no oftener: no look
-            return self._poll(now_ns, sending_too)
+        if counting:  # as often as reports and hand-overs, and no oftener: no look
+            return self._poll(now_ns, counting)
         with self.budget.spending():
-            return self._poll(now_ns, sending_too)
+            return self._poll(now_ns, counting)
 
-    def _poll(self, now_ns: int, sending_too: bool) -> list[HostEvent]:
+    def _poll(self, now_ns: int, counting: Collection[str]) -> list[HostEvent]:
         until_ns = now_ns + self._early_ns
         if until_ns >= self._housekeeping_ns or (now_ns - self._asked_ns >= IDLE_NS and self._has_news(now_ns)):
             self._asked_ns, self._housekeeping_ns = now_ns, now_ns + (HOUSEKEEPING_NS if self.jobs else IDLE_NS)
             return self._read_all(now_ns)
-        live = {name: job for name, job in self.jobs.items() if job.demand.live} if sending_too else {}
-        asked = {name: job for name, job in live.items() if _is_old(job, now_ns)}
+        counted = [(name, self.jobs[name]) for name in counting if name in self.jobs]
+        asked = {name: job for name, job in counted if job.demand.live and _is_old(job, now_ns)}
         due = {name: job for name, job in self.jobs.items() if job.due_ns <= until_ns} | asked
         to_read = asked | {
             name: job
             for name, job in due.items()
             if job.rhythm is not None or not job.is_quiet(until_ns) or self._look_is_due(job, now_ns)
         }
-        of_process: dict[int | None, JobTracker] = {pid: job for job in due.values() for pid in job.processes}
+        asked_for_news = [job for job in due.values() if job.ask_counters(now_ns)]
+        of_process: dict[int | None, JobTracker] = {pid: job for job in asked_for_news for pid in job.processes}
         for view in self._reader.poll_changed(of_process):
             job = of_process[view.host_pid]
             if self.users.job(view.uid, view.snapshot.job) == job.demand.job:

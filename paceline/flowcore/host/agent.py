@@ -14,7 +14,7 @@ the table of this host's NIC and nothing else: the same code with one link.
 """
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from paceline.flowcore.allocation.alone import alone_ns
@@ -94,9 +94,14 @@ class HostAgent:
             if deadline is not None
         )
 
-    def counts(self, now_ns: int) -> bool:
-        """Whether a Tick now should know what flows have sent: not where a slot begins and nothing else is due."""
-        return not self.policy.acts_at_boundaries or not self._boundary_ns <= now_ns < self._tick_ns
+    def counts(self, now_ns: int) -> Collection[str]:
+        """The jobs of which a Tick now should know what they have sent: all where the host reports, none where a slot
+        begins and nothing else is due, else those that the policy waits for."""
+        if now_ns >= self._tick_ns:
+            return self.jobs.keys()
+        if self.policy.acts_at_boundaries:
+            return () if self._boundary_ns <= now_ns else self.jobs.keys()
+        return self.policy.awaited(self, now_ns)
 
     def handle(self, event: HostInput, now_ns: int) -> list[Effect]:
         if isinstance(event, Together):
@@ -243,13 +248,13 @@ class HostAgent:
         flow.begin(event.iteration, now_ns, event.until_bytes)
         self.jobs[flow.id.job].progress.compute_ended(now_ns)
         self.policy.on_ready(self, flow, now_ns)
+        if not flow.claimed:
+            self.answers.not_asked()
 
     def _done(self, flow_id: FlowId, now_ns: int) -> None:
         flow = self.flows.get(flow_id)
         if flow is None or not flow.live:
             return
-        if not flow.claimed:
-            self.answers.not_asked()
         flow.observe(flow.until_bytes, now_ns)
         job = self.jobs[flow_id.job]
         self._credit(job, now_ns)

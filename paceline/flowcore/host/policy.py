@@ -4,7 +4,7 @@ The host agent calls these methods and hands itself over as a HostContext. The b
 alone: see policy/fair.py. A policy that wants the switch to divide the current slot names an arbiter.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import ClassVar, NamedTuple, Protocol
 
 from paceline.flowcore.allocation.aggressiveness import Aggressiveness
@@ -110,3 +110,7 @@ class Policy:
 
     def next_deadline(self, host: HostContext) -> int | None:
         return None
+
+    def awaited(self, host: HostContext, now_ns: int) -> Collection[str]:
+        """The jobs for which the policy's own deadline has come."""
+        return host.jobs.keys()

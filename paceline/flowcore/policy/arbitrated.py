@@ -18,7 +18,7 @@ Where the policy says so, a share that its flow does not use for a slot is lent 
 claim (detect/stalls.py).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -118,6 +118,10 @@ class Arbitrated(Policy):
     def next_deadline(self, host: HostContext) -> int | None:
         releases = (_release_ns(host, flow) for flow in host.flows.values() if flow.live and flow.claimed)
         return min((release_ns for release_ns in releases if release_ns is not None), default=None)
+
+    def awaited(self, host: HostContext, now_ns: int) -> Collection[str]:
+        claimed = [(flow, _release_ns(host, flow)) for flow in host.live_flows() if flow.claimed]
+        return {flow.id.job for flow, release_ns in claimed if release_ns is not None and release_ns <= now_ns}
 
     def on_tick(self, host: HostContext, now_ns: int) -> None:
         leaving = [flow for flow in host.live_flows() if flow.claimed and _almost_through(host, flow, now_ns)]

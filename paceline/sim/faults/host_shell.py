@@ -171,6 +171,6 @@ class HostShell:
             return
         now_ns, deadline_ns = self.now_ns(), self.agent.next_deadline()
         if deadline_ns is not None and deadline_ns <= now_ns:
-            self.take([Tick()], self.agent.jobs if self.agent.counts(now_ns) else ())
+            self.take([Tick()], self.agent.counts(now_ns))
         else:
             self.arm()

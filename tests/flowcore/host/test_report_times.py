@@ -28,7 +28,21 @@ def test_a_slots_beginning_is_a_deadline_where_the_policy_acts_then(policy: str,
     host.tell(Welcomed(20 * MS))
     host.ready(flow, 30 * MS)
     assert host.agent.next_deadline() == first_ns
-    assert host.agent.counts(SLOT_NS) == (policy == "paceline"), "what flows have sent, for a deadline in between"
+    assert not host.agent.counts(SLOT_NS), "nothing but a slot's beginning is due"
+    assert set(host.agent.counts(SLOT_NS + 20 * MS)) == {"a"}, "a report is"
+
+
+def test_before_a_hand_over_only_the_job_that_is_nearly_through_is_counted() -> None:
+    host = Host("paceline")
+    [first], [second] = host.join(ring("a", "h0", "h1")), host.join(ring("b", "h0", "h1"))
+    host.ready(first, 0)
+    host.ready(second, 0)
+    host.answer(grant(first, 1e9), push=True)
+    host.answer(grant(second, 0.0), push=True)
+    through_ns = host.agent.policy.next_deadline(host.agent)
+    assert through_ns is not None
+    assert not host.agent.counts(min(through_ns, SLOT_NS) - 1)
+    assert set(host.agent.counts(min(through_ns, SLOT_NS))) == ({"a"} if through_ns < SLOT_NS else {"a", "b"})
 
 
 def test_a_phase_that_is_none_stays_within_the_slot() -> None:
