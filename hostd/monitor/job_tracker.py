@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hostd.kernel.calls import Call, counter_calls
 from hostd.kernel.sockets import ProcessSockets
 from hostd.monitor.job_sockets import JobSockets
-from hostd.monitor.poll_schedule import COUNTERS_NS, EARLY, LOOK_NS, PollSchedule
+from hostd.monitor.poll_schedule import EARLY, LOOK_NS, PollSchedule
 from nccl_shim.segment.layout import Kind, ProcessRole, Source
 from nccl_shim.segment.reader import ProcessView
 from paceline.flowcore.demand.announced import AnnouncedDemand
@@ -52,9 +52,8 @@ class JobTracker:
         self.timing = JobTiming()
         self.is_looked_at_closely = True  # else a look may miss where a burst begins
         self.due_ns = 0  # when to look at it again
-        self.polled_ns = 0  # when it was last looked at,
-        self.measured_ns = 0  # ... its sockets read
-        self._asked_ns = 0  # ... and its counters asked for news
+        self.polled_ns = 0  # when its counters were last asked for news,
+        self.measured_ns = 0  # ... and its sockets read
         self.told_ns = 0  # what was measured by then has been told as progress
         self._read_ns = 0  # when to read its sockets while it sends, if its counters say nothing new before,
         self._planned_ns = -1  # ... by what was measured then
@@ -143,16 +142,6 @@ class JobTracker:
         if self.demand.live:
             return now_ns < self._read_ns or self.is_held(now_ns)
         return self.facts is not None and self.facts.resting
-
-    def ask_counters(self, now_ns: int) -> bool:
-        """Whether they may say something new. In the middle of a burst that moves they count what its sockets say, too;
-        now and then they are asked all the same: an iteration may turn out much smaller than the last ones."""
-        moves = self.facts is not None and self.facts.moved_ns == self.measured_ns
-        known = self.rhythm is None and not self.demand.must_see_rests and isinstance(self.demand, AnnouncedDemand)
-        if self.demand.live and moves and known and now_ns - self._asked_ns < COUNTERS_NS:
-            return False
-        self._asked_ns = now_ns
-        return True
 
     def limited(self, limit: Limit, now_ns: int) -> bool:
         """From now on; whether the flow may send more than before, or is guaranteed more."""

@@ -15,7 +15,7 @@ from math import sqrt
 from hostd.monitor.poll_schedule import LOOK_NS
 from paceline.flowcore.model.units import NS_PER_S
 
-MOST_LOOKING = 0.01
+MOST_LOOKING = 0.015
 MOST_STRETCHED = 5.0  # 10 ms: less than a fifth of a slot
 PERIOD_NS = NS_PER_S // 2
 

@@ -19,11 +19,10 @@ at which it is looked at next, on a grid that makes their times coincide:
 Where hostd is awake anyway, for a report or an answer of the switch, it looks at what is due within half of LOOK_NS.
 
 A look reads one value per process: has it had an event since? If so, its counters are read and what its sockets have
-sent; not in the middle of a burst that moves, where only the latter is news. Those are read for decisions, too, but not
-again within FRESH_NS: an answer mostly comes sooner than that after the report, and the policy does not look closer
-(policy.paceline.FINEST_NS); nor those of a job that is held, until it can have sent something to speak of. Once a
-second: new and dead processes, new and closed sockets; sooner where a process has registered or a file has come, and
-those of a job that has not joined yet.
+sent. Those are read for decisions, too, but not again within FRESH_NS: an answer mostly comes sooner than that after
+the report, and the policy does not look closer (policy.paceline.FINEST_NS); nor those of a job that is held, until it
+can have sent something to speak of. Once a second: new and dead processes, new and closed sockets; sooner where a
+process has registered or a file has come, and those of a job that has not joined yet.
 
 A job without the shim (jobs_without_shim.py) has no counters, so a look at it is its sockets: where its bursts begin
 and end is told from what they moved (paceline/flowcore/detect/bursts.py), and before those have a rhythm it has no
@@ -140,8 +139,7 @@ class Monitor:
             for name, job in due.items()
             if job.rhythm is not None or not job.is_quiet(until_ns) or self._look_is_due(job, now_ns)
         }
-        asked_for_news = [job for job in due.values() if job.ask_counters(now_ns)]
-        of_process: dict[int | None, JobTracker] = {pid: job for job in asked_for_news for pid in job.processes}
+        of_process: dict[int | None, JobTracker] = {pid: job for job in due.values() for pid in job.processes}
         for view in self._reader.poll_changed(of_process):
             job = of_process[view.host_pid]
             if self.users.job(view.uid, view.snapshot.job) == job.demand.job:

@@ -5,7 +5,8 @@ from itertools import pairwise
 
 import pytest
 
-from paceline.flowcore.messages.events import FlowDone, FlowReady, IterationEnded
+from paceline.flowcore.messages.events import Effect, FlowDone, FlowReady, HostInput, IterationEnded, SwitchEvent
+from paceline.flowcore.messages.journal import Entry
 from paceline.flowcore.model.scenario import JobSpec, Pattern, Scenario, SlotsSpec
 from paceline.flowcore.model.topology import star
 from paceline.flowcore.model.units import UNLIMITED
@@ -104,12 +105,11 @@ def test_every_iteration_sends_its_bytes_and_no_more(policy: str, overlap: float
 @pytest.mark.parametrize("job", [RING, PS], ids=["ring", "ps"])
 def test_hosts_hear_of_every_burst_and_of_where_it_ends(job: JobSpec) -> None:
     heard: dict[str, list[object]] = {}
-    simulation = Simulation(
-        scenario(replace(job, bursts=4, overlap=0.5, iterations=3)),
-        "paceline",
-        1,
-        journal=lambda now_ns, actor, event, effects: heard.setdefault(actor, []).append(event),
-    )
+
+    def listen(now_ns: int, actor: str, event: HostInput | SwitchEvent, effects: list[Effect]) -> None:
+        heard.setdefault(actor, []).extend(Entry(now_ns, actor, event, tuple(effects)).events)
+
+    simulation = Simulation(scenario(replace(job, bursts=4, overlap=0.5, iterations=3)), "paceline", 1, journal=listen)
     simulation.run()
     for spec in simulation.jobs[job.name].flows:
         told = [event for event in heard[spec.flow.source] if getattr(event, "flow", None) == spec.flow]

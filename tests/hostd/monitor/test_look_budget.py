@@ -8,9 +8,9 @@ from tests.hostd.monitor.conftest import MS, OwnJob, Watched, joined
 def test_looks_that_cost_too_much_become_fewer_and_come_back() -> None:
     budget = LookBudget()
     assert budget.look_ns == LOOK_NS
-    for _ in range(20):  # 4 % of a core where it looks every 2 ms
-        budget.spent(0.04 * LOOK_NS / budget.look_ns)
-    assert budget.look_ns == 0.04 / MOST_LOOKING * LOOK_NS
+    for _ in range(20):  # 6 % of a core where it looks every 2 ms
+        budget.spent(0.06 * LOOK_NS / budget.look_ns)
+    assert budget.look_ns == 0.06 / MOST_LOOKING * LOOK_NS
     for _ in range(20):
         budget.spent(1.0)
     assert budget.look_ns == MOST_STRETCHED * LOOK_NS, "no later than that a burst is noticed"
