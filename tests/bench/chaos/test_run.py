@@ -33,7 +33,7 @@ HARMLESS = (
 )
 def test_a_short_run_does_no_harm(seed: int, kinds: str) -> None:
     command = [sys.executable, "-m", "paceline", "bench", "chaos", "--synthetic", "--json"]
-    command += ["--duration", "16", "--base", "3", "--seed", str(seed), "--kinds", kinds]
+    command += ["--duration", "11", "--base", "3", "--seed", str(seed), "--kinds", kinds]
     # In a process of its own: it changes its mounts.
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=180, env=dict(os.environ))
     assert done.returncode in (0, 1), done.stderr
