@@ -1,26 +1,9 @@
 """Which job has the turn, by the limits of all."""
 
 from paceline.flowcore.host.launches import Turn, turns
-from paceline.flowcore.messages.events import FLOOR_BPS, Limit
-from paceline.flowcore.model.patterns import FlowId, Role
+from paceline.flowcore.messages.events import Limit
 from paceline.flowcore.model.units import UNLIMITED
-
-NIC = 1e9
-A, B, C = (FlowId(job, "h0", "h1", Role.RING) for job in "abc")
-B2 = FlowId("b", "h0", "h2", Role.RING)
-
-
-def has(flow: FlowId, part: float = 1.0) -> Limit:
-    return Limit(flow, part * NIC, NIC)
-
-
-def rests(flow: FlowId) -> Limit:
-    return Limit(flow, FLOOR_BPS, NIC)
-
-
-def shut(flow: FlowId) -> Limit:
-    """Another host's job has the link."""
-    return Limit(flow, FLOOR_BPS, FLOOR_BPS)
+from tests.flowcore.host.turn_limits import B2, NIC, A, B, C, has, rests, shut
 
 
 def told(*limits: Limit, host_bps: float = NIC) -> dict[str, Turn]:

@@ -14,25 +14,8 @@ from nccl_shim.page.layout import ANY_PEER, State
 from nccl_shim.page.reader import PageReader
 from nccl_shim.segment.liveness import start_ticks
 from paceline.flowcore.host.launches import LATELY_NS
-from paceline.flowcore.messages.events import FLOOR_BPS, Limit
-from paceline.flowcore.model.patterns import FlowId, Role
-
-NIC = 1e9
-A, B, C = (FlowId(job, "h0", "h1", Role.RING) for job in "abc")
-B2 = FlowId("b", "h0", "h2", Role.RING)
-
-
-def has(flow: FlowId, part: float = 1.0) -> Limit:
-    return Limit(flow, part * NIC, NIC)
-
-
-def rests(flow: FlowId) -> Limit:
-    return Limit(flow, FLOOR_BPS, NIC)
-
-
-def shut(flow: FlowId) -> Limit:
-    """Another host's job has the link."""
-    return Limit(flow, FLOOR_BPS, FLOOR_BPS)
+from paceline.flowcore.messages.events import Limit
+from tests.flowcore.host.turn_limits import NIC, A, B, C, has, rests, shut
 
 
 class Gate:
