@@ -15,7 +15,10 @@ from pathlib import Path
 PACKAGE = Path(__file__).parent
 SOURCES = tuple(
     PACKAGE / "csrc" / f"{name}.c"
-    for name in ("core", "segment", "registration", "identity", "job_name", "chain", "plugin")
+    for name in (
+        *("core", "segment", "registration", "identity", "job_name", "chain", "plugin"),
+        *("page/decision", "page/hold", "page/reader", "page/launch_gate"),
+    )
 )
 NET_SOURCES = tuple(
     PACKAGE / "csrc" / f"{name}.c"

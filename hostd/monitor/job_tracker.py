@@ -231,6 +231,7 @@ class JobTracker:
             began_ns=max((counter.start_ns for counter in counters if counter.iteration == iteration), default=0),
             announced_ns=max((flow.enqueued_ns for flow in records if flow.kind.outbound), default=0),
             completed_ns=max((flow.transmit_ns for flow in records), default=0),
+            held=any(view.snapshot.held_ns for view in views),
         )
 
     def _with_unmarked(self, facts: JobFacts) -> JobFacts:

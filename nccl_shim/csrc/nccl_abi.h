@@ -57,6 +57,21 @@ struct nccl_event_descriptor {
             size_t count;
             int32_t peer;
         } p2p;
+        struct { /* version 5: the call of a collective, on the caller's thread, before it is launched */
+            const char *func;
+            size_t count;
+            const char *datatype;
+            int32_t root;
+            void *stream;
+            uint8_t captured; /* in a graph: nothing is launched now */
+        } coll_api;
+        struct {
+            const char *func;
+            size_t count;
+            const char *datatype;
+            void *stream;
+            uint8_t captured;
+        } p2p_api;
         struct {
             int32_t pid;
             uint8_t channel;
@@ -110,6 +125,14 @@ AT(p2p.func, 24);
 AT(p2p.datatype, 40);
 AT(p2p.count, 48);
 AT(p2p.peer, 56);
+AT(coll_api.func, 24);
+AT(coll_api.count, 32);
+AT(coll_api.datatype, 40);
+AT(coll_api.captured, 64);
+AT(p2p_api.func, 24);
+AT(p2p_api.count, 32);
+AT(p2p_api.datatype, 40);
+AT(p2p_api.captured, 56);
 AT(proxy_op.pid, 24);
 AT(proxy_op.channel, 28);
 AT(proxy_op.peer, 32);

@@ -72,7 +72,8 @@ struct pls_header {
     uint32_t weight_milli; /* that the job asks for, in thousandths; 0: it asks for none */
     uint32_t writer; /* 1: this library, 2: pure Python */
     _Atomic uint64_t dropped_records;
-    uint64_t reserved[3];
+    _Atomic uint64_t held_ns; /* since when a launch waits at the gate (page/launch_gate.c); 0: none does */
+    uint64_t reserved[2];
     struct pls_iteration iteration;
     char job[PLS_JOB_BYTES];
 };

@@ -12,6 +12,7 @@
 
 #include "chain.h"
 #include "core.h"
+#include "page/launch_gate.h"
 #include "payload.h"
 
 enum { CONTEXTS = 512, MAX_SLOTS = 1 << 14, OUR_EVENTS = EVENT_COLL | EVENT_P2P | EVENT_PROXY_STEP };
@@ -132,6 +133,17 @@ static void on_p2p(struct context *c, const struct nccl_event_descriptor *event)
     pls_enqueue(c->header, record, bytes, inbound || event->p2p.peer == c->rank ? 0 : bytes);
 }
 
+/* Since version 5 NCCL tells of a call before it launches anything, on the caller's thread: there a burst can wait. */
+static void on_coll_api(struct context *c, const struct nccl_event_descriptor *event) {
+    if (!event->coll_api.captured)
+        plp_before_launch(c->header, event->coll_api.count * element_bytes(event->coll_api.datatype));
+}
+
+static void on_p2p_api(struct context *c, const struct nccl_event_descriptor *event) {
+    if (!event->p2p_api.captured && event->p2p_api.func && strncmp(event->p2p_api.func, "Recv", 4) != 0)
+        plp_before_launch(c->header, event->p2p_api.count * element_bytes(event->p2p_api.datatype));
+}
+
 static struct pls_record *foreign_record(void) {
     static _Atomic(struct pls_record *) known;
     struct pls_record *record = atomic_load_explicit(&known, memory_order_acquire);
@@ -185,6 +197,16 @@ static int start(void *ctx, void **handle, struct nccl_event_descriptor *event, 
         pass_on = chained && c && chain_theirs(event->parent) != NULL;
         ours = chained ? chain_ours(event->parent) : event->parent;
         break;
+    case EVENT_COLL_API:
+        pass_on = c && c->passes_on;
+        if (c && c->header)
+            on_coll_api(c, event);
+        break;
+    case EVENT_P2P_API:
+        pass_on = c && c->passes_on;
+        if (c && c->header)
+            on_p2p_api(c, event);
+        break;
     default: /* parents and kinds we did not ask for */
         pass_on = c && c->passes_on;
         break;
@@ -206,6 +228,8 @@ static int record_event_state(void *handle, int state, union nccl_state_args *ar
     if (record && args && (state == STATE_SENT || state == STATE_RECEIVED)) {
         uint64_t bytes = args->proxy_step.transferred_bytes;
         pls_transmit(pls_process(), record, state == STATE_SENT ? bytes : 0, state == STATE_SENT ? 0 : bytes);
+        if (state == STATE_SENT)
+            plp_sent(bytes);
     }
     if (chained && handle)
         chain_record(handle, state, args);

@@ -84,7 +84,8 @@ class Header(ctypes.LittleEndianStructure):
         ("weight_milli", ctypes.c_uint32),
         ("writer", ctypes.c_uint32),
         ("dropped_records", ctypes.c_uint64),
-        ("reserved", ctypes.c_uint64 * 3),
+        ("held_ns", ctypes.c_uint64),
+        ("reserved", ctypes.c_uint64 * 2),
         ("iteration", Iteration),
         ("job", ctypes.c_char * JOB_BYTES),
     )

@@ -62,6 +62,7 @@ class ProcessSnapshot(NamedTuple):
     iteration_counter: IterationCounter | None  # None: torn, because the writer died while storing it
     flows: tuple[FlowCounters, ...]
     weight: float = 1.0  # that its job asks for
+    held_ns: int = 0  # since when a launch over NCCL waits at the gate; 0: none does
 
     @property
     def enqueued_bytes(self) -> int:
@@ -178,4 +179,5 @@ def snapshot_of(
         iteration_counter=iteration_counter,
         flows=flows,
         weight=header.weight_milli / 1000 or 1.0,
+        held_ns=header.held_ns,
     )

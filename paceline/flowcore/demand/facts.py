@@ -32,4 +32,5 @@ class JobFacts(NamedTuple):
     announced_ns: int = 0  # bytes were last handed over for sending ...
     completed_ns: int = 0  # ... and came to their end
     moved_ns: int = 0  # by hostd's clock: bytes were last seen to move
+    held: bool = False  # a launch of it waits at the gate: bytes wait, and none can move
     seldom: bool = False  # it is looked at: what the next iteration sent may be counted with the last one's

@@ -6,6 +6,7 @@ bytes are out; so counter and announcements say how many iterations there are, a
     facts                                     event
     ────────────────────────────────────────────────────────────────────────
     bytes move after a rest, or beyond a stop FlowReady for every flow, up to the next stop (profile.py)
+    a launch waits at the gate                the same: its bytes cannot move before
     a flow has sent that                      FlowDone
     all flows have sent the iteration's size  IterationEnded
     at the first rest after a count           a sample of the iteration's size: JobJoined where it is news
@@ -47,11 +48,29 @@ class LaunchedDemand(Demand):
 
     def observe(self, facts: JobFacts) -> list[HostEvent]:
         events = self._finish(facts)
-        if facts.resting:
+        if facts.held:
+            events += self._held(facts)
+        elif facts.resting and not self._is_let_go(facts):
             events += self._rest(facts)
         elif self.paced and not self.live and self._moves(facts):
             events += self._begin(facts)
         return events
+
+    def _held(self, facts: JobFacts) -> list[HostEvent]:
+        """What is launched next is no part of what was launched before, which is out where nothing moves."""
+        ended: list[HostEvent] = []
+        if self._began_at is not None and facts.iteration > self._began_at and facts.resting:
+            ended = [*self._all_done(), *self._end_iteration(facts)]
+            self._base = dict(facts.sent_bytes)
+        return ended + (self._begin(facts) if self.paced and not self.live else [])
+
+    def _is_let_go(self, facts: JobFacts) -> bool:
+        """A burst that was held and has not sent anything yet: it begins, and does not rest."""
+        if self._rested is not None or self._stopped is not None or self._began_at is None or not self.live:
+            return False
+        sent = self._sent_so_far(facts)
+        has_sent = any(sent[ends] > ANNOUNCING * size for ends, size in self.sizes.items())
+        return not has_sent and facts.iteration - self._began_at < LAUNCHED_AHEAD
 
     def _moves(self, facts: JobFacts) -> bool:
         since, least = (self._stopped, BEYOND) if self._rested is None else (self._rested, ANNOUNCING)

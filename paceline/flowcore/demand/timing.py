@@ -95,7 +95,7 @@ class JobTiming:
         if facts.began_ns and not facts.counts_early:
             self._follow_announcements(facts)
         else:
-            self._follow_movement(facts)
+            self._follow_movement(now_ns if facts.held else facts.moved_ns)
 
     @property
     def is_known(self) -> bool:
@@ -159,9 +159,10 @@ class JobTiming:
         self._computing_ns += max(0, facts.announced_ns - idle_ns)
         self._bursts += 1
 
-    def _follow_movement(self, facts: JobFacts) -> None:
-        rest_ns = facts.moved_ns - self._moved_ns
+    def _follow_movement(self, moved_ns: int) -> None:
+        """A launch that waits at the gate counts as moving: the job does not compute."""
+        rest_ns = moved_ns - self._moved_ns
         if self._moved_ns and rest_ns >= LEAST_REST_NS:
             self._computing_ns += rest_ns
             self._bursts += 1
-        self._moved_ns = facts.moved_ns
+        self._moved_ns = moved_ns

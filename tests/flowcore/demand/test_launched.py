@@ -107,3 +107,30 @@ def test_an_iteration_whose_last_bytes_came_unseen_ends_with_the_next_rest() -> 
         job.iterate(30.0, 70.0)
     job.sent += 30.0  # its iterations end there: where the counter has moved
     assert [type(event) for event in job.looks(resting=True)] == [IterationEnded]
+
+
+def held_at_the_gate(job: Job, *, held: bool) -> list[HostEvent]:
+    facts = JobFacts(job.counter, True, True, 2, {NEXT: job.sent}, {}, resting=True, idle=IDLE, held=held)
+    return job.demand.observe(facts)
+
+
+def test_a_launch_that_waits_at_the_gate_is_a_burst_that_waits() -> None:
+    job = Job(ahead=0)
+    for _ in range(4):
+        last = job.iterate(100.0)
+    assert isinstance(last[0], FlowReady)
+    assert held_at_the_gate(job, held=True) == [FlowReady(FLOW, last[0].iteration + 1)]
+    assert held_at_the_gate(job, held=True) == [] and job.demand.live == {NEXT}
+    for _ in range(3):
+        assert held_at_the_gate(job, held=False) == [], "let go, and nothing has moved yet"
+    assert [type(event) for event in job.iterate(100.0)] == [FlowDone, IterationEnded]
+    assert job.demand.profile.stops == []
+
+
+def test_a_launch_that_waits_ends_the_iteration_before_which_sent_less_than_its_size() -> None:
+    job = Job(ahead=0)
+    for _ in range(4):
+        job.iterate(100.0)
+    events = job.iterate(40.0) + held_at_the_gate(job, held=True)
+    assert [type(event) for event in events] == [FlowReady, FlowDone, IterationEnded, FlowReady]
+    assert [type(event) for event in job.iterate(100.0)] == [FlowDone, IterationEnded], "of all its bytes"

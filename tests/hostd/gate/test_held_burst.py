@@ -29,12 +29,12 @@ SLOT_S = 0.06
 
 
 class Gated:
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, module: str | None = None) -> None:
         self.cluster = cluster
         self.daemon: DaemonProcess = cluster.hostd(backend="gate")
         wait_until(lambda: "jobs register at" in self.daemon.log())
         self.pages = self.daemon.place / "jobs" / "pages"
-        self.group: ProcessGroup = cluster.jobs("a", "b", "c", model_mb=8.0, registered=True)
+        self.group: ProcessGroup = cluster.jobs("a", "b", "c", model_mb=8.0, registered=True, module=module)
         self.pids = {process.spec.job: process.pid for process in self.group.processes if process.spec.host == "h0"}
 
     def await_paced(self) -> None:
@@ -105,3 +105,16 @@ def test_it_goes_when_hostd_hangs_or_dies_and_a_killed_job_leaves_nothing(gated:
     daemon.start()
     daemon.await_hostd()
     assert not gated.pages.exists() or not [*gated.pages.iterdir()], "what the killed one left is removed"
+
+
+def test_a_launch_over_nccl_is_held_and_seen_to_wait(cluster: Cluster) -> None:
+    """Its bytes are nowhere yet: NCCL has not been told of them."""
+    gated = Gated(cluster, module="tests.hostd.nccl.gated_job")
+    gated.await_paced()
+    held = gated.await_held()
+    gated.daemon.signal(signal.SIGSTOP)
+    try:
+        assert gated.goes_after_s(held) < 10 * SLOT_S
+    finally:
+        gated.daemon.signal(signal.SIGCONT)
+    assert len({gated.await_held() for _ in range(3)}), "and again"

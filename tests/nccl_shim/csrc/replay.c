@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { GROUP = 1, COLL = 2, P2P = 4, PROXY_OP = 8, PROXY_STEP = 16, NET_PLUGIN = 0x80, GROUP_API = 0x100, COLL_API = 0x200 };
+enum { GROUP = 1, COLL = 2, P2P = 4, PROXY_OP = 8, PROXY_STEP = 16, NET_PLUGIN = 0x80, GROUP_API = 0x100, COLL_API = 0x200, P2P_API = 0x400 };
 enum { STALE = 0x7fffffff }; /* what transSize holds at the states where it means nothing */
 #define UNWRITTEN ((void *)0x5eed5eed5eed) /* a plugin that forgets an output is caught */
 
@@ -129,13 +129,29 @@ static void step(void *ctx, void *op, int number, int is_send, size_t size) {
     stop(handle);
 }
 
+static double now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+/* The call of an all-reduce, which NCCL reports before it launches anything. */
+static void *coll_api(void *ctx, void *parent, size_t count, int captured) {
+    char event[112] = {0};
+    put_text(event, 24, "AllReduce");
+    put64(event, 32, count);
+    put_text(event, 40, "ncclFloat32");
+    event[64] = (char)captured;
+    return start(ctx, COLL_API, parent, event);
+}
+
 /* One all-reduce of `count` floats as NCCL reports it: API events, group, collective, then the proxy. */
 static void all_reduce(void *ctx, size_t count, int peer) {
-    char group_api[112] = {0}, coll_api[112] = {0}, group[112] = {0};
+    char group_api[112] = {0}, group[112] = {0};
     void *parent = NULL, *api = NULL;
     if (version >= 5) {
         parent = start(ctx, GROUP_API, NULL, group_api);
-        api = start(ctx, COLL_API, parent, coll_api);
+        api = coll_api(ctx, parent, count, 0);
     }
     void *g = start(ctx, GROUP, parent, group);
     void *c = coll_of(ctx, version >= 5 ? api : g, g, "AllReduce", count, "ncclFloat32");
@@ -298,12 +314,6 @@ static void until_killed(void) {
     }
 }
 
-static double now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
 static void timing(void) {
     enum { ROUNDS = 15, CALLS = 100000 };
     int mask = 0;
@@ -324,6 +334,8 @@ static void timing(void) {
     }
     printf("{\"ns_per_collective\": %.1f, \"ns_per_proxy_step\": %.1f}\n", best_coll, best_step);
 }
+
+#include "gate_scenario.h"
 
 int main(int argc, char **argv) {
     must(argc >= 3, "usage: replay PLUGIN SCENARIO [NUMBER]");
@@ -357,6 +369,8 @@ int main(int argc, char **argv) {
         many_peers(number);
     else if (strcmp(scenario, "until-killed") == 0)
         until_killed();
+    else if (strcmp(scenario, "gate") == 0)
+        gate(argc > 3 ? number : 0);
     else if (strcmp(scenario, "timing") == 0)
         timing();
     else

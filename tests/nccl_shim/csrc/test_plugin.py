@@ -241,7 +241,7 @@ def test_only_what_is_meant_is_exported(library_path: Path) -> None:
     names = {line.split()[-1] for line in symbols.stdout.splitlines()}
     profilers = {f"ncclProfiler_v{version}" for version in (4, 5, 6)}
     assert names & profilers == profilers
-    assert all(name.startswith(("pls_", "ncclProfiler_v")) for name in names)
+    assert all(name.startswith(("pls_", "plp_", "ncclProfiler_v")) for name in names)
     assert os.access(library_path, os.R_OK)
 
 

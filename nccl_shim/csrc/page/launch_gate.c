@@ -1,0 +1,85 @@
+#define _GNU_SOURCE
+#include "launch_gate.h"
+
+#include <errno.h>
+#include <time.h>
+
+#include "page.h"
+
+#define LOOK_NS INT64_C(1000000)
+#define REST_NS INT64_C(5000000)
+#define LATE_NS INT64_C(50000000)
+#define LEAST_BYTES (UINT64_C(1) << 16) /* of a program without iterations: less is no burst */
+#define PARTS UINT64_C(200)             /* of an iteration: a launch of less prints a loss */
+#define FIRST_BYTES (INT64_C(1) << 20)  /* of a burst, or an eighth of its first launch: it is on the network */
+
+#define SET(field, value) atomic_store_explicit(&(field), (value), memory_order_relaxed)
+#define GET(field) atomic_load_explicit(&(field), memory_order_relaxed)
+
+static struct plp_reader page = PLP_READER;
+static atomic_flag taken = ATOMIC_FLAG_INIT; /* a thread waits; others of the process pass */
+static _Atomic uint64_t gated;               /* the iteration, plus 1, that has begun */
+static int passes_next;                      /* written by the thread that has `taken` */
+
+/* How long after its launch a burst came to the network, of late; a burst that has not yet: what it has to send first. */
+static _Atomic int64_t lag_ns, launched_ns, awaited_bytes;
+
+static int begins_burst(struct pls_header *header, uint64_t bytes, int64_t now_ns) {
+    uint64_t iteration = GET(header->iteration.iteration);
+    if (iteration == 0)
+        return bytes >= LEAST_BYTES && now_ns - (int64_t)GET(header->heartbeat_ns) >= REST_NS;
+    if (bytes < GET(header->iteration.last_enqueued) / PARTS)
+        return 0;
+    return GET(gated) != iteration + 1 && atomic_exchange(&gated, iteration + 1) != iteration + 1;
+}
+
+static int64_t may_go_in_ns(struct plp_hold *hold, int64_t now_ns) {
+    static const uint8_t any_peer[PLP_PEER_BYTES];
+    struct plp_answer answer;
+    plp_look(&page, any_peer, now_ns, &answer);
+    return plp_hold_remaining(hold, &answer, now_ns);
+}
+
+/* hostd sees by `held_ns` that bytes wait: NCCL has not been told of them yet. */
+static void wait_for_turn(struct pls_header *header) {
+    struct plp_hold hold = {0};
+    int64_t now_ns = plp_now_ns(), left_ns = may_go_in_ns(&hold, now_ns);
+    if (left_ns > 0) {
+        SET(header->held_ns, (uint64_t)now_ns);
+        SET(header->heartbeat_ns, (uint64_t)now_ns);
+    }
+    for (; left_ns > 0; left_ns = may_go_in_ns(&hold, now_ns)) {
+        struct timespec nap = {0, (long)(left_ns < LOOK_NS ? left_ns : LOOK_NS)};
+        nanosleep(&nap, NULL);
+        now_ns = plp_now_ns();
+    }
+    passes_next = hold.spent;
+    if (GET(header->held_ns)) {
+        SET(header->held_ns, 0);
+        SET(header->heartbeat_ns, (uint64_t)now_ns);
+    }
+}
+
+void plp_before_launch(struct pls_header *header, uint64_t bytes) {
+    if (!header || !begins_burst(header, bytes, plp_now_ns()) || atomic_flag_test_and_set(&taken))
+        return;
+    int before = errno;
+    if (passes_next)
+        passes_next = 0;
+    else if (GET(lag_ns) < LATE_NS)
+        wait_for_turn(header);
+    SET(awaited_bytes, (int64_t)(bytes / 8) < FIRST_BYTES ? (int64_t)(bytes / 8) : FIRST_BYTES);
+    SET(launched_ns, plp_now_ns());
+    errno = before;
+    atomic_flag_clear(&taken);
+}
+
+void plp_sent(uint64_t bytes) {
+    int64_t since_ns = GET(launched_ns);
+    if (!since_ns || atomic_fetch_sub(&awaited_bytes, (int64_t)bytes) > (int64_t)bytes)
+        return;
+    if (!atomic_compare_exchange_strong(&launched_ns, &since_ns, 0))
+        return;
+    int64_t new_ns = plp_now_ns() - since_ns, old_ns = GET(lag_ns);
+    SET(lag_ns, old_ns ? (3 * old_ns + new_ns) / 4 : new_ns);
+}
