@@ -8,7 +8,13 @@ from bench.jobs.tcp_control import MLTCP, TCP, MltcpControl, TcpControl
 from bench.testbed.network import lacks_congestion_control
 from paceline.flowcore.policy import FOR_DAEMONS
 
-BACKENDS = {"paceline-gate": DaemonControl("paceline", backend="gate", name="paceline-gate")}
+BACKENDS = {
+    "paceline-gate": DaemonControl("paceline", backend="gate", name="paceline-gate"),
+    "paceline-throttle": DaemonControl("paceline", backend="throttle", name="paceline-throttle", throttled=True),
+    # The same transport, held instead of paced; and unpaced: what it costs by itself.
+    "paceline-net-gate": DaemonControl("paceline", backend="gate", name="paceline-net-gate", throttled=True),
+    "observe-throttle": DaemonControl("paceline", mode="observe", name="observe-throttle", throttled=True),
+}
 
 
 def control_named(name: str) -> Control:

@@ -28,8 +28,11 @@ class DaemonControl:
         mode: str = "enforce",
         journals: Path | None = None,
         name: str | None = None,
+        throttled: bool = False,
     ) -> None:
+        """`throttled`: jobs over NCCL send through our net plugin, as under `paceline run --throttle`."""
         self.name = name or (policy if mode == "enforce" else mode)
+        self.throttled = throttled
         self._policy, self._backend, self._mode, self._journals = policy, backend, mode, journals
 
     @contextmanager

@@ -1,8 +1,8 @@
 """Which processes a scenario needs on which host, and with which arguments and environment."""
 
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.jobs.daemons import registration_socket
@@ -12,6 +12,8 @@ from bench.workload.assignment import FIRST_PORT, PORTS_PER_JOB, Assignment
 from bench.workload.choice import ON_GPU, RINGS, Program, program_for
 from nccl_shim.launcher import observed_environment
 from nccl_shim.segment.layout import JOB_BYTES
+from nccl_shim.throttle import ThrottleRefused, throttle_environment
+from paceline.failure import Failure
 from paceline.flowcore.model.scenario import CrossTraffic, JobSpec, Scenario
 from paceline.flowcore.model.units import bps_from_gbps
 
@@ -121,6 +123,16 @@ def _of_job(
         name = f"{job.name} {role} on {host}"
         arguments = (own.to_json(), *program.arguments)
         yield ProcessSpec(name, job.name, host, not serves, job.start_s, program.module, arguments, env)
+
+
+def throttled(specs: Sequence[ProcessSpec]) -> list[ProcessSpec]:
+    """The same where NCCL sends through our net plugin; raises Failure for jobs that are not over NCCL."""
+    if other := [spec.name for spec in specs if "NCCL_NET" not in spec.env]:
+        raise Failure(f"{other[0]} is not over NCCL, whose net plugin the throttle is")
+    try:
+        return [replace(spec, env={**spec.env, **throttle_environment(spec.env)}) for spec in specs]
+    except ThrottleRefused as refused:
+        raise Failure(str(refused)) from refused
 
 
 def known_as(job: JobSpec, number: int) -> str:

@@ -14,7 +14,7 @@ from math import inf
 from bench.jobs.control import Control, DaemonCpu
 from bench.jobs.daemon_control import DaemonControl
 from bench.jobs.fork_server import ForkServer
-from bench.jobs.launch import process_specs
+from bench.jobs.launch import process_specs, throttled
 from bench.jobs.process_group import ProcessGroup, RunFailed, RunProcess
 from bench.stalls import watching_stalls
 from bench.testbed.impair import UNIMPAIRED, Impairment
@@ -74,6 +74,8 @@ def run_once(
             # What reads counters itself, beside or instead of hostd, finds them in files.
             registered = isinstance(control, DaemonControl)
             specs = process_specs(scenario, seed, conditions.workload, testbed.addresses, directory, registered)
+            if isinstance(control, DaemonControl) and control.throttled:
+                specs = throttled(specs)
             group = ProcessGroup(fork_server, testbed, specs, directory)
             with control.running(testbed, scenario, directory) as running, group, watching_stalls() as stalls:
                 group.await_ready()

@@ -31,7 +31,9 @@ def add_parser(commands: Any) -> None:
             "--model, nccl (DDP) and nccl-fsdp train that model, whose size takes the place of the scenario's.\n\n"
             "Controls: reno, cubic, bbr, mltcp, mltcp-4 (TCP alone; the last two need root and libbpf); paceline,\n"
             "mlcc, mlcc-open, fair, fair-penalty, fifo, srpt, crux (the daemons under that policy); paceline-gate\n"
-            "(which holds launches instead of setting rates); observe, advise (the daemons, limiting nothing)."
+            "(which holds launches instead of setting rates); observe, advise (the daemons, limiting nothing).\n"
+            "Jobs over NCCL through our net plugin: paceline-throttle (which paces what it sends), paceline-net-gate\n"
+            "(which holds it), observe-throttle (neither)."
         ),
         epilog="example: paceline bench jobs scenarios/two-jobs.toml --control reno,cubic,bbr --workload synthetic\n"
         "         paceline bench jobs scenarios/testbed/mix-2.toml --workload a=fsdp\n"
