@@ -90,6 +90,8 @@ MAY_IMPORT = {
     "bench.experiments.paper_jobs": CORE,
     "bench.experiments": f"{CORE} paceline.failure paceline.sim bench.testbed bench.workload bench.jobs bench.micro"
     " bench.report bench.experiments.experiment bench.experiments.paper_jobs",
+    "bench.experiments.acceptance.any_transport": f"{CORE} paceline.failure paceline.commands.provenance nccl_shim"
+    " bench.testbed bench.jobs bench.experiments",
     "bench.experiments.whatif": f"{CORE} paceline.whatif hostd bench.testbed bench.jobs",
     "bench.report.page": "paceline.failure bench.report bench.experiments",
     "paceline.web": f"{CORE} paceline. paceline.service paceline.wire",
