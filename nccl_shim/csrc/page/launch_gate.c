@@ -11,7 +11,7 @@
 #define LATE_NS INT64_C(50000000)
 #define LEAST_BYTES (UINT64_C(1) << 16) /* of a program without iterations: less is no burst */
 #define PARTS UINT64_C(200)             /* of an iteration: a launch of less prints a loss */
-#define FIRST_BYTES (INT64_C(1) << 20)  /* of a burst, or an eighth of its first launch: it is on the network */
+#define FIRST_BYTES (INT64_C(1) << 20)  /* of a burst, or an eighth of its iteration: not the rest of the last one */
 
 #define SET(field, value) atomic_store_explicit(&(field), (value), memory_order_relaxed)
 #define GET(field) atomic_load_explicit(&(field), memory_order_relaxed)
@@ -21,8 +21,9 @@ static atomic_flag taken = ATOMIC_FLAG_INIT; /* a thread waits; others of the pr
 static _Atomic uint64_t gated;               /* the iteration, plus 1, that has begun */
 static int passes_next;                      /* written by the thread that has `taken` */
 
-/* How long after its launch a burst came to the network, of late; a burst that has not yet: what it has to send first. */
-static _Atomic int64_t lag_ns, launched_ns, awaited_bytes;
+/* How long bursts let the network rest after their launch, of late, before their first bytes were out; of one that is
+ * on its way there: since when it rests (0: none is), the longest rest so far, and what it has still to send. */
+static _Atomic int64_t lag_ns, since_ns, longest_ns, awaited_bytes;
 
 static int begins_burst(struct pls_header *header, uint64_t bytes, int64_t now_ns) {
     uint64_t iteration = GET(header->iteration.iteration);
@@ -68,18 +69,24 @@ void plp_before_launch(struct pls_header *header, uint64_t bytes) {
         passes_next = 0;
     else if (GET(lag_ns) < LATE_NS)
         wait_for_turn(header);
-    SET(awaited_bytes, (int64_t)(bytes / 8) < FIRST_BYTES ? (int64_t)(bytes / 8) : FIRST_BYTES);
-    SET(launched_ns, plp_now_ns());
+    uint64_t part = GET(header->iteration.last_enqueued) / 8;
+    SET(awaited_bytes, part && part < FIRST_BYTES ? (int64_t)part : FIRST_BYTES);
+    SET(longest_ns, 0);
+    SET(since_ns, plp_now_ns());
     errno = before;
     atomic_flag_clear(&taken);
 }
 
 void plp_sent(uint64_t bytes) {
-    int64_t since_ns = GET(launched_ns);
-    if (!since_ns || atomic_fetch_sub(&awaited_bytes, (int64_t)bytes) > (int64_t)bytes)
+    int64_t since = GET(since_ns), now_ns;
+    if (!since)
         return;
-    if (!atomic_compare_exchange_strong(&launched_ns, &since_ns, 0))
+    now_ns = plp_now_ns();
+    if (now_ns - since > GET(longest_ns))
+        SET(longest_ns, now_ns - since);
+    int is_out = atomic_fetch_sub(&awaited_bytes, (int64_t)bytes) <= (int64_t)bytes;
+    if (!atomic_compare_exchange_strong(&since_ns, &since, is_out ? 0 : now_ns) || !is_out)
         return;
-    int64_t new_ns = plp_now_ns() - since_ns, old_ns = GET(lag_ns);
-    SET(lag_ns, old_ns ? (3 * old_ns + new_ns) / 4 : new_ns);
+    int64_t old_ns = GET(lag_ns);
+    SET(lag_ns, old_ns ? (3 * old_ns + GET(longest_ns)) / 4 : GET(longest_ns));
 }

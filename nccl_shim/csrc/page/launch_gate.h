@@ -5,8 +5,8 @@
  *
  *     begins a burst   the first launch of an iteration that carries a part of it worth waiting for; of a program that
  *                      marks no iterations, one after a rest
- *     is held          unless the bytes of earlier bursts came so late after their launch that Python runs ahead of
- *                      the GPU: then the launch says nothing about when the network is needed
+ *     is held          unless earlier bursts let the network rest for long after their launch: Python runs ahead of
+ *                      the GPU then, and when it launches says nothing about when the network is needed
  */
 #ifndef PACELINE_LAUNCH_GATE_H
 #define PACELINE_LAUNCH_GATE_H

@@ -36,9 +36,10 @@ static void gate(int late_ms) {
         coll(ctx, NULL, "AllReduce", 1000000, "ncclFloat32");
         third = as ? 0 : waited_ms(ctx, 1000000, 0);
         coll(ctx, NULL, "AllReduce", 1000000, "ncclFloat32");
-        usleep((useconds_t)late_ms * 1000);
         void *op = proxy_op(ctx, NULL, getpid(), 0, 1, 1);
-        step(ctx, op, 0, 1, 8000000);
+        step(ctx, op, 0, 1, 100000); /* the rest of an earlier burst */
+        usleep((useconds_t)late_ms * 1000);
+        step(ctx, op, 1, 1, 7900000);
         if (!getenv("REPLAY_UNMARKED"))
             end_iteration(process());
         printf("%s[%.1f, %.1f, %.1f]", i ? ", " : "[", first, second, third);
