@@ -27,6 +27,7 @@ NET_SOURCES = tuple(
         "page/hold",
         "page/reader",
         "net/bucket",
+        "net/counts",
         "net/exports",
         "net/interfaces",
         "net/paced",

@@ -72,7 +72,8 @@ def by_job(chosen: str) -> dict[str, str]:
     return {
         "jobs in this host's network": chosen,
         "jobs in another network namespace": "pacing",
-        "jobs without sockets": "gate",
+        "jobs without sockets, of paceline run --throttle": "throttle",
+        "other jobs without sockets": "gate",
     }
 
 

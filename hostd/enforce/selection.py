@@ -38,12 +38,13 @@ def make_backend(name: str, settings: EnforcementSettings, undo_log: UndoLog, pa
     made = _make(name, settings, undo_log, pages)
     if name not in ("htb", "pacing"):
         return made
-    return ByJobBackend(made, others(name, settings, undo_log, pages), settings.host_bps or settings.nic_bps)
+    makers, host_bps = others(name, settings, undo_log, pages), settings.host_bps or settings.nic_bps
+    return ByJobBackend(made, makers, host_bps, lambda flow: bool(pages.jobs.peers_of(flow.job, flow.target)))
 
 
 def others(name: str, settings: EnforcementSettings, undo_log: UndoLog, pages: Pages) -> Makers:
     """What makes the backends of jobs that this one does not reach: none, unless the setting is `auto`."""
-    wanted = {"pacing", "gate"} - {name} if settings.backend == "auto" else set()
+    wanted = {"pacing", "throttle", "gate"} - {name} if settings.backend == "auto" else set()
     return {other: partial(_make, other, settings, undo_log, pages) for other in wanted}
 
 

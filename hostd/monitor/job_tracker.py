@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from hostd.kernel.calls import Call, counter_calls
 from hostd.kernel.sockets import ProcessSockets
-from hostd.monitor.job_sockets import JobSockets
+from hostd.monitor.counted_flows import CountedFlows
+from hostd.monitor.job_sockets import Carried, JobSockets
 from hostd.monitor.poll_schedule import EARLY, LOOK_NS, PollSchedule
 from nccl_shim.segment.layout import Kind, ProcessRole, Source
 from nccl_shim.segment.reader import ProcessView
@@ -48,6 +49,7 @@ class JobTracker:
         self._unmarked = IterationRhythm()  # of a job over NCCL that has moved its counter never
         self.processes: dict[int, TrackedProcess] = {}  # by pid
         self.sockets = JobSockets()
+        self._handed_over = CountedFlows()
         self.facts: JobFacts | None = None
         self.timing = JobTiming()
         self.is_looked_at_closely = True  # else a look may miss where a burst begins
@@ -97,6 +99,7 @@ class JobTracker:
     def look(self, now_ns: int, host_of: Mapping[str, str], host: str) -> list[FlowId]:
         """For its sockets; returns the flows of which they have changed."""
         self.looked_ns = now_ns
+        self._handed_over.know(host_of, host)
         before, self._lost = self._lost, self.sockets.lost
         for process in self.processes.values():
             process.sockets.look(anew=self._lost != before)
@@ -108,6 +111,19 @@ class JobTracker:
             host,
         )
         return [flow for ends, flow in self.demand.flow_ids().items() if ends in changed]
+
+    @property
+    def _views(self) -> list[ProcessView]:
+        return [process.view for process in self.processes.values() if process.view is not None]
+
+    @property
+    def has_sockets(self) -> bool:
+        """Else its flows are those that its net plugin counts."""
+        return bool(self.sockets.sending)
+
+    def counted_peers(self, target: str) -> frozenset[tuple[int, str]]:
+        """Its processes whose net plugin sends to that host, and to which address."""
+        return self._handed_over.peers(self._views, target)
 
     def read(self, now_ns: int) -> list[HostEvent]:
         """Its counters and sockets, and what has happened since."""
@@ -208,7 +224,7 @@ class JobTracker:
         return self._counted._replace(iteration=self._counted.iteration + before) if before else self._counted
 
     def _sum_of_counters(self) -> JobFacts:
-        views = [process.view for process in self.processes.values() if process.view is not None]
+        views = self._views
         counters = [view.snapshot.iteration_counter for view in views if view.snapshot.iteration_counter is not None]
         iteration = max((counter.iteration for counter in counters), default=0)
         current = [
@@ -252,6 +268,8 @@ class JobTracker:
         """The same with what the sockets have carried by now."""
         self.measured_ns = now_ns
         carried = self.sockets.measure(self.rhythm is not None or facts.iteration != self._feeds.iteration)
+        if not self.has_sockets and (counted := self._handed_over.sent_bytes(self._views)):
+            carried = Carried(counted, {}, frozenset() if facts.outstanding else frozenset(counted))
         if self.facts is None or carried.sent_bytes != self.facts.sent_bytes:
             self._moved_ns = now_ns
         launched = facts.counts_early and facts.outstanding

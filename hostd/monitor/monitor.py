@@ -161,6 +161,7 @@ class Monitor:
         idle: list[FlowId] = []
         live = [job for name, job in self.jobs.items() if job.demand.live and name in jobs]
         old = [job for job in live if _is_old(job, now_ns)]
+        self._count_anew({pid: job for job in old if not job.has_sockets for pid in job.processes}, now_ns)
         with performed_ahead(_reading(old)):
             for job in old:
                 job.measure(now_ns)
@@ -171,6 +172,11 @@ class Monitor:
                 moved += job.demand.progress(job.facts)
                 idle += job.demand.idle(job.facts)
         return Progress(tuple(moved), tuple(idle))
+
+    def _count_anew(self, of_process: Mapping[int | None, JobTracker], now_ns: int) -> None:
+        """Of jobs without sockets, all that says how much they have sent."""
+        for view in self._reader.poll_changed(of_process) if of_process else ():
+            of_process[view.host_pid].counted(view, now_ns)
 
     def limited(self, limits: Iterable[Limit], now_ns: int) -> None:
         """Flows have other rates: what those that may send more sent so far says nothing about what they will."""
@@ -188,6 +194,9 @@ class Monitor:
 
     def processes_of(self, name: str) -> Iterable[int]:
         return self.jobs[name].processes if name in self.jobs else ()
+
+    def peers_of(self, name: str, target: str) -> frozenset[tuple[int, str]]:
+        return self.jobs[name].counted_peers(target) if name in self.jobs else frozenset()
 
     def is_live(self, name: str) -> bool:
         return name in self.jobs and bool(self.jobs[name].demand.live)

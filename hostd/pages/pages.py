@@ -33,6 +33,9 @@ class JobsOnHost(Protocol):
 
     def processes_of(self, name: str) -> Iterable[int]: ...
 
+    def peers_of(self, name: str, target: str) -> frozenset[tuple[int, str]]:
+        """Processes whose net plugin sends to that host, and to which address."""
+
     def is_live(self, name: str) -> bool:
         """Bytes of it wait to be sent."""
 
@@ -40,6 +43,9 @@ class JobsOnHost(Protocol):
 class _NoJobs:
     def processes_of(self, name: str) -> Iterable[int]:
         return ()
+
+    def peers_of(self, name: str, target: str) -> frozenset[tuple[int, str]]:
+        return frozenset()
 
     def is_live(self, name: str) -> bool:
         return False

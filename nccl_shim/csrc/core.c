@@ -4,6 +4,7 @@
 #include "core.h"
 
 #include <pthread.h>
+#include <string.h>
 #include <time.h>
 
 #define ADD(field, amount) atomic_fetch_add_explicit(&(field), (amount), memory_order_relaxed)
@@ -94,6 +95,26 @@ void pls_transmit(struct pls_header *header, struct pls_record *record, uint64_t
     }
     SET(record->transmit_ns, now_ns);
     SET(header->heartbeat_ns, now_ns);
+}
+
+struct pls_record *pls_find_address(struct pls_header *header, const uint8_t address[PLS_ADDRESS_BYTES]) {
+    static const uint8_t none[PLS_ADDRESS_BYTES];
+    uint64_t halves[2];
+    memcpy(halves, address, sizeof halves);
+    uint64_t mixed = (halves[0] ^ (halves[1] * 0x9e3779b97f4a7c15ull)) * 0xff51afd7ed558ccdull;
+    struct pls_record *record = pls_find(header, PLS_ADDRESS, PLS_NCCL, mixed, -1, 0, -1);
+    if (!record || record->kind != PLS_ADDRESS)
+        return NULL;
+    if (memcmp(record->address, none, sizeof none) == 0)
+        memcpy(record->address, address, sizeof none);
+    return memcmp(record->address, address, sizeof none) == 0 ? record : NULL;
+}
+
+void pls_hold(struct pls_header *header, uint64_t since_ns) {
+    if (!header)
+        return;
+    SET(header->held_ns, since_ns);
+    SET(header->heartbeat_ns, pls_now_ns());
 }
 
 void pls_close_record(struct pls_record *record) {

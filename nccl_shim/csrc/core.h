@@ -68,6 +68,10 @@ PLS_API void pls_enqueue(struct pls_header *header, struct pls_record *record, u
                          uint64_t expected_tx_bytes);
 PLS_API void pls_transmit(struct pls_header *header, struct pls_record *record, uint64_t tx_bytes,
                           uint64_t rx_bytes);
+/* Where bytes for this address are counted; NULL: no record is left. */
+PLS_API struct pls_record *pls_find_address(struct pls_header *header, const uint8_t address[PLS_ADDRESS_BYTES]);
+/* A launch or a send waits for its turn since then; 0: none does any more. */
+PLS_API void pls_hold(struct pls_header *header, uint64_t since_ns);
 PLS_API void pls_close_record(struct pls_record *record);
 /* Ends the current iteration and starts the next; returns the number finished so far. */
 PLS_API uint64_t pls_end_iteration(struct pls_header *header);

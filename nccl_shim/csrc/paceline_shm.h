@@ -22,6 +22,7 @@
 #define PLS_RECORD_COUNT 1024u
 #define PLS_FILE_BYTES (PLS_HEADER_BYTES + PLS_RECORD_COUNT * PLS_RECORD_BYTES)
 #define PLS_JOB_BYTES 64u
+#define PLS_ADDRESS_BYTES 16u
 
 enum pls_source { PLS_NCCL = 1, PLS_TORCH = 2, PLS_PS = 3 };
 enum pls_role { PLS_WORKER = 0, PLS_SERVER = 1 };
@@ -38,6 +39,7 @@ enum pls_kind {
     PLS_PULL = 6,
     PLS_PROXY = 7,   /* transmit side only: what NCCL's proxy moved to and from one peer */
     PLS_FOREIGN = 8, /* transmit side only: moved by our proxy for another process (PXN) */
+    PLS_ADDRESS = 9, /* enqueue side only: handed to the transport for one address, by the net plugin */
 };
 
 struct pls_iteration {
@@ -98,7 +100,7 @@ struct pls_record {
     _Atomic uint64_t rx_steps;
     _Atomic uint64_t channel_mask;
     _Atomic uint64_t transmit_ns;
-    uint64_t reserved[2];
+    uint8_t address[PLS_ADDRESS_BYTES]; /* of PLS_ADDRESS: IPv6, or IPv4 within it; zeros until it is written */
 };
 
 _Static_assert(sizeof(struct pls_iteration) == 64, "iteration counter is one cache line");

@@ -3,6 +3,7 @@ and compares every field.
 """
 
 import ctypes
+import ipaddress
 from enum import IntEnum
 from pathlib import Path
 
@@ -13,6 +14,7 @@ RECORD_BYTES = 128
 RECORD_COUNT = 1024
 FILE_BYTES = HEADER_BYTES + RECORD_COUNT * RECORD_BYTES
 JOB_BYTES = 64
+ADDRESS_BYTES = 16
 FILE_SUFFIX = ".pls"
 DEFAULT_DIRECTORY = Path("/dev/shm/paceline")
 DEFAULT_SOCKET = Path("/run/paceline/hostd/jobs/hostd.sock")  # where hostd takes counters
@@ -42,6 +44,7 @@ class Kind(IntEnum):
     PULL = 6
     PROXY = 7
     FOREIGN = 8
+    ADDRESS = 9
 
     @property
     def outbound(self) -> bool:
@@ -110,7 +113,7 @@ class Record(ctypes.LittleEndianStructure):
         ("rx_steps", ctypes.c_uint64),
         ("channel_mask", ctypes.c_uint64),
         ("transmit_ns", ctypes.c_uint64),
-        ("reserved", ctypes.c_uint64 * 2),
+        ("address", ctypes.c_uint8 * ADDRESS_BYTES),
     )
 
 
@@ -121,6 +124,12 @@ def check_word(words: tuple[int, ...]) -> int:
         mixed = ((mixed ^ word) * 0x9E3779B97F4A7C15) & 0xFFFF_FFFF_FFFF_FFFF
         mixed ^= mixed >> 32
     return mixed
+
+
+def address_text(address: bytes) -> str:
+    """Of a record of kind ADDRESS, as people write it."""
+    found = ipaddress.IPv6Address(address)
+    return str(found.ipv4_mapped or found)
 
 
 def ring_wire_bytes(operation: str, payload_bytes: int, nranks: int) -> int:

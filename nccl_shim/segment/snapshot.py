@@ -31,6 +31,7 @@ class FlowCounters(NamedTuple):
     rx_steps: int
     channel_mask: int
     transmit_ns: int
+    address: bytes = b""  # of kind ADDRESS: to which bytes were handed to the transport
 
 
 class IterationCounter(NamedTuple):
@@ -152,6 +153,7 @@ def parse_flows(raw: bytes, claimed: int) -> tuple[FlowCounters, ...]:
                 record.rx_steps,
                 record.channel_mask,
                 record.transmit_ns,
+                bytes(record.address) if kind is Kind.ADDRESS else b"",
             )
         )
     return tuple(flows)

@@ -3,8 +3,9 @@
     rate of a process to an address  =  what its flow may send (pacing.borrowing) / (processes × addresses of the flow)
 
 in bytes of payload. Law: as for pacing, but no socket is touched: what carries the bytes is the job's affair. A process
-without the plugin reads no rates, and is not paced. Peers are known by the addresses of the job's sockets, which our
-transport has; a job over RDMA alone has none yet. Nothing is in the undo log: pages end with their heartbeat.
+without the plugin reads no rates, and is not paced. Peers are known by the addresses of the job's sockets, and of a job
+that has none, as over RDMA, by those that its plugin counts. Nothing is in the undo log: pages end with their
+heartbeat.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,16 +27,16 @@ class ThrottleBackend:
     def __init__(self, pages: Pages, host_bps: float) -> None:
         self._pages, self._host_bps = pages, host_bps
         self._limits: dict[FlowId, Limit] = {}
-        self._peers: dict[FlowId, frozenset[tuple[int, str]]] = {}  # of attached flows: process and address
+        self._sockets: dict[FlowId, frozenset[tuple[int, str]]] = {}  # of attached flows: process and address
         self._told: frozenset[int] = frozenset()  # processes with rates
 
     def attach(self, flow: FlowId, sockets: Sequence[DataSocket]) -> list[EnforcementError]:
-        self._peers[flow] = frozenset((one.pid, one.remote) for one in sockets)
+        self._sockets[flow] = frozenset((one.pid, one.remote) for one in sockets)
         self._tell()
         return []
 
     def detach(self, flow: FlowId) -> list[EnforcementError]:
-        self._peers.pop(flow, None)
+        self._sockets.pop(flow, None)
         self._limits.pop(flow, None)
         self._tell()
         return []
@@ -48,31 +49,35 @@ class ThrottleBackend:
     def refresh(self) -> list[EnforcementError]:
         self._tell()
         reason = "throttle: no process of the job has registered, so that none can be told a rate"
-        unheard = [flow for flow, peers in self._peers.items() if not any(pid in self._pages for pid, _ in peers)]
-        return [EnforcementError(ErrorKind.OTHER, reason, flow) for flow in unheard]
+        return [EnforcementError(ErrorKind.OTHER, reason, flow) for flow in self._sockets if not self._is_heard(flow)]
 
     def watch_losses(self, read: Mapping[int, TcpCounters]) -> list[EnforcementError]:
         return []
 
     def read_back(self) -> dict[FlowId, Limit]:
         """What the pages say."""
-        heard = {flow for flow, peers in self._peers.items() if any(pid in self._pages for pid, _ in peers)}
-        return {flow: Limit(flow, bps, bps) for flow, bps in self._rates_bps().items() if flow in heard}
+        return {flow: Limit(flow, bps, bps) for flow, bps in self._rates_bps().items() if self._is_heard(flow)}
 
     def close(self) -> list[EnforcementError]:
         self._limits.clear()
-        self._peers.clear()
+        self._sockets.clear()
         self._tell()
         return []
 
+    def _peers(self, flow: FlowId) -> frozenset[tuple[int, str]]:
+        return self._sockets[flow] or self._pages.jobs.peers_of(flow.job, flow.target)
+
+    def _is_heard(self, flow: FlowId) -> bool:
+        return any(pid in self._pages for pid, _ in self._peers(flow))
+
     def _rates_bps(self) -> dict[FlowId, float]:
-        limits = [self._limits.get(flow, Limit(flow, UNLIMITED, UNLIMITED)) for flow in self._peers]
-        return dict(zip(self._peers, borrowing(limits, self._host_bps), strict=True))
+        limits = [self._limits.get(flow, Limit(flow, UNLIMITED, UNLIMITED)) for flow in self._sockets]
+        return dict(zip(self._sockets, borrowing(limits, self._host_bps), strict=True))
 
     def _tell(self) -> None:
         entries: dict[int, list[Entry]] = {}
         for flow, bps in self._rates_bps().items():
-            peers = self._peers[flow]
+            peers = self._peers(flow)
             if bps >= UNLIMITED or not peers:
                 continue
             rate = max(bps, PACING_FLOOR_BPS) / len(peers) / BITS_PER_BYTE / WIRE_PER_PAYLOAD

@@ -91,6 +91,13 @@ PLP_API int bucket_take(struct bucket *bucket, size_t bytes, int64_t now_ns) {
     return go;
 }
 
+int bucket_is_held(struct bucket *bucket) {
+    pthread_mutex_lock(&bucket->lock);
+    int held = bucket->hold.limit_ns != 0;
+    pthread_mutex_unlock(&bucket->lock);
+    return held;
+}
+
 void bucket_return(struct bucket *bucket, size_t bytes) {
     if (!bucket || !bytes)
         return;

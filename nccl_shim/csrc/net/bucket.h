@@ -15,6 +15,8 @@ struct bucket;
 PLP_API struct bucket *bucket_of(const uint8_t peer[PLP_PEER_BYTES]);
 /* Whether `bytes` may leave now; then they count as gone. */
 PLP_API int bucket_take(struct bucket *bucket, size_t bytes, int64_t now_ns);
+/* Whether its sends wait for a turn, and not for a rate. */
+int bucket_is_held(struct bucket *bucket);
 /* They have not left after all. */
 void bucket_return(struct bucket *bucket, size_t bytes);
 

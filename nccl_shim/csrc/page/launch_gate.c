@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <time.h>
 
+#include "../core.h"
 #include "page.h"
 
 #define LOOK_NS INT64_C(1000000)
@@ -45,20 +46,16 @@ static int64_t may_go_in_ns(struct plp_hold *hold, int64_t now_ns) {
 static void wait_for_turn(struct pls_header *header) {
     struct plp_hold hold = {0};
     int64_t now_ns = plp_now_ns(), left_ns = may_go_in_ns(&hold, now_ns);
-    if (left_ns > 0) {
-        SET(header->held_ns, (uint64_t)now_ns);
-        SET(header->heartbeat_ns, (uint64_t)now_ns);
-    }
+    if (left_ns > 0)
+        pls_hold(header, (uint64_t)now_ns);
     for (; left_ns > 0; left_ns = may_go_in_ns(&hold, now_ns)) {
         struct timespec nap = {0, (long)(left_ns < LOOK_NS ? left_ns : LOOK_NS)};
         nanosleep(&nap, NULL);
         now_ns = plp_now_ns();
     }
     passes_next = hold.spent;
-    if (GET(header->held_ns)) {
-        SET(header->held_ns, 0);
-        SET(header->heartbeat_ns, (uint64_t)now_ns);
-    }
+    if (GET(header->held_ns))
+        pls_hold(header, 0);
 }
 
 void plp_before_launch(struct pls_header *header, uint64_t bytes) {

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from hostd.enforce.by_job.backend import ELSEWHERE, HERE, NO_SOCKETS, ByJobBackend, Choice
+from hostd.enforce.by_job.backend import ELSEWHERE, HERE, NET_PLUGIN, NO_SOCKETS, ByJobBackend, Choice
 from hostd.enforce.errors import EnforcementError
 from hostd.enforce.observe import ObserveBackend
 from hostd.kernel.sockets import DataSocket, own_namespace
@@ -130,3 +130,18 @@ def test_one_that_cannot_be_made_leaves_the_job_where_it_would_have_been() -> No
     [error] = backend.attach(A, (socket(1, elsewhere=True),))
     assert error.flow == A and "not permitted" in error.reason and set(htb.attached) == {A}
     assert backend.choice("a").backend == "htb" and "not permitted" in backend.choice("a").why
+
+
+def test_a_job_without_sockets_is_throttled_once_its_net_plugin_counts() -> None:
+    htb, throttle, gate = (Noting(name) for name in ("htb", "throttle", "gate"))
+    throttled: set[FlowId] = set()
+    makers = {"pacing": lambda: gate, "throttle": lambda: throttle, "gate": lambda: gate}
+    backend = ByJobBackend(htb, makers, NIC, throttled.__contains__)
+    backend.attach(A, ())
+    assert backend.choice("a") == Choice("gate", NO_SOCKETS)
+    throttled.add(A2)
+    backend.attach(A2, ())
+    assert backend.choice("a") == Choice("throttle", NET_PLUGIN)
+    assert {*throttle.attached} == {A, A2} and not gate.attached, "as a whole"
+    backend.attach(A, [socket(1)])
+    assert backend.choice("a") == Choice("htb", HERE), "what hostd can hold itself it does"

@@ -33,6 +33,9 @@ class Gate:
         self.backend.attach(A, ())
         self.backend.attach(B, ())
 
+    def peers_of(self, name: str, target: str) -> frozenset[tuple[int, str]]:
+        return frozenset()
+
     def processes_of(self, name: str) -> list[int]:
         return self.processes.get(name, [])
 

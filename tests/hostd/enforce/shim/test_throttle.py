@@ -85,3 +85,27 @@ def test_a_job_without_registered_processes_is_named(throttle: Throttle) -> None
     throttle.backend.attach(B, (socket(1),))
     [error] = throttle.backend.refresh()
     assert error.flow == B and error.kind is ErrorKind.OTHER and throttle.backend.read_back() == {}
+
+
+class OverRdma:
+    """A job whose net plugin counts, in one process of two."""
+
+    def processes_of(self, name: str) -> tuple[int, ...]:
+        return ONE, OTHER
+
+    def peers_of(self, name: str, target: str) -> frozenset[tuple[int, str]]:
+        return frozenset({(ONE, "10.0.0.2")}) if (name, target) == (A.job, A.target) else frozenset()
+
+    def is_live(self, name: str) -> bool:
+        return True
+
+
+def test_a_job_without_sockets_is_paced_where_its_plugin_sends(throttle: Throttle) -> None:
+    throttle.backend.attach(A, ())
+    throttle.backend.apply([Limit(A, 3e8, 3e8)])
+    assert [error.flow for error in throttle.backend.refresh()] == [A], "nobody can be told"
+    throttle.pages.jobs = OverRdma()
+    assert throttle.backend.refresh() == []
+    assert throttle.bps(ONE) == pytest.approx(3e8)
+    assert throttle.says(OTHER).state is State.OPEN
+    assert throttle.backend.read_back() == {A: Limit(A, 3e8, 3e8)}

@@ -1,0 +1,75 @@
+"""Flows of jobs without sockets, by what their net plugin counts, and bytes of launches that wait."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from hostd.kernel.tcp_info import WIRE_PER_PAYLOAD
+from hostd.monitor.counted_flows import CountedFlows
+from hostd.monitor.job_tracker import JobTracker
+from nccl_shim.page.layout import peer_bytes
+from nccl_shim.segment.layout import Kind, ProcessRole, Source
+from nccl_shim.segment.reader import ProcessView
+from nccl_shim.segment.snapshot import FlowCounters, IterationCounter, ProcessSnapshot
+from paceline.flowcore.messages.events import FlowReady, JobJoined
+from paceline.flowcore.model.patterns import Role
+
+HOST_OF = {"10.0.0.1": "h0", "10.0.0.2": "h1", "fd00::3": "h2"}
+TO_H1, TO_H2 = (Role.RING, "h1"), (Role.RING, "h2")
+
+
+def record(kind: Kind, size: int, address: str = "") -> FlowCounters:
+    told = (size, 1, 0, 0, 0, 0, 0, 0, 0, 0)
+    return FlowCounters(kind, Source.NCCL, 1, 0, 2, -1, True, *told, peer_bytes(address) if address else bytes(16))
+
+
+def view(pid: int, flows: Sequence[FlowCounters], iteration: int = 0, held_ns: int = 0) -> ProcessView:
+    counter = IterationCounter(iteration, 1, 0, 0, 100, 1)
+    snapshot = ProcessSnapshot(
+        "a", 0, 2, 0, ProcessRole.WORKER, pid, 1, 1, 0, True, False, 0, 0, 0, counter, tuple(flows), held_ns=held_ns
+    )
+    return ProcessView(snapshot, 0, pid, True, 0, None, 0, 0, None)
+
+
+def test_bytes_are_summed_by_host_and_other_records_are_none_of_them() -> None:
+    flows = CountedFlows()
+    flows.know(HOST_OF, "h0")
+    collective, nowhere = record(Kind.COLLECTIVE, 9), record(Kind.ADDRESS, 9)
+    own, unknown = record(Kind.ADDRESS, 9, "10.0.0.1"), record(Kind.ADDRESS, 9, "10.9.9.9")
+    views = [
+        view(1, [record(Kind.ADDRESS, 1000, "10.0.0.2"), collective, nowhere, own, unknown]),
+        view(2, [record(Kind.ADDRESS, 500, "10.0.0.2"), record(Kind.ADDRESS, 70, "fd00::3")]),
+    ]
+    sent = flows.sent_bytes(views)
+    assert sent == pytest.approx({TO_H1: 1500 * WIRE_PER_PAYLOAD, TO_H2: 70 * WIRE_PER_PAYLOAD})
+    assert flows.peers(views, "h1") == {(1, "10.0.0.2"), (2, "10.0.0.2")}
+    assert flows.peers(views, "h2") == {(2, "fd00::3")}
+
+
+def test_a_job_without_sockets_joins_by_its_counts_and_a_launch_that_waits_is_a_burst() -> None:
+    job, now_ns, sent, events = JobTracker("a", "h0"), 0, 0, []
+
+    def look(iteration: int, held_ns: int = 0) -> None:
+        nonlocal now_ns
+        now_ns += 30_000_000
+        flows = [record(Kind.COLLECTIVE, sent), record(Kind.ADDRESS, sent, "10.0.0.2")]
+        seen = view(0, flows, iteration, held_ns)
+        job.processes[0].view = seen
+        job.counted(seen, now_ns)
+        events.extend(job.read(now_ns))
+
+    job.consists_of({0: view(0, [])})
+    job._handed_over.know(HOST_OF, "h0")
+    for iteration in range(5):
+        for _ in range(4):
+            sent += 250_000
+            look(iteration)
+        look(iteration + 1)  # rests
+    [joined] = [event for event in events if isinstance(event, JobJoined)]
+    assert [(spec.flow.target, round(spec.size_bytes)) for spec in joined.flows] == [
+        ("h1", round(1e6 * WIRE_PER_PAYLOAD))
+    ]
+    assert not job.demand.live and not job.has_sockets
+    events.clear()
+    look(5, held_ns=now_ns)
+    assert [type(event) for event in events] == [FlowReady] and job.demand.live == {TO_H1}
