@@ -83,3 +83,12 @@ def test_every_rule_is_called_by_the_agents_and_by_the_array_engine() -> None:
         both = {*rule.functions, *rule.for_arrays}
         assert both <= set().union(*engine), f"the array engine does without it: {rule.what}"
         assert all(both & calls for calls in (*agents, *engine)), f"a file that calls none of it: {rule.what}"
+
+
+def test_every_rule_that_c_has_is_named_and_tested() -> None:
+    exported = set(functions_in("paceline/sim/kernel/control/rules.c"))
+    text = (ROOT / "docs/design.md").read_text().split("**Rules that C has too.**")[1].split("\n- In `crowd.c`")[0]
+    assert exported == set(re.findall(r"`(\w+)`", text))
+    tested = (ROOT / "tests/sim/kernel/test_rules.py").read_text()
+    through_others = {"contends", "advance_progress"}
+    assert all(f'c("{name}"' in tested for name in exported - through_others)

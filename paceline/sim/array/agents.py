@@ -101,6 +101,9 @@ class AgentControl:
             elif isinstance(event, Feedback | Tick):  # nothing else is addressed to a host
                 self._tell(to, event, now_ns)
 
+    def happen(self, until_ns: int, sequence: int) -> None:
+        """Its events come with `run`."""
+
     # ---- Agents ----
 
     def _tell(self, host: str, event: HostInput, now_ns: int) -> None:

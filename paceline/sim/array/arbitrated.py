@@ -203,10 +203,13 @@ class ArbitratedControl:
     def next_ns(self) -> int:
         return min(self._reallocate_ns, self._tick_ns)
 
+    def happen(self, until_ns: int, sequence: int) -> None:
+        """Its events are the engine's."""
+
     def run(self, now_ns: int, marked: Sequence[int]) -> None:
         for number in marked:  # hand over: it will be through within a round trip
-            flow = self._claims.flows[number]
-            if flow.phase is Phase.GRANTED:
+            flow = self._claims.flows.get(number)  # None: its job was stopped within the step
+            if flow is not None and flow.phase is Phase.GRANTED:
                 self._unclaimed[number] = flow
                 self._withdraw(flow, now_ns)
         if now_ns >= self._tick_ns:

@@ -1,7 +1,8 @@
 """What decides the rates in the array engine. The engine reports what happens to flows; a control sets their limits.
 
 unpaced policies        no_control.py: nothing to decide
-with an arbiter         arbitrated.py: one pass over arrays per reallocation, the switches' latency as a delay
+with an arbiter         arbitrated.py: one pass over arrays per reallocation, the switches' latency as a delay;
+                        compiled_control.py: the same in C
 any other               agents.py: the host and switch agents themselves; also for a policy with an arbiter that
                         overrides when it reports or what it enforces
 """
@@ -10,12 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import numpy as np
+
 from paceline.cluster.gpu_sharing import Gpu
 from paceline.flowcore.allocation.borrowing import Ints
 from paceline.flowcore.host.policy import Policy
 from paceline.flowcore.model.slots import SlotClock
 from paceline.sim.array.network import ArrayNetwork
 from paceline.sim.jobs import TrainingJob
+from paceline.sim.kernel.flow_table import IntCells, cells
 
 NEVER_NS = 2**62
 
@@ -52,6 +56,19 @@ class Control(Protocol):
     def next_ns(self) -> int: ...
     def run(self, now_ns: int, marked: Sequence[int]) -> None: ...
 
+    def happen(self, until_ns: int, sequence: int) -> None:
+        """Its own events before this one of the engine's, for a control that says in `pulse` that it has some."""
+
+
+class Pulse:
+    """Numbers that an engine shares with a control in C: the order of events, and when the control's next ones are."""
+
+    SEQUENCE, OWN_NS, OWN_SEQUENCE, NEXT_NS = range(4)
+
+    def __init__(self) -> None:
+        self.numbers: Ints = np.array([0, NEVER_NS, 0, NEVER_NS])
+        self.cells: IntCells = cells(self.numbers)
+
 
 @dataclass(slots=True)
 class ControlContext:
@@ -62,3 +79,4 @@ class ControlContext:
     network: ArrayNetwork
     latency_ns: int
     at: At = field(repr=False)
+    pulse: Pulse = field(default_factory=Pulse)

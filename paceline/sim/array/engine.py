@@ -26,7 +26,8 @@ from paceline.flowcore.model.units import NS_PER_S, bps_from_gbps, ns_from_ms, n
 from paceline.flowcore.policy import policy_named
 from paceline.sim.array import arbitrated
 from paceline.sim.array.agents import AgentControl
-from paceline.sim.array.control import Action, Control, ControlContext, NetworkJob
+from paceline.sim.array.compiled_control import compiled_control
+from paceline.sim.array.control import NEVER_NS, Action, Control, ControlContext, NetworkJob, Pulse
 from paceline.sim.array.gating import Flows, Shifted, gating_for, service_s
 from paceline.sim.array.gpus import SharedGpus
 from paceline.sim.array.network import ArrayNetwork
@@ -51,6 +52,8 @@ def control_for(context: ControlContext, *, cross_traffic: bool = False) -> Cont
         return NoControl()
     if in_agents(context.policy, cross_traffic=cross_traffic):
         return AgentControl(context)
+    if compiled := compiled_control(context):
+        return compiled
     return arbitrated.ArbitratedControl(context)
 
 
@@ -80,7 +83,9 @@ class ArraySimulation:
             contention=chosen.contention,
             aggressiveness=chosen.aggressiveness,
         )
-        context = ControlContext(chosen, clock, self.network, ns_from_ms(latency_ms), self.at)
+        pulse = Pulse()
+        self._pulse = pulse.cells
+        context = ControlContext(chosen, clock, self.network, ns_from_ms(latency_ms), self.at, pulse)
         self.control = control_for(context, cross_traffic=cross_traffic)
         self.gating = gating_for(communication, self.network, self.at, self._send)
         self._gpus = SharedGpus(self.at)
@@ -88,27 +93,34 @@ class ArraySimulation:
         self._finished = finished or (lambda job: None)
         self._passed, self._told_ns = passed, 0
         self._heap: list[tuple[int, int, Action]] = []
-        self._sequence = count()
         self._indices = count()
         self._flow_steps_elsewhere = 0
+        self._decisions_elsewhere: array[int] = array("q")
 
     def at(self, time_ns: int, action: Action) -> None:
-        heapq.heappush(self._heap, (time_ns, next(self._sequence), action))
+        pulse = self._pulse
+        sequence = pulse[Pulse.SEQUENCE]
+        pulse[Pulse.SEQUENCE] = sequence + 1
+        heapq.heappush(self._heap, (time_ns, sequence, action))
 
     def run(self, until_ns: int) -> None:
         """Go on until then, or until interrupted."""
-        network, control, heap = self.network, self.control, self._heap
+        network, control, heap, pulse, own_ns = self.network, self.control, self._heap, self._pulse, Pulse.OWN_NS
         self.interrupted = False
         while self.now_ns < until_ns and not self.interrupted:
-            event_ns = heap[0][0] if heap else until_ns
+            event_ns = min(heap[0][0] if heap else until_ns, pulse[own_ns])
             ended, marked = network.run(event_ns, control.next_ns(), until_ns)
             next_ns = network.now_ns
             for end_ns, number in ended:
                 self.now_ns = end_ns
                 self._flow_done(number)
             while heap and heap[0][0] <= next_ns:
+                if pulse[own_ns] <= heap[0][0]:
+                    control.happen(*heap[0][:2])
                 self.now_ns, _, action = heapq.heappop(heap)
                 action()
+            if pulse[own_ns] <= next_ns:
+                control.happen(next_ns, NEVER_NS)
             self.now_ns = next_ns
             control.run(next_ns, marked)
             if self._passed is not None and next_ns - self._told_ns >= NS_PER_S:
@@ -128,8 +140,12 @@ class ArraySimulation:
         """What happened in other processes to jobs that this one was without."""
         self.network.take_in(carried_bytes)
         self._flow_steps_elsewhere += flow_steps
-        if isinstance(self.control.decisions_ns, array):
-            self.control.decisions_ns.extend(decisions_ns)
+        self._decisions_elsewhere.extend(decisions_ns)
+
+    @property
+    def decisions_ns(self) -> Sequence[int]:
+        """How long each took on the wall clock."""
+        return [*self.control.decisions_ns, *self._decisions_elsewhere]
 
     # ---- Jobs ----
 

@@ -47,6 +47,11 @@ class ArrayNetwork(NetworkTable):
         self.run = self._steps.run  # what a driver calls all the time
 
     @property
+    def compiled(self) -> CompiledSteps | None:
+        """Its steps, where they are in C."""
+        return self._steps if isinstance(self._steps, CompiledSteps) else None
+
+    @property
     def used_rows(self) -> int:
         return len(self.specs)
 
@@ -63,6 +68,7 @@ class ArrayNetwork(NetworkTable):
         numbers = np.array([self._enter(spec, path) for spec, path in zip(specs, paths, strict=True)], np.int64)
         self.job[numbers] = job
         self.put_feeds(specs[0].flow.job, feeds_of(specs, self.numbers))
+        self._steps.grown()
         return numbers
 
     def _enter(self, spec: FlowSpec, path: Sequence[str]) -> int:

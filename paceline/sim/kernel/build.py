@@ -1,4 +1,4 @@
-"""Compiles network.c, sharing.c, crowd.c and packing.c. Law: one command, no build system, and numpy's rounding.
+"""Compiles the C files of this folder and of control/. Law: one command, no build system, and numpy's rounding.
 
 `pip install` calls this through setup.py, and library.py in a checkout whose library is missing or of another source.
 It imports nothing of Paceline, so that setup.py can load it by its path.
@@ -12,15 +12,15 @@ from pathlib import Path
 from zlib import crc32
 
 FOLDER = Path(__file__).parent
-HEADER = FOLDER / "network.h"
-SOURCES = tuple(FOLDER / name for name in ("network.c", "sharing.c", "crowd.c", "packing.c"))
+HEADERS = tuple(sorted(FOLDER.rglob("*.h")))
+SOURCES = tuple(sorted(FOLDER.rglob("*.c")))
 LIBRARY = FOLDER / "network.so"
 # No fused multiply and add: numpy rounds after each operation.
 FLAGS = ("-std=c11", "-O3", "-ffp-contract=off", "-fPIC", "-shared", "-Wall", "-Wextra")
 
 
 def source_mark() -> str:
-    return f"paceline network {crc32(b''.join(path.read_bytes() for path in (HEADER, *SOURCES))):08x}"
+    return f"paceline network {crc32(b''.join(path.read_bytes() for path in (*HEADERS, *SOURCES))):08x}"
 
 
 def up_to_date() -> bool:

@@ -4,7 +4,7 @@
 #include "network.h"
 
 /* The order of jobs, best payer first; equal ones as they come (merge sort of `order`, with `spare` beside it). */
-static void sort_by_worth(const double *worth, int64_t *order, int64_t *spare, int64_t jobs)
+void sort_by_worth(const double *worth, int64_t *order, int64_t *spare, int64_t jobs)
 {
     for (int64_t width = 1; width < jobs; width *= 2) {
         for (int64_t from = 0; from < jobs; from += 2 * width) {
@@ -46,19 +46,6 @@ void link_groups(int64_t jobs, const int64_t *first, const int64_t *link, int64_
     for (int64_t job = 0; job < jobs; job++)
         label[job] = root_of(label, job);
 }
-
-struct prices {
-    int64_t jobs, links, rounds;
-    const int64_t *first;      /* jobs + 1: where the entries of each begin */
-    const int64_t *link;       /* of entries */
-    const double *flows;
-    const double *capacity, *weight;
-    double *use;               /* scratch: of entries, */
-    double *price, *wanted;    /* of links, */
-    double *worth, *pays;      /* of jobs, */
-    int64_t *order, *spare;
-    double *rates;             /* of jobs */
-};
 
 static void load_of(const struct prices *p, double *load, const double *pays)
 {
@@ -122,17 +109,6 @@ void price_rates(struct prices *p)
             left[p->link[e]] -= p->flows[e] * rate;
     }
 }
-
-struct borrowing {
-    int64_t flows, hops, links, owners;   /* owners: hosts or jobs, whichever are more */
-    const double *share, *capacity;
-    const int64_t *path, *host, *job;
-    double nearly_all;
-    double *taken, *sum;                  /* scratch: of links, */
-    double *of_host, *of_job;             /* of flows × hops, */
-    int64_t *next, *head;                 /* of flows, and of owners */
-    double *ceiling;                      /* of flows */
-};
 
 /* At each hop of each flow: what the flows of the same owner have there together. */
 static void sums_of(const struct borrowing *b, const int64_t *owner, double *sums)

@@ -69,7 +69,54 @@ void share_links(struct network *n, int64_t flows, int64_t width, const int64_t 
                  const double *weights, const double *capacity, double *rates);
 void share_nics(struct network *n, int64_t flows, const int64_t *nic, const double *wanted, const double *guaranteed,
                 const double *capacity, double *rates);
+int64_t sending(const struct network *n);   /* network.c: how many flows have bytes waiting */
 const double *weights(struct network *n, int64_t flows);         /* of the flows solved now; NULL: all the same */
 double left_of_piece(const struct network *n, int64_t row);      /* bytes until its weight changes */
+
+/* ---- crowd.c ---- */
+
+struct prices {
+    int64_t jobs, links, rounds;
+    const int64_t *first;      /* jobs + 1: where the entries of each begin */
+    const int64_t *link;       /* of entries */
+    const double *flows;
+    const double *capacity, *weight;
+    double *use;               /* scratch: of entries, */
+    double *price, *wanted;    /* of links, */
+    double *worth, *pays;      /* of jobs, */
+    int64_t *order, *spare;
+    double *rates;             /* of jobs */
+};
+
+struct borrowing {
+    int64_t flows, hops, links, owners;   /* owners: hosts or jobs, whichever are more */
+    const double *share, *capacity;
+    const int64_t *path, *host, *job;
+    double nearly_all;
+    double *taken, *sum;                  /* scratch: of links, */
+    double *of_host, *of_job;             /* of flows × hops, */
+    int64_t *next, *head;                 /* of flows, and of owners */
+    double *ceiling;                      /* of flows */
+};
+
+void link_groups(int64_t jobs, const int64_t *first, const int64_t *link, int64_t *label, int64_t *seen_on);
+void price_rates(struct prices *p);
+void borrow(struct borrowing *b);
+void sort_by_worth(const double *worth, int64_t *order, int64_t *spare, int64_t jobs);
+
+/* ---- packing.c ---- */
+
+struct packing {
+    int64_t jobs, kept;            /* kept: links that no other one makes redundant */
+    const int64_t *first, *link;   /* of jobs + 1, and of entries */
+    const double *flows;           /* of entries */
+    const double *capacity;        /* of links, by number */
+    double *alone, *rows;          /* of jobs, and of entries × jobs */
+    int64_t *names;                /* scratch: of entries, */
+    double *tableau;               /* of (entries + 1) × (jobs + entries + 1) */
+};
+
+void packing_rows(struct packing *p);
+int packing_rates(struct packing *p, const double *weight, double *rates);
 
 #endif

@@ -5,16 +5,6 @@
 
 static const double EPS = 1e-12;
 
-struct packing {
-    int64_t jobs, kept;            /* kept: links that no other one makes redundant */
-    const int64_t *first, *link;   /* of jobs + 1, and of entries */
-    const double *flows;           /* of entries */
-    const double *capacity;        /* of links, by number */
-    double *alone, *rows;          /* of jobs, and of entries × jobs */
-    int64_t *names;                /* scratch: of entries, */
-    double *tableau;               /* of (entries + 1) × (jobs + entries + 1) */
-};
-
 static int same(const double *a, const double *b, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)

@@ -76,6 +76,9 @@ class Steps(Protocol):
     def changed(self) -> None:
         """Flows or limits are others than before: rates must be found anew."""
 
+    def grown(self) -> None:
+        """Flows have come: columns may lie elsewhere."""
+
     def sending(self) -> int:
         """How many flows have bytes waiting."""
 
@@ -130,6 +133,9 @@ class NumpySteps:
 
     def changed(self) -> None:
         self._stale = True
+
+    def grown(self) -> None:
+        """Columns are looked up anew in every step."""
 
     def sending(self) -> int:
         return int(np.count_nonzero(self.table.live))

@@ -101,7 +101,7 @@ class CompiledSteps:
             self._bind(name, getattr(feeds, name))
         self._bind("slowest", np.zeros(len(feeds.first_upstream)))
 
-    def _bound(self) -> None:
+    def grown(self) -> None:
         """The table may have grown since, and jobs may have come or left."""
         if self._arrays["path"] is not self.table.path:
             self._bind_rows()
@@ -129,11 +129,11 @@ class CompiledSteps:
         return int(self.network.flow_steps)
 
     def sending(self) -> int:
-        self._bound()
+        self.grown()
         return int(self._library.sending(self._address))
 
     def run(self, event_ns: int, control_ns: int, until_ns: int) -> Events:
-        self._bound()
+        self.grown()
         network = self.network
         self._library.run(self._address, event_ns, control_ns, until_ns)
         ended, marked = network.ended_flows, network.marked_flows

@@ -66,7 +66,7 @@ def traffic(engine: SampledEngine, elapsed_s: float) -> Row:
     detailed_s = max(elapsed_s - engine.skipped_s, 1e-9)
     capacity_bps = simulation.network.capacity_bps[:-1]
     utilization = sorted((simulation.network.carried_bytes() * 8 / (capacity_bps * detailed_s)).tolist())
-    decisions_us = sorted(ns / 1e3 for ns in simulation.control.decisions_ns)
+    decisions_us = sorted(ns / 1e3 for ns in simulation.decisions_ns)
     return {
         "iterations": sum(engine.iterations.values()),
         "iteration": iterations(engine),

@@ -1,9 +1,10 @@
 """Which control decides for which policy: hooks that a policy overrides are never ignored."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 import pytest
 
+from paceline.flowcore.allocation.arbiters import Contender, strict_priority
 from paceline.flowcore.host.flow_state import FlowState
 from paceline.flowcore.host.policy import HostContext, Policy
 from paceline.flowcore.model.scenario import SlotsSpec
@@ -12,10 +13,14 @@ from paceline.flowcore.policy import POLICIES
 from paceline.flowcore.policy.order import Fifo
 from paceline.sim.array.agents import AgentControl
 from paceline.sim.array.arbitrated import ArbitratedControl
+from paceline.sim.array.compiled_control import CompiledControl
 from paceline.sim.array.control import ControlContext
 from paceline.sim.array.engine import ArraySimulation, control_for
 from paceline.sim.array.network import ArrayNetwork
 from paceline.sim.array.no_control import NoControl
+from paceline.sim.kernel.library import library
+
+WITH_AN_ARBITER = ArbitratedControl if library() is None else CompiledControl
 
 
 def control(policy: Policy) -> object:
@@ -26,8 +31,18 @@ def control(policy: Policy) -> object:
 @pytest.mark.parametrize("name", sorted(POLICIES))
 def test_of_the_policies_only_those_of_mlcc_need_the_agents(name: str) -> None:
     unpaced = dict.fromkeys(["fair", "fair-penalty", "mltcp", "mltcp-4"], NoControl)
-    expected = {**unpaced, "mlcc": AgentControl, "mlcc-open": AgentControl}.get(name, ArbitratedControl)
+    agents = dict.fromkeys(["mlcc", "mlcc-open"], AgentControl)
+    expected = {**unpaced, **agents, "ccml": ArbitratedControl}.get(name, WITH_AN_ARBITER)
     assert type(control(POLICIES[name]())) is expected
+
+
+def test_a_policy_with_an_arbiter_of_its_own_is_not_left_to_c() -> None:
+    class Reversed(Fifo):
+        @staticmethod
+        def arbiter(contenders: Sequence[Contender], capacity_bps: Mapping[str, float]) -> list[float]:
+            return strict_priority(contenders[::-1], capacity_bps)[::-1]
+
+    assert type(control(Reversed())) is ArbitratedControl
 
 
 def test_a_policy_that_overrides_a_hook_runs_in_the_agents() -> None:
@@ -55,7 +70,7 @@ def test_a_policy_without_an_arbiter_runs_in_the_agents() -> None:
     assert type(control(Unarbitrated())) is AgentControl
 
 
-@pytest.mark.parametrize(("name", "expected"), [("paceline", AgentControl), ("srpt", ArbitratedControl)])
+@pytest.mark.parametrize(("name", "expected"), [("paceline", AgentControl), ("srpt", WITH_AN_ARBITER)])
 def test_beside_cross_traffic_a_policy_that_yields_to_it_runs_in_the_agents(name: str, expected: type) -> None:
     simulation = ArraySimulation(star(2, 10.0), SlotsSpec().clock(), name, cross_traffic=True)
     assert type(simulation.control) is expected

@@ -12,7 +12,7 @@ from paceline.flowcore.model.scenario import SlotsSpec
 from paceline.sim.array import network as array_network
 from paceline.sim.array.engine import ArraySimulation, run_scenario
 from paceline.sim.jobs import TrainingJob
-from paceline.sim.kernel.build import HEADER
+from paceline.sim.kernel.build import FOLDER
 from paceline.sim.kernel.feeds import Feeds
 from paceline.sim.kernel.flow_table import NetworkTable
 from paceline.sim.kernel.library import Network, library
@@ -36,7 +36,7 @@ def compiled(capacity: list[float]) -> CompiledSteps:
 
 
 def test_python_knows_the_struct_as_c_has_it() -> None:
-    body = re.sub(r"/\*.*?\*/", "", HEADER.read_text(), flags=re.DOTALL)
+    body = re.sub(r"/\*.*?\*/", "", (FOLDER / "network.h").read_text(), flags=re.DOTALL)
     (struct,) = re.findall(r"struct network \{(.*?)\};", body, flags=re.DOTALL)
     declared = [name.strip(" *") for line in re.findall(r"(?:\w+) ([^;]+);", struct) for name in line.split(",")]
     assert declared == [name for name, _ in Network._fields_]
