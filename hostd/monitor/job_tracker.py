@@ -13,7 +13,7 @@ from hostd.kernel.sockets import ProcessSockets
 from hostd.monitor.counted_flows import CountedFlows
 from hostd.monitor.job_sockets import Carried, JobSockets
 from hostd.monitor.poll_schedule import EARLY, LOOK_NS, PollSchedule
-from nccl_shim.segment.layout import Kind, ProcessRole, Source
+from nccl_shim.segment.layout import OUTBOUND, Kind, ProcessRole, Source
 from nccl_shim.segment.reader import ProcessView
 from paceline.flowcore.demand.announced import AnnouncedDemand
 from paceline.flowcore.demand.demand import ANNOUNCING, Demand
@@ -224,30 +224,38 @@ class JobTracker:
         return self._counted._replace(iteration=self._counted.iteration + before) if before else self._counted
 
     def _sum_of_counters(self) -> JobFacts:
-        views = self._views
-        counters = [view.snapshot.iteration_counter for view in views if view.snapshot.iteration_counter is not None]
-        iteration = max((counter.iteration for counter in counters), default=0)
-        current = [
-            (view.iteration_enqueued_bytes, view.snapshot.iteration_counter.last_enqueued_bytes, view)
-            for view in views
-            if view.snapshot.iteration_counter is not None and view.snapshot.iteration_counter.iteration == iteration
-        ]
-        records = [flow for _, _, view in current for flow in view.snapshot.flows]
+        snapshots = [view.snapshot for view in self._views]
+        iteration = max([one.iteration_counter.iteration for one in snapshots if one.iteration_counter], default=0)
+        expected_bytes = announced_bytes = completed_bytes = began_ns = announced_ns = completed_ns = 0
+        announced = counts_early = outstanding = False
+        for view in self._views:
+            flows, counter = view.snapshot.flows, view.snapshot.iteration_counter
+            counts_early = counts_early or any(flow.source is Source.NCCL for flow in flows)
+            outstanding = outstanding or view.snapshot.expected_tx_bytes > view.snapshot.tx_bytes
+            if counter is None or counter.iteration != iteration:
+                continue
+            announced = announced or view.iteration_enqueued_bytes > ANNOUNCING * counter.last_enqueued_bytes
+            announced_bytes += view.iteration_enqueued_bytes
+            completed_bytes += view.iteration_sent_bytes
+            expected_bytes += counter.last_enqueued_bytes
+            began_ns = max(began_ns, counter.start_ns)
+            announced_ns = max([announced_ns, *[flow.enqueued_ns for flow in flows if flow.kind in OUTBOUND]])
+            completed_ns = max([completed_ns, *[flow.transmit_ns for flow in flows]])
         return JobFacts(
             iteration,
-            announced=any(announced > ANNOUNCING * before for announced, before, _ in current),
-            counts_early=any(flow.source is Source.NCCL for view in views for flow in view.snapshot.flows),
-            members=max((view.snapshot.world_size for view in views), default=0),
+            announced=announced,
+            counts_early=counts_early,
+            members=max([one.world_size for one in snapshots], default=0),
             sent_bytes={},
             received_bytes={},
-            announced_bytes=float(sum(announced for announced, _, _ in current)),
-            completed_bytes=float(sum(view.iteration_sent_bytes for _, _, view in current)),
-            outstanding=any(view.snapshot.expected_tx_bytes > view.snapshot.tx_bytes for view in views),
-            expected_bytes=float(sum(before for _, before, _ in current)),
-            began_ns=max((counter.start_ns for counter in counters if counter.iteration == iteration), default=0),
-            announced_ns=max((flow.enqueued_ns for flow in records if flow.kind.outbound), default=0),
-            completed_ns=max((flow.transmit_ns for flow in records), default=0),
-            held=any(view.snapshot.held_ns for view in views),
+            announced_bytes=float(announced_bytes),
+            completed_bytes=float(completed_bytes),
+            outstanding=outstanding,
+            expected_bytes=float(expected_bytes),
+            began_ns=began_ns,
+            announced_ns=announced_ns,
+            completed_ns=completed_ns,
+            held=any(one.held_ns for one in snapshots),
         )
 
     def _with_unmarked(self, facts: JobFacts) -> JobFacts:

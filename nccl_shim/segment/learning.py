@@ -42,6 +42,7 @@ class IterationLearner:
         self._times_ns: deque[int] = deque(maxlen=TIME_WINDOW)
         self._since = 0
         self._changes = -1
+        self._learned: Learned | None = None
 
     def observe(self, counter: IterationCounter) -> None:
         """Takes a value; one already seen is ignored."""
@@ -59,10 +60,14 @@ class IterationLearner:
             # Polls may skip iterations; the mean over those skipped is as good.
             passed = counter.iteration - last.iteration
             self._tx.append((counter.tx_at_start - last.tx_at_start) // passed)
+        self._learned = self._learn()
 
     @property
     def learned(self) -> Learned | None:
         """None until the third iteration has ended."""
+        return self._learned
+
+    def _learn(self) -> Learned | None:
         size_bytes = self._bytes.size
         if size_bytes is None:
             return None

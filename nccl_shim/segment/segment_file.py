@@ -43,7 +43,7 @@ class SegmentFile:
         try:
             self.uid = self._check_file()
             header = parse_header(self._bytes(layout.HEADER_BYTES))
-            self.job = header.job.decode(errors="replace")
+            self.job = header.job
             self._claimed = 0
             self._writer: tuple[int, int, int] = (header.pid, header.pid_start_ticks, header.pid_namespace)
             self.host_pid = host_pid(*self._writer)

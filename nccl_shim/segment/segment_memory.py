@@ -32,7 +32,7 @@ class SegmentMemory(SegmentFile):
             os.close(descriptor)
         try:
             header = parse_header(self._bytes(layout.HEADER_BYTES))
-            self.job = header.job.decode(errors="replace")
+            self.job = header.job
             self._writer = (pid, started, header.pid_namespace)
             # In another namespace it knows itself by another pid, and perhaps by another start.
             named = (header.pid, header.pid_start_ticks)

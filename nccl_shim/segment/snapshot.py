@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from nccl_shim.segment import layout
-from nccl_shim.segment.layout import Header, Kind, ProcessRole, Record, Source
+from nccl_shim.segment.layout import Kind, ProcessRole, Source
 
 
 class FlowCounters(NamedTuple):
@@ -62,21 +62,11 @@ class ProcessSnapshot(NamedTuple):
     dropped_records: int
     iteration_counter: IterationCounter | None  # None: torn, because the writer died while storing it
     flows: tuple[FlowCounters, ...]
-    weight: float = 1.0  # that its job asks for
-    held_ns: int = 0  # since when a launch over NCCL waits at the gate; 0: none does
-
-    @property
-    def enqueued_bytes(self) -> int:
-        """Outbound payload so far."""
-        return sum(flow.enqueued_bytes for flow in self.flows if flow.kind.outbound)
-
-    @property
-    def expected_tx_bytes(self) -> int:
-        return sum(flow.expected_tx_bytes for flow in self.flows)
-
-    @property
-    def tx_bytes(self) -> int:
-        return sum(flow.tx_bytes for flow in self.flows)
+    enqueued_bytes: int  # outbound payload so far
+    expected_tx_bytes: int
+    tx_bytes: int
+    weight: float  # that its job asks for
+    held_ns: int  # since when a launch over NCCL waits at the gate; 0: none does
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -88,36 +78,78 @@ class NotASegment(Exception):
     """The bytes are not a complete segment of a version that this reader knows."""
 
 
-def parse_header(raw: bytes) -> Header:
+class SegmentHeader(NamedTuple):
+    """layout.Header as it stands there, without what is reserved."""
+
+    magic: int
+    version: int
+    header_bytes: int
+    record_bytes: int
+    record_count: int
+    records_claimed: int
+    role: int
+    pid: int
+    uid: int
+    pid_start_ticks: int
+    pid_namespace: int
+    global_rank: int
+    world_size: int
+    local_rank: int
+    flags: int
+    created_ns: int
+    heartbeat_ns: int
+    weight_milli: int
+    writer: int
+    dropped_records: int
+    held_ns: int
+    seq: int
+    iteration: int
+    start_ns: int
+    enqueued_at_start: int
+    tx_at_start: int
+    last_enqueued: int
+    last_duration_ns: int
+    check: int
+    job_bytes: bytes
+
+    @property
+    def job(self) -> str:
+        return self.job_bytes.partition(b"\0")[0].decode(errors="replace")
+
+
+_KINDS = {int(kind): kind for kind in Kind}  # one of a later release of the same layout has none
+_SOURCES = {int(source): source for source in Source}
+
+
+def parse_header(raw: bytes) -> SegmentHeader:
     """Checks the fixed part; raises NotASegment."""
     if len(raw) < layout.HEADER_BYTES:
         raise NotASegment("shorter than a header")
-    header = Header.from_buffer_copy(raw)
+    header = SegmentHeader._make(layout.HEADER.unpack_from(raw))
     if header.magic != layout.MAGIC:
         raise NotASegment("no magic: not ours, or not finished yet")
     if header.version != layout.VERSION:
         raise NotASegment(f"layout version {header.version}, this reader knows {layout.VERSION}")
-    sizes = (header.header_bytes, header.record_bytes, header.record_count)
+    sizes = header[2:5]
     if sizes != (layout.HEADER_BYTES, layout.RECORD_BYTES, layout.RECORD_COUNT):
         raise NotASegment(f"unexpected sizes {sizes}")
     return header
 
 
-def parse_iteration_counter(header: Header) -> IterationCounter | None:
+def parse_iteration_counter(header: SegmentHeader) -> IterationCounter | None:
     """The iteration counter, or None when it was being written."""
-    stored = header.iteration
     words = (
-        stored.seq,
-        stored.iteration,
-        stored.start_ns,
-        stored.enqueued_at_start,
-        stored.tx_at_start,
-        stored.last_enqueued,
-        stored.last_duration_ns,
+        header.seq,
+        header.iteration,
+        header.start_ns,
+        header.enqueued_at_start,
+        header.tx_at_start,
+        header.last_enqueued,
+        header.last_duration_ns,
     )
-    if words[0] & 1 or stored.check != layout.check_word(words):
+    if words[0] & 1 or header.check != layout.check_word(words):
         return None
-    return IterationCounter(*words[1:])
+    return IterationCounter._make(words[1:])
 
 
 def parse_flows(raw: bytes, claimed: int) -> tuple[FlowCounters, ...]:
@@ -125,61 +157,42 @@ def parse_flows(raw: bytes, claimed: int) -> tuple[FlowCounters, ...]:
     available = (len(raw) - layout.HEADER_BYTES) // layout.RECORD_BYTES
     flows = []
     for index in range(min(claimed, available, layout.RECORD_COUNT)):
-        record = Record.from_buffer_copy(raw, layout.HEADER_BYTES + index * layout.RECORD_BYTES)
-        # Record 0 collects overflow: of interest only once something overflowed.
-        if record.state == layout.FREE or (index == 0 and record.enqueued_ops == 0 and record.tx_steps == 0):
+        at = layout.HEADER_BYTES + index * layout.RECORD_BYTES
+        state, kind, comm_id, rank, nranks, peer, source, *counts, address = layout.RECORD.unpack_from(raw, at)
+        if state == layout.FREE or kind not in _KINDS:
             continue
-        try:
-            kind = Kind(record.kind)
-        except ValueError:
-            continue  # a kind from a later release of the same layout
-        source = Source(record.source) if record.source in Source._value2member_map_ else None
-        flows.append(
-            FlowCounters(
-                kind,
-                source,
-                record.comm_id,
-                record.rank,
-                record.nranks,
-                record.peer,
-                record.state == layout.PUBLISHED,
-                record.enqueued_bytes,
-                record.enqueued_ops,
-                record.expected_tx_bytes,
-                record.enqueued_ns,
-                record.tx_bytes,
-                record.rx_bytes,
-                record.tx_steps,
-                record.rx_steps,
-                record.channel_mask,
-                record.transmit_ns,
-                bytes(record.address) if kind is Kind.ADDRESS else b"",
-            )
-        )
+        identity = (_KINDS[kind], _SOURCES.get(source), comm_id, rank, nranks, peer, state == layout.PUBLISHED)
+        flow = FlowCounters._make((*identity, *counts, address if kind == Kind.ADDRESS else b""))
+        # Record 0 collects overflow: of interest only once something overflowed.
+        if index or flow.enqueued_ops or flow.tx_steps:
+            flows.append(flow)
     return tuple(flows)
 
 
 def snapshot_of(
-    header: Header, iteration_counter: IterationCounter | None, flows: tuple[FlowCounters, ...]
+    header: SegmentHeader, iteration_counter: IterationCounter | None, flows: tuple[FlowCounters, ...]
 ) -> ProcessSnapshot:
     """Puts the parts together."""
     return ProcessSnapshot(
-        job=header.job.decode(errors="replace"),
-        global_rank=header.global_rank,
-        world_size=header.world_size,
-        local_rank=header.local_rank,
-        role=ProcessRole.SERVER if header.role == ProcessRole.SERVER else ProcessRole.WORKER,
-        pid=header.pid,
-        pid_start_ticks=header.pid_start_ticks,
-        pid_namespace=header.pid_namespace,
-        uid=header.uid,
-        native_writer=header.writer == layout.WRITER_C,
-        finished=bool(header.flags & layout.FINISHED),
-        created_ns=header.created_ns,
-        heartbeat_ns=header.heartbeat_ns,
-        dropped_records=header.dropped_records,
-        iteration_counter=iteration_counter,
-        flows=flows,
-        weight=header.weight_milli / 1000 or 1.0,
-        held_ns=header.held_ns,
+        header.job,
+        header.global_rank,
+        header.world_size,
+        header.local_rank,
+        ProcessRole.SERVER if header.role == ProcessRole.SERVER else ProcessRole.WORKER,
+        header.pid,
+        header.pid_start_ticks,
+        header.pid_namespace,
+        header.uid,
+        header.writer == layout.WRITER_C,
+        bool(header.flags & layout.FINISHED),
+        header.created_ns,
+        header.heartbeat_ns,
+        header.dropped_records,
+        iteration_counter,
+        flows,
+        sum([flow.enqueued_bytes for flow in flows if flow.kind in layout.OUTBOUND]),
+        sum([flow.expected_tx_bytes for flow in flows]),
+        sum([flow.tx_bytes for flow in flows]),
+        header.weight_milli / 1000 or 1.0,
+        header.held_ns,
     )

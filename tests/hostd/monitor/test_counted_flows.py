@@ -25,9 +25,8 @@ def record(kind: Kind, size: int, address: str = "") -> FlowCounters:
 
 def view(pid: int, flows: Sequence[FlowCounters], iteration: int = 0, held_ns: int = 0) -> ProcessView:
     counter = IterationCounter(iteration, 1, 0, 0, 100, 1)
-    snapshot = ProcessSnapshot(
-        "a", 0, 2, 0, ProcessRole.WORKER, pid, 1, 1, 0, True, False, 0, 0, 0, counter, tuple(flows), held_ns=held_ns
-    )
+    identity = ("a", 0, 2, 0, ProcessRole.WORKER, pid, 1, 1, 0, True, False, 0, 0, 0)
+    snapshot = ProcessSnapshot(*identity, counter, tuple(flows), 0, 0, 0, weight=1.0, held_ns=held_ns)
     return ProcessView(snapshot, 0, pid, True, 0, None, 0, 0, None)
 
 
