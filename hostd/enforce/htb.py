@@ -121,7 +121,7 @@ class HtbBackend:
     def apply(self, limits: Sequence[Limit]) -> list[EnforcementError]:
         """One send for all classes of these flows."""
         messages: list[Message] = []
-        origin: list[tuple[HtbDevice, int]] = []
+        origin: list[tuple[FlowId, HtbDevice, int]] = []
         for limit in limits:
             state = self._flows.get(limit.flow)
             if state is None:
@@ -135,7 +135,7 @@ class HtbBackend:
                     continue  # it has gone, and refresh() has found no place for the flow yet
                 made = tree.set_class(state.minor, rate_bps * share, limit.ceiling_bps * share)
                 messages += made
-                origin += [(tree, state.minor)] * len(made)
+                origin += [(limit.flow, tree, state.minor)] * len(made)
         try:
             failed = self._netlink.send(messages)
         except OSError as error:  # no memory for the answers, say: refresh() sends all again
@@ -150,7 +150,8 @@ class HtbBackend:
                 tree.forget_device()
         errors: list[EnforcementError] = []
         for flow, state in self._flows.items():
-            errors += about(flow, self._place(state) + self._control(state))
+            errors += about(flow, self._find_place(state) + self._control(state))
+        errors += self.apply([state.limit for state in self._flows.values()])
         return errors + self._put_back()
 
     def watch_losses(self, read: Mapping[int, TcpCounters]) -> list[EnforcementError]:
@@ -172,9 +173,14 @@ class HtbBackend:
 
     def _place(self, state: _Flow) -> list[EnforcementError]:
         """A class on every device the flow's sockets leave through, with its part of the limit."""
-        if not {one.local for one in state.sockets} <= self._addresses().keys():
-            self._present = read_devices(self._netlink)  # a device or an address that has come since
+        return self._find_place(state) + self.apply([state.limit])
+
+    def _find_place(self, state: _Flow) -> list[EnforcementError]:
+        """Which devices those are; they are set up."""
         name_of = self._addresses()
+        if not {one.local for one in state.sockets} <= name_of.keys():
+            self._present = read_devices(self._netlink)  # a device or an address that has come since
+            name_of = self._addresses()
         errors, count = list[EnforcementError](), Counter[str]()
         for one in state.sockets:
             name = name_of.get(one.local)
@@ -186,7 +192,7 @@ class HtbBackend:
             except (CannotEnforce, OSError) as error:
                 errors.append(EnforcementError.of(error))
         state.share = {name: number / count.total() for name, number in count.items()}
-        return errors + self.apply([state.limit])
+        return errors
 
     def _control(self, state: _Flow) -> list[EnforcementError]:
         """Its priority for those of its sockets that have it not yet, and for none that left."""
@@ -230,17 +236,17 @@ class HtbBackend:
     def _addresses(self) -> dict[str, str]:
         return {address: name for name, device in self._present.items() for address in device.addresses}
 
-    def _refused(self, classes: Iterable[tuple[HtbDevice, int, OSError]]) -> list[EnforcementError]:
+    def _refused(self, classes: Iterable[tuple[FlowId, HtbDevice, int, OSError]]) -> list[EnforcementError]:
         """What has gone is made anew the next time: a class by apply, a whole tree by refresh."""
         errors: list[EnforcementError] = []
         suspect: dict[str, HtbDevice] = {}
-        for tree, minor, why in classes:
+        for flow, tree, minor, why in classes:
             if means_absent(why):
                 tree.lost_class(minor)
             if why.errno == errno.ENOENT:
                 suspect[tree.device.name] = tree
             reason = f"class {minor:x} on {tree.device.name}: {why.strerror}"
-            errors.append(EnforcementError(kind_of(why), reason))
+            errors.append(EnforcementError(kind_of(why), reason, flow))
         for name, tree in suspect.items():
             if not tree.stands():
                 del self._trees[name]

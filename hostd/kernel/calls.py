@@ -88,7 +88,7 @@ class Here:
 
     def perform(self, calls: Sequence[Call], wait_s: float = 0.0) -> list[Answer]:
         answers = [self.answer(call) for call in calls]
-        self.finish()
+        self._counters.close()
         return answers
 
     perform_all = perform
@@ -99,10 +99,6 @@ class Here:
             return self._kinds[kind](*arguments)
         except (SocketGone, OSError) as error:
             return error
-
-    def finish(self) -> None:
-        """A few calls belong together, and these were the last."""
-        self._counters.finish()
 
     def _look(self, pid: int, number: int, version: int, least_bytes: int, anew: bool) -> Answer:
         """None: as in that version."""
@@ -190,13 +186,17 @@ def perform(calls: Sequence[Call], wait_s: float = HASTY_S) -> list[Answer]:
     return _performer.perform(calls, wait_s) if calls else []
 
 
-@contextmanager
-def performed_ahead(calls: Sequence[Call], wait_s: float = HASTY_S) -> Iterator[None]:
-    """All of these at once, for each `perform` within: asking costs more than answering."""
-    _ahead.update(zip(calls, perform(calls, wait_s), strict=True))
-    try:
-        yield
-    finally:
+class performed_ahead:
+    """All of these at once, for each `perform` within: asking costs more than answering. (A generator would take as
+    long again for itself.)"""
+
+    def __init__(self, calls: Sequence[Call], wait_s: float = HASTY_S) -> None:
+        _ahead.update(zip(calls, perform(calls, wait_s), strict=True))
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_error: object) -> None:
         _ahead.clear()
 
 

@@ -1,8 +1,9 @@
-"""TCP_INFO of many sockets of other processes, in the fewest system calls: four a socket, and two a process.
+"""TCP_INFO of many sockets of other processes, in the fewest system calls: four a socket.
 
-    pidfd_open ── for each socket: pidfd_getfd, its cookie, TCP_INFO, close ── close
+    pidfd_open, once ── for each socket: pidfd_getfd, its cookie, TCP_INFO, close
 
-This is what hostd does most: Python's socket objects would make four more, and take three times as long.
+This is what hostd does most: Python's socket objects would make four more, and take three times as long. A process's
+descriptor is kept, and says so when the process has ended, whoever has its pid by then.
 """
 
 import ctypes
@@ -16,12 +17,14 @@ from hostd.kernel.tcp_info import INFO, TcpCounters
 _libc = ctypes.CDLL(None, use_errno=True)
 _syscall, _getsockopt = _libc.syscall, _libc.getsockopt
 
+MOST_PROCESSES = 64
+
 
 class CounterReader:
-    """`finish` after a few reads: a pid is given to another process when its own has ended."""
+    """`close` at the end."""
 
     def __init__(self) -> None:
-        self._pid, self._process = 0, -1
+        self._processes: dict[int, int] = {}  # descriptors, by pid
         self._cookie, self._cookie_bytes = ctypes.c_uint64(), ctypes.c_uint32()
         self._info, self._info_bytes = ctypes.create_string_buffer(INFO.size), ctypes.c_uint32()
         self._cookie_at = ctypes.byref(self._cookie), ctypes.byref(self._cookie_bytes)
@@ -29,15 +32,14 @@ class CounterReader:
 
     def read(self, pid: int, fd: int, cookie: int) -> TcpCounters:
         """Raises SocketGone, or OSError where the socket cannot be reached."""
-        if pid != self._pid:
-            self.finish()
-            try:
-                self._process, self._pid = os.pidfd_open(pid), pid
-            except ProcessLookupError:
-                raise SocketGone(f"process {pid} has ended") from None
-        descriptor = _syscall(PIDFD_GETFD, self._process, fd, 0)
+        if (process := self._processes.get(pid, -1)) < 0:
+            process = self._open(pid)
+        descriptor = _syscall(PIDFD_GETFD, process, fd, 0)
         if descriptor < 0:
-            if (number := ctypes.get_errno()) not in (errno.EBADF, errno.ESRCH):
+            if (number := ctypes.get_errno()) == errno.ESRCH:
+                os.close(self._processes.pop(pid))
+                raise SocketGone(f"process {pid} has ended")
+            if number != errno.EBADF:
                 raise OSError(number, os.strerror(number))  # it may well be there: no right to it, or no room for it
             raise SocketGone(f"process {pid} has closed descriptor {fd}")
         try:
@@ -54,7 +56,15 @@ class CounterReader:
         mss, acked, received, waiting, retransmitted = INFO.unpack(self._info)
         return TcpCounters(acked, received, waiting, retransmitted, mss)
 
-    def finish(self) -> None:
-        if self._process >= 0:
-            os.close(self._process)
-            self._pid, self._process = 0, -1
+    def _open(self, pid: int) -> int:
+        if len(self._processes) >= MOST_PROCESSES:
+            self.close()
+        try:
+            process = self._processes[pid] = os.pidfd_open(pid)
+        except ProcessLookupError:
+            raise SocketGone(f"process {pid} has ended") from None
+        return process
+
+    def close(self) -> None:
+        while self._processes:
+            os.close(self._processes.popitem()[1])

@@ -36,7 +36,6 @@ def main(arguments: list[str]) -> None:
         for call in calls:
             busy_with[0] = call[1]
             answers.append(_as_values(here.answer(call)))
-        here.finish()
         busy_with[0] = 0
         # A descriptor is asked for alone.
         descriptors = [

@@ -111,7 +111,9 @@ class WorkerProcess:
             self.hear()
 
     def hear(self) -> None:
-        """What came since it was last asked."""
+        """What came since it was last asked. One that owes nothing says nothing; if it has ended, asking it tells."""
+        if self.free and self.ready:
+            return
         late = not self.free
         while not self.ended and self._poll.poll(0):
             self._receive()
