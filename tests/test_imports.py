@@ -83,7 +83,7 @@ MAY_IMPORT = {
     "bench.micro": f"{CORE} paceline.failure paceline.memory paceline.service paceline.sim paceline.wire hostd bench."
     " bench.testbed bench.jobs",
     "bench.report": "paceline.sim paceline.failure",
-    "bench.chaos": f"{CORE} paceline.failure hostd bench. bench.testbed bench.jobs",
+    "bench.chaos": f"{CORE} paceline.failure nccl_shim hostd bench. bench.testbed bench.jobs",
     "bench.web": f"{CORE} paceline.failure bench. bench.testbed bench.jobs",
     "bench.fuzz": f"{CORE} paceline.wire nccl_shim hostd switchd",
     "bench.experiments.experiment": f"{CORE} bench.jobs bench.report",

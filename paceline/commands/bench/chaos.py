@@ -5,7 +5,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from paceline.commands.arguments import add_json, number, seed
+from paceline.commands.arguments import add_json, integer, number, seed
 
 DURATION_S = 600.0
 MOST_S = 7 * 24 * 3600.0
@@ -20,10 +20,13 @@ def add_parser(commands: Any) -> None:
             "them, and let faults happen one after the other: daemons, their children and jobs are killed or stand\n"
             "still, an operator changes queueing, addresses, links and files. For each fault: which iterations were\n"
             "slow, how long nothing was paced, how soon all was as before. Exit status 1 where a promise was broken.\n"
-            "Needs root, or user namespaces. docs/testbed.md has the kinds of faults and the promises."
+            "Needs root, or user namespaces. docs/testbed.md has the kinds of faults and the promises.\n\n"
+            "With --held N: hostd under the backend gate is stopped and killed N times while a burst is held; each must\n"
+            "go within 10 slots, and no job may fail."
         ),
         epilog="examples:\n  paceline bench chaos\n"
-        "  paceline bench chaos --duration 60 --seed 7 --kinds kill-hostd,link",
+        "  paceline bench chaos --duration 60 --seed 7 --kinds kill-hostd,link\n"
+        "  paceline bench chaos --held 50 --workload ddp",
     )
     parser.add_argument(
         "--duration", metavar="S", type=number(1.0, MOST_S), default=DURATION_S, help="of the faults (default: 600)"
@@ -34,11 +37,37 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--base", metavar="S", type=number(2.0, 3600.0), default=8.0, help="to measure how fast jobs "
                         "are without daemons, and with them before the first fault (default: %(default)g)")  # fmt: skip
     parser.add_argument("--logs", metavar="DIR", type=Path, help="keep the daemons' logs there")
+    parser.add_argument("--held", metavar="N", type=integer(1, 10_000), help="so many times instead of other faults")
+    parser.add_argument("--workload", choices=("synthetic", "ddp", "nccl"), default="ddp",
+                        help="of the jobs of --held; nccl needs a GPU (default: %(default)s)")  # fmt: skip
     add_json(parser)
     parser.set_defaults(run=run_chaos)
 
 
+def run_held(args: argparse.Namespace) -> int:
+    from bench.chaos import held
+    from bench.testbed.rootless import ensure_networks
+    from paceline.commands.console import print_json, progress_bar
+    from paceline.commands.provenance import provenance
+
+    ensure_networks()
+    with progress_bar() as bar:
+        task = bar.add_task("starting", total=1.0)
+
+        def progress(doing: str, part: float) -> None:
+            bar.update(task, description=doing, completed=part)
+
+        result = held.run(args.held, args.workload, progress)
+    if args.json:
+        print_json({"workload": args.workload} | held.document(result) | provenance())
+    else:
+        print(*held.lines(result), sep="\n")
+    return 0 if result.passed else 1
+
+
 def run_chaos(args: argparse.Namespace) -> int:
+    if args.held is not None:
+        return run_held(args)
     from bench.chaos import report
     from bench.chaos.judge import promises
     from bench.chaos.plan import kinds_named
