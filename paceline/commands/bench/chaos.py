@@ -21,8 +21,8 @@ def add_parser(commands: Any) -> None:
             "still, an operator changes queueing, addresses, links and files. For each fault: which iterations were\n"
             "slow, how long nothing was paced, how soon all was as before. Exit status 1 where a promise was broken.\n"
             "Needs root, or user namespaces. docs/testbed.md has the kinds of faults and the promises.\n\n"
-            "With --held N: hostd under the backend gate is stopped and killed N times while a burst is held; each must\n"
-            "go within 10 slots, and no job may fail."
+            "With --held N: under the backend gate hostd is stopped and killed N times while a burst is held; each burst\n"
+            "must go within 10 slots, and no job may fail."
         ),
         epilog="examples:\n  paceline bench chaos\n"
         "  paceline bench chaos --duration 60 --seed 7 --kinds kill-hostd,link\n"
