@@ -54,7 +54,7 @@ from paceline.flowcore.host.agent import HostAgent
 from paceline.flowcore.messages.events import HostEvent, JobLeft, Tick
 from paceline.flowcore.model.job_names import log_fields
 from paceline.flowcore.model.patterns import FlowId
-from paceline.flowcore.policy import POLICIES
+from paceline.flowcore.policy import policy_named
 from paceline.service.handshakes.certificates import require_valid
 from paceline.service.instruments import HostInstruments
 from paceline.service.metrics import MetricsServer, new_registry
@@ -91,7 +91,7 @@ class HostDaemon:
         self._clock = SharedClock()
         self._slots = config.slots.clock()
         switch = config.switch_name if config.switch else None
-        self._agent = HostAgent(config.name, config.topology, self._slots, POLICIES[config.policy](), switch)
+        self._agent = HostAgent(config.name, config.topology, self._slots, policy_named(config.policy), switch)
         self._registry = new_registry()
         self._instruments = HostInstruments(self._registry)
         self._metrics = HostMetrics(self._instruments)

@@ -49,7 +49,7 @@ MAY_IMPORT = {
     "paceline.sim.trace.formats": "paceline.flowcore.model paceline.sim paceline.sim.trace.profiles",
     "paceline.sim.trace": f"{CORE} paceline.cluster paceline.sim paceline.sim.array paceline.sim.trace.profiles"
     " paceline.sim.trace.formats",
-    "paceline.sim.eq5": "paceline.cluster",
+    "paceline.sim.eq5": "paceline.flowcore.allocation paceline.cluster",
     "paceline.sim.papers": f"{CORE} paceline.cluster paceline.sim paceline.sim.run paceline.sim.eq5 paceline.sim.trace",
     "paceline.sim.report": f"{CORE} paceline.sim paceline.sim.run paceline.sim.trace",
     "paceline.whatif": f"{CORE} paceline.sim paceline.sim.run paceline.sim.array",

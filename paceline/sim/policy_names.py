@@ -5,7 +5,7 @@
 What holds jobs back has the flow policy `fair` if it is named alone: adadual is fair+adadual.
 """
 
-from paceline.cluster.communication import GATES
+from paceline.flowcore.allocation.gates import GATES
 from paceline.flowcore.policy import POLICIES
 
 CASSINI = "cassini"

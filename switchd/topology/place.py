@@ -17,7 +17,7 @@ from paceline.flowcore.messages.events import PeersLost, Send, SwitchEvent
 from paceline.flowcore.messages.reports import Claim, Report
 from paceline.flowcore.model.domain import domains
 from paceline.flowcore.model.slots import SlotClock
-from paceline.flowcore.policy import POLICIES
+from paceline.flowcore.policy import policy_named
 from paceline.flowcore.switch.agent import SwitchAgent
 from paceline.wire.codec import BadMessage, FlowPaths
 from switchd.config import SwitchConfig
@@ -33,7 +33,7 @@ class Place:
         self.config = config
         self._domain = domains(config.topology)[config.name]
         self.own_hosts = self._domain.hosts
-        policy = POLICIES[config.policy]()
+        policy = policy_named(config.policy)
         self.agent = SwitchAgent(config.name, self._domain, slots, policy, max_weight=config.max_weight)
         self.routes = RoutingTable(config.topology, config.name)
         self.phases_ns = phases(config.topology, config.name, slots.length_ns)

@@ -8,11 +8,11 @@ Arranged         which worker is where on the servers of a job: matched with the
 from collections.abc import Callable, Mapping, Sequence
 
 from paceline.cluster.cassini.candidates import candidates
-from paceline.cluster.communication.srsf import remaining_service_s
 from paceline.cluster.job import Job
 from paceline.cluster.offer import Offer
 from paceline.cluster.schedulers.base import Scheduler
 from paceline.cluster.state import ClusterState, Workers
+from paceline.flowcore.allocation.gates.srsf import remaining_service_s
 
 # Which of these placements of a job is best, beside the jobs that are placed
 Choose = Callable[[Job, Sequence[Workers], Mapping[str, Workers]], int]

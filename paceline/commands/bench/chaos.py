@@ -21,7 +21,7 @@ def add_parser(commands: Any) -> None:
             "still, an operator changes queueing, addresses, links and files. For each fault: which iterations were\n"
             "slow, how long nothing was paced, how soon all was as before. Exit status 1 where a promise was broken.\n"
             "Needs root, or user namespaces. docs/testbed.md has the kinds of faults and the promises.\n\n"
-            "With --held N: under the backend gate hostd is stopped and killed N times while a burst is held; each burst\n"
+            "With --held N: under the backend gate hostd is stopped and killed N times while a burst is held; each\n"
             "must go within 10 slots, and no job may fail."
         ),
         epilog="examples:\n  paceline bench chaos\n"

@@ -351,7 +351,8 @@ class HostAgent:
 
     def _bid(self, flow: FlowState) -> Bid:
         job = self.jobs[flow.id.job]
-        return self.policy.bid(JobState(job.progress, job.remaining_share, flow.ready_ns))
+        granted = flow.grant is not None and flow.grant.share_bps > 0.0
+        return self.policy.bid(JobState(job.progress, job.remaining_share, flow.ready_ns, granted))
 
     def _planned_bytes(self, flow: FlowState, now_ns: int) -> float:
         """In what is left of this slot."""

@@ -58,6 +58,7 @@ class JobState(NamedTuple):
     progress: JobProgress
     remaining_share: float  # of the iteration's bytes
     ready_ns: int  # since when they have been waiting
+    granted: bool = False  # it was given a share in this burst, on this host
 
 
 class Policy:

@@ -1,7 +1,7 @@
 """Jobs held back from communicating, in the engine. An exchange is one task: its flows start together, when the last
 worker has computed and the schedule lets it, and it ends with the last of them.
 
-    Gated      asks a gate of cluster.communication, in the order of remaining service, whenever a task is ready or ends
+    Gated      asks a gate of flowcore.allocation, in the order of remaining service, whenever a task is ready or ends
     Shifted    holds each job to the times CASSINI gave it, and lets jobs without a time send when they are ready
 """
 
@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from paceline.cluster.cassini.drift import adjusts, wait_ns
-from paceline.cluster.communication import GATES, Running, Task
-from paceline.cluster.communication.srsf import remaining_service_s
+from paceline.flowcore.allocation.gates import GATES, Running, Task
+from paceline.flowcore.allocation.gates.srsf import remaining_service_s
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.units import bytes_from_mb
 from paceline.sim.all_reduce import exchange_s

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from math import inf
 from random import Random
 
-from paceline.cluster.communication.contention import Contention
+from paceline.flowcore.allocation.gates.contention import Contention
 from paceline.sim.eq5.exchanges import Exchanges, Rule, Sending
 from paceline.sim.eq5.job import Eq5Job
 from paceline.sim.eq5.placement import PLACEMENTS, Gpus

@@ -19,7 +19,7 @@ none.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from paceline.cluster.communication.contention import Contention
+from paceline.flowcore.allocation.gates.contention import Contention
 from paceline.sim.eq5.job import Eq5Job
 
 

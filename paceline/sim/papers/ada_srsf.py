@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from random import Random
 from statistics import fmean, median
 
-from paceline.cluster.communication.contention import Contention
+from paceline.flowcore.allocation.gates.contention import Contention
 from paceline.sim.eq5.engine import Cluster, Eq5Engine
 from paceline.sim.eq5.exchanges import Rule
 from paceline.sim.eq5.job import Eq5Job, Model

@@ -2,7 +2,7 @@
 
 import pytest
 
-from paceline.cluster.communication import GATES
+from paceline.flowcore.allocation.gates import GATES
 from paceline.flowcore.model.scenario import JobSpec, Pattern, SlotsSpec
 from paceline.flowcore.model.topology import star
 from paceline.flowcore.model.units import ns_from_s

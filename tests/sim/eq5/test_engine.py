@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from paceline.cluster.communication.contention import Contention
+from paceline.flowcore.allocation.gates.contention import Contention
 from paceline.sim.eq5.engine import Cluster, Eq5Engine
 from paceline.sim.eq5.exchanges import Rule
 from paceline.sim.eq5.job import Eq5Job, Model

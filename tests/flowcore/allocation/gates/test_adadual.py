@@ -4,11 +4,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from paceline.cluster.communication import GATES, Running, Task
-from paceline.cluster.communication.adadual import may_start
-from paceline.cluster.communication.contention import ETHERNET_10G, Contention
-from paceline.cluster.communication.srsf import remaining_service_s
 from paceline.flowcore.allocation.fairshare import contended_bps
+from paceline.flowcore.allocation.gates import GATES, Running, Task
+from paceline.flowcore.allocation.gates.adadual import may_start
+from paceline.flowcore.allocation.gates.contention import ETHERNET_10G, Contention
+from paceline.flowcore.allocation.gates.srsf import remaining_service_s
 
 MB = 1e6
 PAIR = frozenset({"s0", "s1"})

@@ -4,8 +4,8 @@
 A new gate is one file here and one line below.
 """
 
-from paceline.cluster.communication import adadual, srsf
-from paceline.cluster.communication.task import Gate, Running, Task
+from paceline.flowcore.allocation.gates import adadual, srsf
+from paceline.flowcore.allocation.gates.task import Gate, Running, Task
 
 GATES: dict[str, Gate] = {
     "adadual": adadual.may_start,

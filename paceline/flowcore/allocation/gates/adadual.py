@@ -9,8 +9,8 @@ Where the servers have one task each but not the same, Algorithm 2 looks at one 
 
 from collections.abc import Sequence
 
-from paceline.cluster.communication.contention import ETHERNET_10G, Contention
-from paceline.cluster.communication.task import Running, Task, most_on_a_server
+from paceline.flowcore.allocation.gates.contention import ETHERNET_10G, Contention
+from paceline.flowcore.allocation.gates.task import Running, Task, most_on_a_server
 
 
 def may_start(task: Task, running: Sequence[Running], contention: Contention = ETHERNET_10G) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from paceline.cluster.communication.task import Gate, Running, Task, most_on_a_server
+from paceline.flowcore.allocation.gates.task import Gate, Running, Task, most_on_a_server
 
 
 def at_most(tasks: int) -> Gate:
