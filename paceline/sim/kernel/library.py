@@ -29,7 +29,7 @@ _FIELDS: tuple[tuple[type, str], ...] = (
     (COLUMN, "solved ended end_ns marked"),
     (COLUMN, "before limits wanted allowed shares base more firm_of may_send highest weights growing members"),
     (COLUMN, "hop pairs"),
-    (COLUMN, "filling level carried nic_left on_link open touched active last_job seen"),
+    (COLUMN, "filling level carried nic_left on_link active last_job seen"),
     (COLUMN, "slowest"),
 )
 

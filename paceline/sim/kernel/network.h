@@ -12,13 +12,6 @@ static const double BIT_NS_PER_BYTE_S = 8e9;
 static const double SAME = 1.0 - 1e-12;   /* levels that differ by rounding are the same level */
 static const double HELD = 1.0 - 1e-9;    /* a flow below this part of its share is held by the network */
 
-/* Of a link while it is shared out: what is left of it and how far its flows have come, and what this round changes. */
-typedef struct {
-    double left, weight, level, nearly;   /* `nearly`: but for rounding that level */
-    double taken, stopped;
-    int64_t flows, open;                  /* flows that still grow: 0 where no flow is shared out */
-} filling_link;
-
 struct network {
     /* Of flows: one row each. */
     int64_t rows, hops;
@@ -50,9 +43,9 @@ struct network {
     /* ... of rows × hops ... */
     int64_t *hop, *pairs;
     /* ... of links ... */
-    filling_link *filling;
+    double *filling;   /* eight columns: sharing.c */
     double *level, *carried, *nic_left;
-    int64_t *on_link, *open, *touched, *active, *last_job;
+    int64_t *on_link, *active, *last_job;
     uint8_t *seen;
     /* ... and of feeds. */
     double *slowest;

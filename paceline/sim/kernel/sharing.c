@@ -2,6 +2,23 @@
 
 #include "network.h"
 
+/* Of links while they are shared out, each in a column of its own: the first pass over all flows needs but one of them,
+ * which then stays in the processor's nearest memory. */
+struct filling {
+    double *left, *level, *nearly, *taken;   /* `nearly`: but for rounding that level */
+    double *weight, *stopped;                /* of flows that still grow, and of those that do no more after this round */
+    int32_t *flows;                          /* that still grow: 0 where no flow is shared out */
+    uint8_t *open;
+};
+
+static struct filling filling_of(const struct network *n)
+{
+    double *at = n->filling;
+    const int64_t links = n->links;
+    return (struct filling){at, at + links, at + 2 * links, at + 3 * links, at + 4 * links, at + 5 * links,
+                            (int32_t *)(at + 6 * links), (uint8_t *)(at + 7 * links)};
+}
+
 /* What a flow that is done has: its limit, or its part of what its link has reached. */
 static double filled(double limit, double highest, double reached, const double *weights, int64_t f)
 {
@@ -9,116 +26,111 @@ static double filled(double limit, double highest, double reached, const double 
 }
 
 /* The flow grows no more. */
-static void stop(filling_link *filling, const int64_t *path, int64_t width, double rate, const double *weights,
+static void stop(const struct filling *l, const int64_t *path, int64_t width, double rate, const double *weights,
                  int64_t f)
 {
-    const double weight = weights ? weights[f] : 1.0;
     for (int64_t h = 0; h < width; h++) {
-        filling_link *link = filling + path[h];
-        link->taken += rate;
-        link->stopped += weight;
-        link->flows--;
+        l->taken[path[h]] += rate;
+        l->flows[path[h]]--;
+        if (weights)
+            l->stopped[path[h]] += weights[f];
     }
 }
 
 /* What is left of the links for flows that still grow; returns how many have some. */
-static int64_t after_round(filling_link *filling, int64_t *active, int64_t links)
+static int64_t after_round(const struct filling *l, int64_t *active, int64_t links, const double *weights)
 {
     int64_t kept = 0;
     for (int64_t t = 0; t < links; t++) {
-        filling_link *link = filling + active[t];
-        link->left -= link->taken;
-        link->weight -= link->stopped;
-        if (link->flows)
-            active[kept++] = active[t];
+        const int64_t link = active[t];
+        l->left[link] -= l->taken[link];
+        l->taken[link] = 0.0;
+        l->weight[link] = weights ? l->weight[link] - l->stopped[link] : l->flows[link];
+        l->stopped[link] = 0.0;
+        if (l->flows[link])
+            active[kept++] = link;
     }
     return kept;
 }
 
 /* Progressive filling, as sharing.max_min. `hop`: `width` link numbers for each flow; `capacity` is not changed.
- * `weights`: NULL is 1 for every flow. What is kept of a link lies together: it is read and written hop by hop. */
+ * `weights`: NULL is 1 for every flow. */
 void max_min(struct network *n, int64_t flows, int64_t width, const int64_t *hop, const double *limits,
                     const double *weights, const double *capacity, double *rates)
 {
+    const struct filling l = filling_of(n);
     const int64_t endless = n->links - 1;
-    filling_link *filling = n->filling;
     double *highest = n->highest;   /* level at which each flow is at its limit */
-    int64_t *touched = n->touched, *growing = n->growing;
+    int64_t *growing = n->growing;
     int64_t *active = n->active;   /* links with flows that still grow: most flows are done in the first round */
-    int64_t touched_links = 0, active_links = 0, left_flows = 0;
+    int64_t active_links = 0, left_flows = 0;
     double lowest_level = INFINITY;
-    for (int64_t f = 0; f < flows; f++) {
-        const double weight = weights ? weights[f] : 1.0;
-        highest[f] = weights ? limits[f] / weight : limits[f];
-        for (int64_t h = 0; h < width; h++) {
-            filling_link *link = filling + hop[f * width + h];
-            if (!link->flows) {
-                link->weight = 0.0;
-                link->left = capacity[hop[f * width + h]];
-                touched[touched_links++] = hop[f * width + h];
-            }
-            link->flows++;
-            link->weight += weight;
-        }
+    for (int64_t h = 0; h < flows * width; h++)
+        if (!l.flows[hop[h]]++)
+            active[active_links++] = hop[h];
+    for (int64_t t = 0; t < active_links; t++) {
+        const int64_t link = active[t];
+        l.left[link] = capacity[link];
+        l.weight[link] = weights ? 0.0 : l.flows[link];
+        l.taken[link] = l.stopped[link] = 0.0;
     }
-    for (int64_t t = 0; t < touched_links; t++) {
-        filling_link *link = filling + touched[t];
-        link->taken = link->stopped = 0.0;
-        if (touched[t] != endless)
-            lowest_level = smaller(link->left / link->weight, lowest_level);
-    }
+    for (int64_t f = 0; weights && f < flows; f++)
+        for (int64_t h = f * width; h < (f + 1) * width; h++)
+            l.weight[hop[h]] += weights[f];
+    for (int64_t t = 0; t < active_links; t++)
+        if (active[t] != endless)
+            lowest_level = smaller(l.left[active[t]] / l.weight[active[t]], lowest_level);
     /* Levels only rise: with a limit below all of them a flow is done. */
     for (int64_t f = 0; f < flows; f++) {
+        highest[f] = weights ? limits[f] / weights[f] : limits[f];
         if (highest[f] <= lowest_level)
-            stop(filling, hop + f * width, width, rates[f] = larger(limits[f], 0.0), weights, f);
+            stop(&l, hop + f * width, width, rates[f] = larger(limits[f], 0.0), weights, f);
         else
             growing[left_flows++] = f;
     }
-    memcpy(active, touched, sizeof(int64_t) * (size_t)touched_links);
-    active_links = after_round(filling, active, touched_links);
+    active_links = after_round(&l, active, active_links, weights);
     while (left_flows) {
         for (int64_t t = 0; t < active_links; t++) {
-            filling_link *link = filling + active[t];
-            link->level = active[t] == endless ? INFINITY : link->left / link->weight;
-            link->nearly = link->level * SAME;
-            link->taken = link->stopped = 0.0;
-            link->open = 0;
+            const int64_t link = active[t];
+            l.level[link] = link == endless ? INFINITY : l.left[link] / l.weight[link];
+            l.nearly[link] = l.level[link] * SAME;
+            l.open[link] = 0;
         }
         /* How far each flow would get, and which links are not full then because a flow of theirs is held elsewhere. */
         for (int64_t g = 0; g < left_flows; g++) {
             int64_t f = growing[g];
             const int64_t *path = hop + f * width;
-            double reached = filling[path[0]].level;
-            for (int64_t h = 1; h < width; h++)
-                reached = smaller(filling[path[h]].level, reached);
+            double reached = INFINITY;
+            for (int64_t h = 0; h < width; h++)
+                reached = smaller(l.level[path[h]], reached);
             reached = smaller(highest[f], reached);
             rates[f] = reached;
             for (int64_t h = 0; h < width; h++)
-                filling[path[h]].open |= reached < filling[path[h]].nearly;
+                l.open[path[h]] |= reached < l.nearly[path[h]];
         }
         int64_t still = 0, lowest = growing[0];
         for (int64_t g = 0; g < left_flows; g++) {
             int64_t f = growing[g], done = highest[f] <= rates[f];
             const int64_t *path = hop + f * width;
             for (int64_t h = 0; !done && h < width; h++)
-                done = !filling[path[h]].open;
+                done = !l.open[path[h]];
             if (rates[f] < rates[lowest])
                 lowest = f;
             if (!done)
                 growing[still++] = f;
             else
-                stop(filling, path, width, rates[f] = filled(limits[f], highest[f], rates[f], weights, f), weights, f);
+                stop(&l, path, width, rates[f] = filled(limits[f], highest[f], rates[f], weights, f), weights, f);
         }
         if (still == left_flows) {   /* rounding left no clear bottleneck */
             rates[lowest] = filled(limits[lowest], highest[lowest], rates[lowest], weights, lowest);
-            stop(filling, hop + lowest * width, width, rates[lowest], weights, lowest);
+            stop(&l, hop + lowest * width, width, rates[lowest], weights, lowest);
             int64_t kept = 0;
             for (int64_t g = 0; g < still; g++)
                 if (growing[g] != lowest)
                     growing[kept++] = growing[g];
             still = kept;
         }
-        active_links = after_round(filling, active, active_links);
+        active_links = after_round(&l, active, active_links, weights);
         left_flows = still;
     }
 }

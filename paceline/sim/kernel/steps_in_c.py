@@ -25,8 +25,8 @@ _OF_ROWS = (
 )
 _NUMBERS_OF_ROWS = ("growing", "members", "solved", "ended", "end_ns", "marked")
 _OF_LINKS = ("level", "carried", "nic_left")
-_FILLING_WORDS = 8  # of a `filling_link`
-_NUMBERS_OF_LINKS = ("on_link", "open", "touched", "active", "last_job")
+_FILLING_COLUMNS = 8
+_NUMBERS_OF_LINKS = ("on_link", "active", "last_job")
 
 
 class CompiledSteps:
@@ -66,7 +66,7 @@ class CompiledSteps:
             self._bind(name, np.zeros(links))
         for name in _NUMBERS_OF_LINKS:
             self._bind(name, np.zeros(links, np.int64))
-        self._bind("filling", np.zeros(links * _FILLING_WORDS))
+        self._bind("filling", np.zeros(links * _FILLING_COLUMNS))
         self._bind("seen", np.zeros(links, np.bool_))
         self._bind_rows()
 
