@@ -10,6 +10,9 @@ from paceline.flowcore.policy import FOR_DAEMONS
 
 BACKENDS = {
     "paceline-gate": DaemonControl("paceline", backend="gate", name="paceline-gate"),
+    # A policy that stops no burst, as the gate cannot.
+    "srsf1-gate": DaemonControl("srsf1", backend="gate", name="srsf1-gate"),
+    "adadual-gate": DaemonControl("adadual", backend="gate", name="adadual-gate"),
     "paceline-throttle": DaemonControl("paceline", backend="throttle", name="paceline-throttle", throttled=True),
     # The same transport, held instead of paced; and unpaced: what it costs by itself.
     "paceline-net-gate": DaemonControl("paceline", backend="gate", name="paceline-net-gate", throttled=True),
