@@ -32,8 +32,8 @@ def add_parser(commands: Any) -> None:
             "Controls: reno, cubic, bbr, mltcp, mltcp-4 (TCP alone; the last two need root and libbpf); paceline,\n"
             "mlcc, mlcc-open, fair, fair-penalty, fifo, srpt, crux, adadual, srsf1, srsf2, srsf3 (the daemons under\n"
             "that policy); paceline-gate, srsf1-gate, adadual-gate (which hold launches and set no rate); observe,\n"
-            "advise (which limit nothing); paceline-throttle, paceline-net-gate, observe-throttle (jobs over NCCL send\n"
-            "through our net plugin: paced, held, neither)."
+            "advise (which limit nothing); paceline-throttle, paceline-net-gate, observe-throttle (jobs over NCCL\n"
+            "send through our net plugin: paced, held, neither)."
         ),
         epilog="example: paceline bench jobs scenarios/two-jobs.toml --control reno,cubic,bbr --workload synthetic\n"
         "         paceline bench jobs scenarios/testbed/mix-2.toml --workload a=fsdp\n"
