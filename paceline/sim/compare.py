@@ -6,7 +6,7 @@ from functools import partial
 from statistics import fmean
 
 from paceline.sim.mixes import peak_load, random_mix
-from paceline.sim.processes import each
+from paceline.sim.processes import collecting_seldom, each
 from paceline.sim.run import alone_iterations_s, run
 
 YARDSTICK = "fair"
@@ -65,10 +65,12 @@ def run_mixes(series: Series, count: int, processes: int) -> Iterator[MixResult]
 
 def run_mix(series: Series, number: int) -> MixResult:
     scenario = random_mix(number, series.seed, series.kind, series.duration_s)
-    alone_s = alone_iterations_s(scenario, series.seed, array=series.array)
-    results = {
-        policy: run(scenario, policy, series.seed, alone_s=alone_s, array=series.array) for policy in series.policies
-    }
+    with collecting_seldom():
+        alone_s = alone_iterations_s(scenario, series.seed, array=series.array)
+        results = {
+            policy: run(scenario, policy, series.seed, alone_s=alone_s, array=series.array)
+            for policy in series.policies
+        }
     return MixResult(
         number=number,
         hosts=len(scenario.topology.hosts),

@@ -10,11 +10,9 @@ How fast jobs train is the engine's: `array` moves their flows under a policy (s
 iteration's length from the links a job uses, `analytic-table` from Dally's Table I (analytic.py).
 """
 
-import gc
 import heapq
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from math import inf
 from random import Random
@@ -37,6 +35,7 @@ from paceline.flowcore.model.units import bytes_from_mb
 from paceline.sim.all_reduce import exchange_s
 from paceline.sim.cassini import Cassini
 from paceline.sim.jobs import Series
+from paceline.sim.processes import collecting_seldom
 from paceline.sim.trace.analytic import AnalyticEngine
 from paceline.sim.trace.formats.job import Refused, TraceJob
 from paceline.sim.trace.job_record import JobRecord
@@ -48,17 +47,6 @@ OLD_ENGINES = {"fast": "array"}  # names that options, sweep files and results h
 
 
 Progress = Callable[[float, int], None]  # gets the time, and how many jobs are through
-
-
-@contextmanager
-def collecting_seldom() -> Iterator[None]:
-    """Objects of a large cluster live long: to look through all of them for garbage took a seventh of the time."""
-    usual = gc.get_threshold()
-    gc.set_threshold(200_000, 20, 100)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*usual)
 
 
 class RemainingTimes(dict[str, float]):

@@ -332,3 +332,15 @@ class AnyInterleaving(RuleBasedStateMachine):
 
 TestAnyInterleaving = AnyInterleaving.TestCase
 TestAnyInterleaving.settings = settings(max_examples=40, stateful_step_count=40)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.floats(0.0, 4e9)), min_size=1, max_size=12))
+def test_one_flow_is_shown_what_it_is_shown_beside_others(drawn: list[tuple[int, int, float]]) -> None:
+    """A single flow's view is worked out without arrays."""
+    table = LoadTable({f"l{number}": 1e10 / (number + 3) for number in range(4)}, 5)
+    flows = [FlowId(f"j{number}", "h0", "h1", Role.RING) for number in range(len(drawn))]
+    for flow, (first, last, rate_bps) in zip(flows, drawn, strict=True):
+        table.renew(flow, dict.fromkeys((f"l{first}", f"l{last}")), 0)
+        table.enter({flow: (rate_bps, 0.0, rate_bps / 3)}, 0, 0)
+    together = table.view(flows, 1) if len(flows) > 1 else table.view([*flows, *flows], 1)[:1]
+    assert [table.view([flow], 1)[0] for flow in flows] == together
