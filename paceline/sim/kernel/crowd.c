@@ -132,6 +132,43 @@ static void sums_of(const struct borrowing *b, const int64_t *owner, double *sum
     }
 }
 
+static int is_full(const struct borrowing *b, int64_t link)
+{
+    return b->taken[link] >= b->nearly_all * b->capacity[link];
+}
+
+static int waits(const struct borrowing *b, int64_t f)
+{
+    return b->share[f] <= (1.0 - b->nearly_all) * b->capacity[b->path[f * b->hops]];
+}
+
+/* Of each link: how many hosts have flows there that wait and that no full link holds up. */
+static void count_waiting(const struct borrowing *b)
+{
+    for (int64_t e = 0; e < b->flows * b->hops; e++) {
+        b->waiting[b->path[e]] = 0.0;
+        b->sum[b->path[e]] = -1.0;   /* the last host that was counted there */
+    }
+    for (int64_t one = 0; one < b->owners; one++)
+        b->head[one] = -1;
+    for (int64_t f = b->flows - 1; f >= 0; f--) {
+        b->next[f] = b->head[b->host[f]];
+        b->head[b->host[f]] = f;
+    }
+    for (int64_t one = 0; one < b->owners; one++)
+        for (int64_t f = b->head[one]; f >= 0; f = b->next[f]) {
+            const int64_t *path = b->path + f * b->hops;
+            int able = waits(b, f);
+            for (int64_t h = 0; h < b->hops; h++)
+                able = able && !is_full(b, path[h]);
+            for (int64_t h = 0; able && h < b->hops; h++)
+                if (b->sum[path[h]] != (double)one) {
+                    b->sum[path[h]] = (double)one;
+                    b->waiting[path[h]] += 1.0;
+                }
+        }
+}
+
 void borrow(struct borrowing *b)
 {
     memset(b->taken, 0, sizeof(double) * (size_t)b->links);
@@ -140,15 +177,20 @@ void borrow(struct borrowing *b)
             b->taken[b->path[f * b->hops + h]] += b->share[f];
     sums_of(b, b->host, b->of_host);
     sums_of(b, b->job, b->of_job);
+    count_waiting(b);
     for (int64_t f = 0; f < b->flows; f++) {
         const int64_t *path = b->path + f * b->hops;
-        int full = b->taken[path[0]] >= b->nearly_all * b->capacity[path[0]];
+        int full = is_full(b, path[0]), waiting = waits(b, f);
         double least = INFINITY;
         for (int64_t h = 0; h < b->hops; h++) {
             double taken = b->taken[path[h]], own = b->of_job[f * b->hops + h];
-            if (!(own >= b->nearly_all * taken))
+            double left = b->capacity[path[h]] - taken;
+            if (!(own >= b->nearly_all * taken)) {
                 own = full ? b->of_host[f * b->hops + h] : b->share[f];
-            least = smaller(b->capacity[path[h]] - taken + own, least);
+                if (waiting && h > 0)
+                    left /= larger(b->waiting[path[h]], 1.0);
+            }
+            least = smaller(left + own, least);
         }
         b->ceiling[f] = larger(least, b->share[f]);
     }

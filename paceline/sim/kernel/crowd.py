@@ -30,7 +30,7 @@ class Borrowing(ctypes.Structure):
         *((name, NUMBER) for name in ("flows", "hops", "links", "owners")),
         *((name, COLUMN) for name in ("share", "capacity", "path", "host", "job")),
         ("nearly_all", FRACTION),
-        *((name, COLUMN) for name in ("taken", "sum", "of_host", "of_job", "next", "head", "ceiling")),
+        *((name, COLUMN) for name in ("taken", "sum", "waiting", "of_host", "of_job", "next", "head", "ceiling")),
     )
 
 
@@ -69,7 +69,7 @@ def crowd_ceilings(share_bps: Floats, paths: Ints, host: Ints, job: Ints, capaci
     if compiled is None:
         return ceilings(share_bps, paths, host, job, capacity_bps)[0]
     owners = 1 + int(max(host.max(), job.max()))
-    found, of_links, sums = np.zeros(flows), np.zeros((2, links)), np.zeros((2, flows * hops))
+    found, of_links, sums = np.zeros(flows), np.zeros((3, links)), np.zeros((2, flows * hops))
     given = _addresses(share_bps, capacity_bps, paths, host, job)
     following, heads = np.zeros(flows, np.int64), np.zeros(owners, np.int64)
     scratch = _addresses(*of_links, *sums, following, heads, found)

@@ -86,7 +86,7 @@ struct borrowing {
     const double *share, *capacity;
     const int64_t *path, *host, *job;
     double nearly_all;
-    double *taken, *sum;                  /* scratch: of links, */
+    double *taken, *sum, *waiting;        /* scratch: of links, */
     double *of_host, *of_job;             /* of flows × hops, */
     int64_t *next, *head;                 /* of flows, and of owners */
     double *ceiling;                      /* of flows */

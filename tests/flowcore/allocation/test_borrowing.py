@@ -41,6 +41,24 @@ def test_neither_is_one_that_other_jobs_only_wait_for() -> None:
     assert ceilings_of((5.0, 0, 2, 0), (5.0, 1, 2, 0), (0.0, 1, 2, 1)) == [10.0, 10.0, 0.0]
 
 
+def test_flows_that_wait_on_several_hosts_divide_what_is_left() -> None:
+    """Together they would take from the one whose turn it is: a link knows no guarantees."""
+    given = (6.0, 0, 2, 0)
+    assert ceilings_of(given, (0.0, 1, 2, 1)) == [10.0, 4.0]
+    assert ceilings_of(given, (0.0, 1, 2, 1), (0.0, 1, 2, 2)) == [10.0, 4.0, 4.0]  # one host: its NIC is one
+    on_two_hosts = ceilings_of(given, (0.0, 1, 2, 1), (0.0, 0, 2, 2))
+    assert on_two_hosts == [10.0, 2.0, 2.0]
+
+
+def test_a_flow_that_a_full_link_holds_up_takes_no_part_of_what_is_left() -> None:
+    given = (6.0, 0, 2, 0), (10.0, 1, 3, 3)
+    assert ceilings_of(*given, (0.0, 0, 2, 1), (0.0, 1, 2, 2))[2:] == [4.0, 4.0]  # the last one's NIC is full
+
+
+def test_where_no_other_job_was_given_anything_nothing_is_divided() -> None:
+    assert ceilings_of((0.0, 0, 2, 0), (0.0, 1, 2, 1)) == [10.0, 10.0]
+
+
 def test_but_where_another_job_was_given_something_it_is() -> None:
     assert ceilings_of((4.0, 0, 2, 0), (4.0, 1, 2, 0), (2.0, 1, 2, 1)) == [4.0, 4.0, 2.0]
 

@@ -135,7 +135,7 @@ static int64_t find_shares(struct control *c, const struct group *group)
     }
     struct borrowing borrowing = {flows, hops, c->links, hosts > members->count ? hosts : members->count, s->share,
                                   c->n->capacity, s->path, s->host, s->member, c->rules.nearly_all, c->taken, c->sum,
-                                  s->of_host, s->of_job, s->next, s->head, s->ceiling};
+                                  c->price, s->of_host, s->of_job, s->next, s->head, s->ceiling};
     borrow(&borrowing);
     for (int64_t e = 0; flows <= c->few_flows && e < flows * hops; e++)
         if (s->path[e] < c->links - 1)
