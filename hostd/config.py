@@ -27,7 +27,7 @@ from paceline.flowcore.model.fields import (
 from paceline.flowcore.model.scenario import SlotsSpec, slots_table, topology_table
 from paceline.flowcore.model.topology import Topology, star_of
 from paceline.flowcore.model.weights import LEAST, MOST
-from paceline.flowcore.policy import FOR_DAEMONS
+from paceline.flowcore.policy import POLICY_FIELDS, policy_from
 from paceline.service.address import host_port
 from paceline.service.renamed_keys import with_new_names
 from paceline.service.tls import TlsFiles, plaintext_allowed, tls_files
@@ -51,7 +51,7 @@ class HostConfig:
     host_of: AddressBook  # address → host
     switch: str | None = None  # address of its ToR's switchd; None: decide alone
     slots: SlotsSpec = field(default_factory=SlotsSpec)
-    policy: str = "paceline"
+    policy: str = "paceline"  # with its objective: paceline:jct
     mode: str = "observe"
     backend: str = "auto"
     jobs: tuple[str, ...] | None = None  # only these are paced, each a name or user/name; None: all
@@ -132,7 +132,8 @@ def parse_config(text: str, source: str) -> HostConfig:
     found |= _from_file(root, found) if found["topology_file"] is not None else _from_tables(root, found)
     for key in ("addresses", "nic_gbps", "topology_file"):
         del found[key]
-    config = HostConfig(**found)
+    policy = policy_from(root, found)
+    config = HostConfig(**found, policy=policy)
     if config.switch and config.tls is None and not plaintext_allowed(config.switch, config.plaintext):
         expected = "a [tls] table, a loopback address, or plaintext = true"
         raise InputError(source, "switch", f"{config.switch!r} without TLS", expected)
@@ -296,7 +297,7 @@ _TOP = {
     "nic_gbps": Field(number_from(1e-3, 1e4), None),
     "switch": Field(_address, None),
     "slots": Field(slots_table, SlotsSpec()),
-    "policy": Field(one_of(*FOR_DAEMONS), "paceline"),
+    **POLICY_FIELDS,
     "mode": Field(one_of(*MODES), "observe"),
     "backend": Field(one_of(*BACKENDS), "auto"),
     "jobs": Field(list_of(printable_name, "job names", distinct=True), None),

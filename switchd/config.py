@@ -3,6 +3,7 @@
 name = "tor0"                   # of this switch in the topology
 listen = "10.0.0.1:7470"
 policy = "paceline"             # whose arbiter divides the current slot
+objective = "slowdown"          # what it wants least of: mean slowdown, or "jct", mean time to a job's end
 metrics = "127.0.0.1:9465"      # optional
 plaintext = false               # true: without TLS also beyond loopback
 
@@ -17,11 +18,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from paceline.flowcore.model.fields import Field, InputError, Value, integer, number_from, one_of, read_table
+from paceline.flowcore.model.fields import Field, InputError, Value, integer, number_from, read_table
 from paceline.flowcore.model.scenario import SlotsSpec, parse_scenario, slots_table, topology_table
 from paceline.flowcore.model.topology import Topology
 from paceline.flowcore.model.weights import LEAST, MOST
-from paceline.flowcore.policy import FOR_DAEMONS
+from paceline.flowcore.policy import POLICY_FIELDS, policy_from
 from paceline.service.address import HostPort, host_port
 from paceline.service.tls import TlsFiles, plaintext_allowed, tls_files
 from paceline.service.topology_file import read_topology_file, topology_file
@@ -38,7 +39,7 @@ class SwitchConfig:
     listen: str
     topology: Topology
     slots: SlotsSpec = field(default_factory=SlotsSpec)
-    policy: str = "paceline"
+    policy: str = "paceline"  # with its objective: paceline:jct
     parents: dict[str, str] = field(default_factory=dict)  # name → address
     tls: TlsFiles | None = None
     plaintext: bool = False
@@ -60,7 +61,8 @@ def parse_config(text: str, source: str) -> SwitchConfig:
         raise root.at("topology").wrong("a [topology] as in a scenario, or topology_file")
     if found["listen"] is None:
         raise root.at("listen").wrong("an address, HOST:PORT")
-    config = SwitchConfig(**found | {"parents": found["parents"] or {}})
+    policy = policy_from(root, found)
+    config = SwitchConfig(**found | {"parents": found["parents"] or {}}, policy=policy)
     topology = config.topology
     if config.name not in topology.switches:
         raise root.at("name").wrong(f"a switch of the topology: {_some(topology.switches)}")
@@ -159,7 +161,7 @@ _TOP = {
     "topology": Field(topology_table, None),
     "topology_file": Field(topology_file, None),
     "slots": Field(slots_table, SlotsSpec()),
-    "policy": Field(one_of(*FOR_DAEMONS), "paceline"),
+    **POLICY_FIELDS,
     "parents": Field(_addresses, None),
     "tls": Field(tls_files, None),
     "plaintext": Field(_flag, False),

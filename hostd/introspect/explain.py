@@ -26,7 +26,7 @@ def explain(view: HostView, text: str) -> dict[str, object]:
     flow = found[0]
     job = agent.jobs[flow.id.job]
     progress = job.progress
-    bid = agent.policy.bid(JobState(progress, job.remaining_share, flow.ready_ns))
+    bid = agent.policy.bid(JobState(progress, job.remaining_share, flow.ready_ns, sent_iterations=job.sent_iterations))
     grant = flow.grant
     return {
         "flow": names.shown_flow(flow.id),

@@ -106,6 +106,7 @@ def test_a_renamed_key_works_under_both_names_and_the_old_one_warns(
     ("line", "key"),
     [
         ('policy = "tcp"', "policy"),
+        ('objective = "speed"', "objective"),
         ('mode = "force"', "mode"),
         ("mode = 1", "mode"),
         ('backend = "tbf"', "backend"),

@@ -57,6 +57,12 @@ def test_a_good_one() -> None:
     assert (config.slots.length_ms, config.slots.horizon, config.policy) == (60.0, 10, "paceline")
 
 
+def test_the_objective_is_part_of_the_policys_name() -> None:
+    """Which hosts and switches compare when they meet."""
+    for objective, policy in (("slowdown", "paceline"), ("jct", "paceline:jct")):
+        assert parse_config(f'objective = "{objective}"' + GOOD, "tor0.toml").policy == policy
+
+
 def test_the_example_in_deploy() -> None:
     text = (ROOT / "deploy" / "switchd.toml").read_text()
     config = parse_config(text, "deploy/switchd.toml")
@@ -75,6 +81,11 @@ BAD = {
     "listen without port": (GOOD.replace("127.0.0.1:7470", "127.0.0.1"), "listen: found '127.0.0.1', expected HOST"),
     "listen with a huge port": (GOOD.replace("7470", "74700"), "listen: found '127.0.0.1:74700'"),
     "policy": (GOOD.replace('"paceline"', '"tcp"'), "policy: found 'tcp'"),
+    "objective": ('objective = "speed"' + GOOD, "objective: found 'speed'"),
+    "objective without a choice": (
+        'objective = "jct"' + GOOD.replace('"paceline"', '"mlcc"'),
+        "objective: found 'jct', expected nothing, or policy = 'paceline': mlcc has no choice of one",
+    ),
     "metrics": (GOOD.replace("127.0.0.1:9465", "x"), "metrics: found 'x'"),
     "slots": (GOOD.replace("length_ms = 60", "length_ms = 0"), "slots.length_ms: found 0"),
     "horizon": (GOOD.replace("horizon = 10", "horizon = -1"), "slots.horizon: found -1"),

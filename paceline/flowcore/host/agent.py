@@ -209,7 +209,7 @@ class HostAgent:
 
     def _join(self, event: JobJoined, now_ns: int) -> None:
         self._leave(event.job, now_ns)  # a job that joins again has been restarted
-        job = self.jobs[event.job] = JobFlows(JobProgress(now_ns, event.weight))
+        job = self.jobs[event.job] = JobFlows(JobProgress(now_ns, event.weight, event.iterations))
         downstream = dict(event.downstream)
         for spec in event.flows:
             path = self.topology.path(spec.flow.source, spec.flow.target, str(spec.flow))
@@ -352,7 +352,8 @@ class HostAgent:
     def _bid(self, flow: FlowState) -> Bid:
         job = self.jobs[flow.id.job]
         granted = flow.grant is not None and flow.grant.share_bps > 0.0
-        return self.policy.bid(JobState(job.progress, job.remaining_share, flow.ready_ns, granted))
+        state = JobState(job.progress, job.remaining_share, flow.ready_ns, granted, job.sent_iterations)
+        return self.policy.bid(state)
 
     def _planned_bytes(self, flow: FlowState, now_ns: int) -> float:
         """In what is left of this slot."""

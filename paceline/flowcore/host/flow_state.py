@@ -176,3 +176,9 @@ class JobFlows:
     def remaining_share(self) -> float:
         size = self.size_bytes
         return sum(flow.remaining_bytes for flow in self.flows) / size if size else 0.0
+
+    @property
+    def sent_iterations(self) -> float:
+        """The bytes of so many iterations have been sent."""
+        size = self.size_bytes
+        return sum(flow.volume_bytes for flow in self.flows) / size if size else 0.0

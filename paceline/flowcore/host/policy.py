@@ -59,6 +59,7 @@ class JobState(NamedTuple):
     remaining_share: float  # of the iteration's bytes
     ready_ns: int  # since when they have been waiting
     granted: bool = False  # it was given a share in this burst, on this host
+    sent_iterations: float = 0.0  # the bytes of so many iterations have been sent since the job came
 
 
 class Policy:

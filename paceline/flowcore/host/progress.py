@@ -33,11 +33,13 @@ class JobProgress:
         "bursts",
         "communicating",
         "compute_ns",
+        "iterations",
         "weight",
     )
 
-    def __init__(self, now_ns: int, weight: float = 1.0) -> None:
+    def __init__(self, now_ns: int, weight: float = 1.0, iterations: int = 0) -> None:
         self.weight = weight  # ω (model/weights.py)
+        self.iterations = iterations  # that the job will do; 0: nobody knows
         self.compute_ns = 0.0  # c before each burst, learned
         self.bursts = 1  # of the last iteration
         self._bursts = 0  # ... of this one so far
@@ -132,11 +134,17 @@ class ManyProgress(NamedTuple):
     compute_ns: Floats
     alone_comm_ns: Floats
     weight: Floats
+    iterations: Floats
 
     @property
     def iteration_compute_ns(self) -> Floats:
         """Where there are arrays, an iteration has one burst."""
         return self.compute_ns
+
+    @property
+    def alone_ns(self) -> Floats:
+        """T⁰"""
+        return self.compute_ns + self.alone_comm_ns
 
 
 def credit_many(

@@ -18,6 +18,7 @@ class JobJoined:
     flows: tuple[FlowSpec, ...]
     downstream: tuple[tuple[FlowId, tuple[FlowId, ...]], ...] = ()
     weight: float = 1.0  # how much it counts beside others (model/weights.py)
+    iterations: int = 0  # that it will do; 0: nobody knows
 
 
 @dataclass(frozen=True, slots=True)

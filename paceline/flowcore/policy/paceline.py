@@ -21,13 +21,25 @@ job waits for the link, and long bursts would push short ones aside. κ is flat 
 
 (4) is where several links matter: see packing.py for why an order of jobs, by whatever key, is not enough.
 
+An operator may choose another goal, `objective = "jct"` (in the simulator: paceline:jct): the least mean time from a
+job's start to its end. What counts then is what a job has left, W_j alone seconds:
+
+    (5) value    a second is worth ω_j·ŝ_j / (1 + W_j/W⁰): jobs that end soon first, and those that waited
+
+ŝ_j is bounded, so a long job may wait for as long as much shorter ones come; the switch's ledger still sees to an equal
+share in the long run (switch/ledger.py).
+
+A job that says how many iterations it will do is believed. Of one that does not, the guess is that it lasts as long
+again as it has run, which is right where lengths differ widely, and wrong where they do not (docs/papers.md, MLCC).
+
 Tried and rejected, on random mixes: earliest deadline first with the capacity bound's own slowdowns as targets,
 highest response ratio, weighted max-min shares, and simulating every order of the present bursts forward.
 `paceline sim mixes` shows this policy beside the orders that stayed (order.py).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import ClassVar
 
 from paceline.flowcore.allocation.arbiters import max_weight_shares
 from paceline.flowcore.host.policy import JobState
@@ -39,6 +51,9 @@ KAPPA = 0.6
 # r_j is not resolved finer than this: a hand-over takes a few milliseconds anyway, and 1/r must not make the last
 # packet of a burst more urgent than everything else.
 FINEST_NS = 20e6
+
+OBJECTIVES = ("slowdown", "jct")  # the goal unless chosen, and the other one
+SOON_NS = 1e9  # W⁰: a job that has less than this left ends soon, and how soon makes no difference
 
 
 def weights(bids: Sequence[Bid]) -> list[float]:
@@ -60,8 +75,14 @@ class Paceline(Arbitrated):
     yields_to_cross_traffic = True
     keeps_ledger = True
     lends_unused = True
+    options: ClassVar[Mapping[str, str]] = {"jct": "the goal is the mean time to a job's end, not the mean slowdown"}
 
     def bid(self, state: JobState) -> Bid:
         progress = state.progress
         remaining_ns = state.remaining_share * progress.alone_comm_ns
-        return Bid(progress.weight * progress.slowdown**2, progress.compute_ns, remaining_ns)
+        urgency = progress.weight * progress.slowdown**2
+        if "jct" in self.chosen:  # never more than without it: what is too much a switch still knows (observed_job.py)
+            # Of a job that does not say how many it will do, `iterations` is 0: as many as it has done.
+            left_ns = abs(progress.iterations - state.sent_iterations) * progress.alone_ns
+            urgency = progress.weight * progress.slowdown / (1.0 + left_ns / SOON_NS)
+        return Bid(urgency, progress.compute_ns, remaining_ns)

@@ -60,7 +60,8 @@ class AgentControl:
                 self._live_on[host] = {}
             flows = tuple(f for f in job.training.flows if f.flow.source == host and not f.flow.local)
             feeds = tuple((f.flow, job.training.downstream[f.flow]) for f in flows)
-            self._tell(host, JobJoined(job.name, flows, feeds, job.training.spec.weight), now_ns)
+            joined = JobJoined(job.name, flows, feeds, job.training.spec.weight, job.training.goal or 0)
+            self._tell(host, joined, now_ns)
 
     def left(self, job: NetworkJob, now_ns: int) -> None:
         for number in job.numbers.tolist():  # of a job that is stopped, some may be under way

@@ -218,8 +218,9 @@ class HostPart:
         """What the host said of these flows then; whether that is news."""
         self.credit(sent_bytes, now_ns)
         left, news = left_bytes / self.size_bytes, False
+        done = self.columns.cells.counted_bytes[self.row] / self.size_bytes
         for flow in flows:
-            bid = policy.bid(JobState(self.progress, left, flow.ready_ns))
+            bid = policy.bid(JobState(self.progress, left, flow.ready_ns, sent_iterations=done))
             news |= bid != flow.bid
             flow.columns.put_bid(flow.number, bid)
         return news
@@ -274,7 +275,7 @@ class Claims:
             contender = ContenderState(f"{job.name}@{host}", 0, 0, columns) if policy.host_only else whole
             tor = network.topology.switch_of[host]
             row = columns.new(self._tors[tor], now_ns)
-            progress = ProgressRow(columns, row, now_ns, job.training.spec.weight)
+            progress = ProgressRow(columns, row, now_ns, job.training.spec.weight, job.training.goal or 0)
             part = parts[host] = HostPart(host, tor, contender, columns, row, progress)
             contender.parts.append(part)
             self._add_flows(part, numbers)

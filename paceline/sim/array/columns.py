@@ -105,7 +105,8 @@ class PartColumns:
         self.counted_bytes: Floats = np.zeros(0)  # that the flows of the part had sent when it was last credited
         self.bid_ns: Ints = np.zeros(0, np.int64)  # when it last bid for all that is claimed
         self.size_bytes: Floats = np.zeros(0)
-        self.weight: Floats = np.zeros(0)  # its job's
+        self.weight: Floats = np.zeros(0)  # its job's ...
+        self.iterations: Floats = np.zeros(0)  # ... that it will do
         self.tor: Ints = np.zeros(0, np.int64)
         self.delay_ns: Ints = np.zeros(0, np.int64)  # its contender's
         self._free: list[int] = []
@@ -113,7 +114,7 @@ class PartColumns:
 
     def _grow(self, rows: int) -> None:
         self._free += range(len(self.pace), rows)
-        for name in ("pace", "compute_ns", "alone_comm_ns", "counted_bytes", "size_bytes", "weight"):
+        for name in ("pace", "compute_ns", "alone_comm_ns", "counted_bytes", "size_bytes", "weight", "iterations"):
             setattr(self, name, grown(getattr(self, name), rows, 0.0))
         for name in ("updated_ns", "bursts", "bid_ns", "tor", "delay_ns"):
             setattr(self, name, grown(getattr(self, name), rows, 0))
@@ -161,9 +162,9 @@ class ProgressRow(JobProgress):
 
     __slots__ = ("_columns", "_row")
 
-    def __init__(self, columns: PartColumns, row: int, now_ns: int, weight: float = 1.0) -> None:
+    def __init__(self, columns: PartColumns, row: int, now_ns: int, weight: float = 1.0, iterations: int = 0) -> None:
         self._columns, self._row = columns, row
-        columns.weight[row] = weight
-        super().__init__(now_ns, weight)
+        columns.weight[row], columns.iterations[row] = weight, iterations
+        super().__init__(now_ns, weight, iterations)
 
     _pace, _updated_ns, compute_ns, alone_comm_ns, bursts, communicating = map(_cell, range(6))

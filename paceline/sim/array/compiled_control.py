@@ -111,10 +111,11 @@ class CompiledControl:
             if id(contender) not in ids:
                 name = contender.name.encode()
                 ids[id(contender)] = add.control_add_contender(self._control, name, contender.level, contender.alone_ns)
-            alone_ns, weight = part.progress.alone_comm_ns, part.progress.weight
+            progress = part.progress
+            job_facts = part.size_bytes, progress.alone_comm_ns, progress.weight, float(progress.iterations)
             tor = self._claims.tors.index(part.tor)
             owner = ids[id(contender)]
-            add.control_add_part(self._control, part.row, owner, tor, part.size_bytes, alone_ns, weight, now_ns)
+            add.control_add_part(self._control, part.row, owner, tor, *job_facts, now_ns)
             for flow in part.flows:
                 self._add(flow, part.row)
         self._ids[job.index] = [*ids.values()]
@@ -159,12 +160,12 @@ def _numbers(of: Sequence[int]) -> Ints:
 
 
 def _bid_function(policy: Policy) -> Any:
-    """The policy's own, to be called by C; none for `paceline`, whose bid C has."""
-    if type(policy).bid is Paceline.bid:
+    """The policy's own, to be called by C; none for `paceline`, whose bid C has, without options."""
+    if type(policy).bid is Paceline.bid and not policy.chosen:
         return BidFunction()
 
-    def bid(progress: Any, left: float, ready_ns: int, found: Any) -> None:
-        bids = policy.bid(JobState(progress.contents, left, ready_ns))
+    def bid(progress: Any, left: float, done: float, ready_ns: int, found: Any) -> None:
+        bids = policy.bid(JobState(progress.contents, left, ready_ns, sent_iterations=done))
         found.contents.urgency, found.contents.compute_ns, found.contents.remaining_ns = bids
 
     return BidFunction(bid)

@@ -22,12 +22,13 @@ Heard = Callable[[str, int], Counters | None]  # the newest counters known of a 
 
 def bids_for_many(policy: Policy) -> bool:
     """Whether the policy's bid takes arrays; tried on two jobs."""
-    one, two = JobProgress(0, 2.0), np.ones(2)
+    one, two = JobProgress(0, 2.0, 8), np.ones(2)
     one.compute_ns, one.alone_comm_ns = 3e8, 2e8
-    many: Any = ManyProgress(two * one.slowdown, two * one.compute_ns, two * one.alone_comm_ns, two * one.weight)
-    both: Any = 0.5 * two, np.array([7, 7])
+    fields = one.slowdown, one.compute_ns, one.alone_comm_ns, one.weight, one.iterations
+    many: Any = ManyProgress(*[two * value for value in fields])
+    both: Any = 0.5 * two, np.array([7, 7]), False, 3.5 * two
     try:
-        found, expected = policy.bid(JobState(many, *both)), policy.bid(JobState(one, 0.5, 7))
+        found, expected = policy.bid(JobState(many, *both)), policy.bid(JobState(one, 0.5, 7, False, 3.5))
         return all(np.array_equal(np.broadcast_to(a, 2), two * b) for a, b in zip(found, expected, strict=True))
     except (TypeError, ValueError, AttributeError):
         return False
@@ -73,10 +74,12 @@ class CrowdBids:
         place[chosen] = np.arange(len(chosen))
         rows = rows[place[flows.part[rows]] >= 0]
         of = flows.part[rows]
-        many: Any = ManyProgress(1.0 / parts.pace[of], parts.compute_ns[of], parts.alone_comm_ns[of], parts.weight[of])
+        columns = parts.compute_ns, parts.alone_comm_ns, parts.weight, parts.iterations
+        many: Any = ManyProgress(1.0 / parts.pace[of], *[column[of] for column in columns])
         left: Any = (left_bytes / size_bytes)[place[of]]
         ready_ns: Any = flows.ready_ns[rows]
-        bid = self._policy.bid(JobState(many, left, ready_ns))
+        done: Any = parts.counted_bytes[of] / parts.size_bytes[of]
+        bid = self._policy.bid(JobState(many, left, ready_ns, sent_iterations=done))
         flows.urgency[rows], flows.compute_ns[rows], flows.remaining_ns[rows] = bid
 
     def _sums(self, by_row: Floats, parts: int) -> Floats:

@@ -146,7 +146,7 @@ class Simulation:
         for host in job.hosts:
             flows = tuple(f for f in job.flows if f.flow.source == host and not f.flow.local)
             feeds = tuple((f.flow, job.downstream[f.flow]) for f in flows)
-            self._tell(host, JobJoined(job.spec.name, flows, feeds, job.spec.weight))
+            self._tell(host, JobJoined(job.spec.name, flows, feeds, job.spec.weight, job.goal or 0))
         for worker in job.workers.values():
             self._compute(job, worker)
 

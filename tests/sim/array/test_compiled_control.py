@@ -31,7 +31,7 @@ def in_python(context: ControlContext) -> Control | None:
     return None
 
 
-@pytest.mark.parametrize("policy", ["paceline", "srpt", "fifo", "mcs", "crux"])
+@pytest.mark.parametrize("policy", ["paceline", "paceline:jct", "srpt", "fifo", "mcs", "crux"])
 @pytest.mark.parametrize("name", ["clos", "tree"])
 def test_iterations_of_a_scenario_end_at_the_same_time(name: str, policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     whole, found = read_scenario(ROOT / f"scenarios/{name}.toml"), list[Ends]()

@@ -95,7 +95,7 @@ int bid(struct control *c, const struct part *part, struct flow *flow, double le
     const double left = left_bytes / part->size_bytes;
     struct bid found, *known = &flow->bid;
     if (c->bid)
-        c->bid(&part->progress, left, flow->ready_ns, &found);
+        c->bid(&part->progress, left, part->counted_bytes / part->size_bytes, flow->ready_ns, &found);
     else
         bid_of_paceline(&part->progress, left, &found);
     const int news = found.urgency != known->urgency || found.compute_ns != known->compute_ns

@@ -23,7 +23,7 @@ struct rules {
 };
 
 struct progress {   /* host/progress.py */
-    double weight, compute_ns, alone_comm_ns, pace;
+    double weight, compute_ns, alone_comm_ns, pace, iterations;
     int64_t bursts, begun_bursts, started_ns, updated_ns, communicating;
 };
 
@@ -31,7 +31,8 @@ struct stalls { int64_t unused, stalled_slot, wait_slots; };   /* detect/stalls.
 
 struct bid { double urgency, compute_ns, remaining_ns; };
 
-typedef void (*bid_function)(const struct progress *progress, double left, int64_t ready_ns, struct bid *found);
+typedef void (*bid_function)(const struct progress *progress, double left, double done, int64_t ready_ns,
+                             struct bid *found);
 
 typedef struct {   /* a list that grows */
     int64_t count, room, *items;

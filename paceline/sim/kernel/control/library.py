@@ -30,7 +30,7 @@ class Progress(ctypes.Structure):
     """Of a job on one host; what a bid reads has the names of JobProgress."""
 
     _fields_ = (
-        *((name, FRACTION) for name in ("weight", "compute_ns", "alone_comm_ns", "pace")),
+        *((name, FRACTION) for name in ("weight", "compute_ns", "alone_comm_ns", "pace", "iterations")),
         *((name, NUMBER) for name in ("bursts", "begun_bursts", "started_ns", "updated_ns", "communicating")),
     )
 
@@ -42,6 +42,10 @@ class Progress(ctypes.Structure):
     def iteration_compute_ns(self) -> float:
         return float(self.bursts * self.compute_ns)
 
+    @property
+    def alone_ns(self) -> float:
+        return float(self.iteration_compute_ns + self.alone_comm_ns)
+
 
 class Stalls(ctypes.Structure):
     _fields_ = tuple((name, NUMBER) for name in ("unused", "stalled_slot", "wait_slots"))
@@ -51,7 +55,7 @@ class BidInC(ctypes.Structure):
     _fields_ = tuple((name, FRACTION) for name in ("urgency", "compute_ns", "remaining_ns"))
 
 
-BidFunction = ctypes.CFUNCTYPE(None, ctypes.POINTER(Progress), FRACTION, NUMBER, ctypes.POINTER(BidInC))
+BidFunction = ctypes.CFUNCTYPE(None, ctypes.POINTER(Progress), FRACTION, FRACTION, NUMBER, ctypes.POINTER(BidInC))
 
 
 def rules() -> Rules:
@@ -82,7 +86,7 @@ def declared(found: ctypes.CDLL) -> ctypes.CDLL:
     found.control_new.argtypes = (network, these, COLUMN, BidFunction, COLUMN, COLUMN, COLUMN)
     for name, result, arguments in (
         ("add_contender", NUMBER, (ctypes.c_char_p, NUMBER, FRACTION)),
-        ("add_part", None, (NUMBER, NUMBER, NUMBER, FRACTION, FRACTION, FRACTION, NUMBER)),
+        ("add_part", None, (NUMBER, NUMBER, NUMBER, FRACTION, FRACTION, FRACTION, FRACTION, NUMBER)),
         ("add_flow", None, (NUMBER, NUMBER, NUMBER, FRACTION, FRACTION, COLUMN, NUMBER, COLUMN, NUMBER)),
         ("leave", None, (COLUMN, NUMBER, COLUMN, NUMBER, NUMBER)),
         ("ready", None, (COLUMN, NUMBER, NUMBER)),

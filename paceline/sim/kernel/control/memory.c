@@ -91,11 +91,11 @@ int64_t control_add_contender(struct control *c, const char *name, int64_t level
 }
 
 void control_add_part(struct control *c, int64_t of, int64_t contender, int64_t tor, double size_bytes, double alone_ns,
-                      double weight, int64_t now_ns)
+                      double weight, double iterations, int64_t now_ns)
 {
     c->part = grown(c->part, &c->part_rows, of + 1, sizeof(struct part));
     struct part *part = c->part + of;
-    part->progress = (struct progress){weight, 0.0, alone_ns, 1.0, 1, 0, now_ns, now_ns, 0};
+    part->progress = (struct progress){weight, 0.0, alone_ns, 1.0, iterations, 1, 0, now_ns, now_ns, 0};
     part->tor = tor;
     part->contender = contender;
     part->told = part->flows.count = 0;
