@@ -46,7 +46,7 @@ from paceline.flowcore.host.policy import JobState
 from paceline.flowcore.messages.reports import Bid
 from paceline.flowcore.policy.arbitrated import Arbitrated
 
-KAPPA = 0.6
+KAPPA = 0.3  # with 0.6 a job that lies about how urgent it is gains twice as much (`paceline sim lies`)
 
 # r_j is not resolved finer than this: a hand-over takes a few milliseconds anyway, and 1/r must not make the last
 # packet of a burst more urgent than everything else.
