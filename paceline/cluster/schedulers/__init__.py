@@ -5,6 +5,7 @@ order `srsf` replaces its ranks. A new scheduler is one file here and one line b
 """
 
 from collections.abc import Callable
+from functools import partial
 
 from paceline.cluster.placement import PLACEMENTS
 from paceline.cluster.schedulers import dally, elasticflow, gandiva, hived, themis
@@ -22,6 +23,7 @@ PLAIN = PLACEMENTS | {
 VARIANTS: dict[str, Callable[[], Scheduler]] = {
     **gandiva.VARIANTS,
     "tiresias": Tiresias,
+    "tiresias-exact": partial(Tiresias, exact=True),
     **themis.VARIANTS,
     **dally.VARIANTS,
 }

@@ -11,7 +11,7 @@ The paper says "closest", and that this keeps a job together but fragments machi
                        fill them, as a buddy system does. Where no machine is idle, as elasticflow
 """
 
-from paceline.cluster.schedulers.tiresias import consolidated
+from paceline.cluster.schedulers.tiresias import consolidated, consolidated_exactly
 from paceline.cluster.state import ClusterState, Request, Workers, fill
 
 
@@ -23,14 +23,8 @@ def place(job: Request, state: ClusterState) -> Workers | None:
 
 
 def place_exactly(job: Request, state: ClusterState) -> Workers | None:
-    gpus = _rounded(job, state)
-    whole, rest = divmod(gpus, state.gpus_per_server)
-    idle = [server for server, free in state.free.items() if free == state.gpus_per_server]
-    exact = [server for server, free in state.free.items() if rest and free == rest]
-    last = (exact or idle[whole:])[:1] if rest else []
-    if len(idle) < whole or (rest and not last):
-        return place(job, state)
-    return dict.fromkeys(idle[:whole], state.gpus_per_server) | dict.fromkeys(last, rest)
+    exact = consolidated_exactly(_rounded(job, state), state.free, state.gpus_per_server)
+    return exact if exact is not None else place(job, state)
 
 
 def _rounded(job: Request, state: ClusterState) -> int:

@@ -2,6 +2,7 @@
 
     random      any GPUs with room                       list    those with the least load, wherever they are
     first-fit   the first with room, in order            lwf     one GPU: as list; more: server by server, by their load
+    lwf-2, -4   LWF-κ: up to κ GPUs as list, more server by server; lwf is κ = 1
 
 L_g, a GPU's load, is Σ L_J of its jobs; a server's is the sum of its GPUs'. The placements of `paceline/cluster` count
 jobs to a GPU and know no megabytes.
@@ -9,6 +10,7 @@ jobs to a GPU and know no megabytes.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 
 from paceline.sim.eq5.job import Eq5Job
@@ -65,9 +67,9 @@ def least_loaded(count: int, roomy: list[int], gpus: Gpus, draws: Random) -> lis
     return sorted(roomy, key=gpus.loads_s().__getitem__)[:count]
 
 
-def least_workload_first(count: int, roomy: list[int], gpus: Gpus, draws: Random) -> list[int]:
-    """LWF-1."""
-    if count == 1:
+def least_workload_first(count: int, roomy: list[int], gpus: Gpus, draws: Random, kappa: int = 1) -> list[int]:
+    """LWF-κ."""
+    if count <= kappa:
         return least_loaded(count, roomy, gpus, draws)
     loads_s = gpus.loads_s()
     of_server_s = [sum(loads_s[first : first + gpus.per_server]) for first in range(0, len(loads_s), gpus.per_server)]
@@ -84,4 +86,6 @@ PLACEMENTS: dict[str, Placement] = {
     "first-fit": first_fit,
     "list": least_loaded,
     "lwf": least_workload_first,
+    "lwf-2": partial(least_workload_first, kappa=2),
+    "lwf-4": partial(least_workload_first, kappa=4),
 }

@@ -18,14 +18,18 @@ def draw(panels: Sequence[Panel], title: str, path: Path) -> None:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(PANEL_IN[0] * len(panels), PANEL_IN[1]), layout="constrained")
+    alike = len(panels) > 1 and len({tuple(panel.series) for panel in panels}) == 1  # one legend says it for all
     for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
         axes.set_title(panel.title, color=INK, size=10)
         if isinstance(panel, Bars):
             _bars(axes, panel)
         else:
             _curves(axes, panel)
-        columns = min(4, len(panel.series))
-        axes.legend(fontsize=7, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncol=columns)
+        if not alike:
+            columns = min(4, len(panel.series))
+            axes.legend(fontsize=7, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncol=columns)
+    if alike:
+        figure.legend(*axes.get_legend_handles_labels(), fontsize=8, frameon=False, loc="outside lower center", ncol=6)
     figure.suptitle(title, color=INK, size=11)
     figure.savefig(path, dpi=DPI)
 

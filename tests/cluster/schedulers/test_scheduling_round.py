@@ -11,7 +11,7 @@ from paceline.cluster.delay import HOUR_S
 from paceline.cluster.job import Job
 from paceline.cluster.schedulers import NAMES, scheduler
 from paceline.cluster.schedulers.scheduling_round import decide
-from paceline.cluster.schedulers.tiresias import consolidated
+from paceline.cluster.schedulers.tiresias import consolidated, consolidated_exactly
 from paceline.cluster.state import ClusterState
 
 RACK_OF = {f"h{number}": f"tor{number // 2}" for number in range(4)}
@@ -64,6 +64,15 @@ def test_plain_placements_hold_the_queue_unless_told_otherwise() -> None:
     assert [name for name, _ in found.start] == ["larger", "small"]
 
 
+def test_a_job_that_opens_machines_leaves_pieces_that_it_does_not_fill() -> None:
+    free = {"h0": 3, "h1": 4, "h2": 4, "h3": 2}
+    assert consolidated_exactly(3, free, 4) == {"h0": 3}
+    assert consolidated_exactly(1, free, 4) == {"h1": 1}
+    assert consolidated_exactly(5, free, 4) == {"h1": 4, "h2": 1}
+    assert consolidated_exactly(9, free, 4) == {"h1": 4, "h2": 4, "h3": 1}  # no machine is idle: the tightest
+    assert consolidated_exactly(12, free, 4) is None
+
+
 def test_tiresias_consolidates_skewed_models_only() -> None:
     free = {"h0": 3, "h1": 4, "h2": 2, "h3": 4}
     assert consolidated(6, free, 4) == {"h1": 4, "h2": 2}
@@ -73,6 +82,9 @@ def test_tiresias_consolidates_skewed_models_only() -> None:
     for skewed, expected in ((True, {"h1": 4, "h2": 2}), (False, {"h0": 3, "h1": 3})):
         job = Job("j", 6, skewed=skewed)
         assert decide(scheduler("tiresias"), 0.0, [job], [], state).start == (("j", expected),)
+    small = Job("j", 1, skewed=True)
+    for name, server in (("tiresias", "h2"), ("tiresias-exact", "h1")):
+        assert decide(scheduler(name), 0.0, [small], [], state).start == (("j", {server: 1}),)
 
 
 def test_tiresias_serves_the_job_that_had_least_and_stops_that_which_had_more() -> None:

@@ -18,12 +18,13 @@ def test_the_jobs_are_those_of_section_v() -> None:
 
 @pytest.mark.slow
 def test_runs_depend_on_the_seed_alone_and_carry_every_claim(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ada_srsf, "QUICK", 0.003)
+    monkeypatch.setattr(ada_srsf, "QUICK", 0.001)
     paper = PAPERS["ada-srsf"]
     wanted = cells(paper, 1, quick=True)
     found = results(wanted, [perform(cell) for cell in wanted])
     claims = list(paper.claims(found))
-    assert len(claims) == 16
+    assert len(claims) == 24
+    assert len(paper.panels(found)) == 2
     assert perform(Cell("ada-srsf", "lwf/srsf1", 1, True)) == found.rows["lwf/srsf1"][0]
     # Credit makes exchanges faster, whatever else is cut.
     assert found.mean("lwf/adadual-credited", "mean_jct_s") < found.mean("lwf/adadual", "mean_jct_s")
