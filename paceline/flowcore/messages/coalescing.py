@@ -9,24 +9,51 @@ two switches stay in order, so a switch that has read one has read all before it
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from paceline.flowcore.messages.events import Message
 from paceline.flowcore.messages.reports import NO_ANSWER, Feedback, Report
+from paceline.flowcore.model.patterns import FlowId
 
 
 def coalesce(messages: Iterable[Message]) -> list[Message]:
     """The messages to one peer as few as will do, in the order of the first of each kind."""
-    bundles: list[list[Message]] = []
-    open_for: dict[object, list[Message]] = {}
+    bundles: list[_Bundle] = []
+    open_for: dict[object, int] = {}
     for message in messages:
-        kind = _kind(message)
-        bundle = open_for.get(kind)
-        if kind is None or bundle is None or _ends_a_claim_of(bundle, message):
-            bundle = open_for[kind] = []
-            bundles.append(bundle)
-        bundle.append(message)
-    return [_coalesced(bundle) for bundle in bundles]
+        kind, flows = _kind(message), _flows(message)
+        at = open_for.get(kind)
+        if (
+            kind is None
+            or at is None
+            or _ends_a_claim_of(bundles[at].messages, message)
+            or any(later.says_more_of(message, flows) for later in bundles[at + 1 :])
+        ):
+            at = open_for[kind] = len(bundles)
+            bundles.append(_Bundle())
+        bundles[at].messages.append(message)
+        bundles[at].flows |= flows
+    return [_coalesced(bundle.messages) for bundle in bundles]
+
+
+@dataclass(slots=True)
+class _Bundle:
+    messages: list[Message] = field(default_factory=list)
+    flows: set[FlowId] = field(default_factory=set)  # that they are about
+
+    def says_more_of(self, message: Message, flows: set[FlowId]) -> bool:
+        """The message's word on a flow would no longer be the last of its kind, were it put before this bundle."""
+        return isinstance(self.messages[0], type(message)) and not flows.isdisjoint(self.flows)
+
+
+def _flows(message: Message) -> set[FlowId]:
+    match message:
+        case Report():
+            return {claim.flow for claim in message.claims} | {gone.flow for gone in message.withdrawn}
+        case Feedback():
+            return {grant.flow for grant in message.grants}
+        case _:
+            return set()
 
 
 def _kind(message: Message) -> object:

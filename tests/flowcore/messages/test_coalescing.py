@@ -1,6 +1,7 @@
 """Messages that wait together: coalesced, they leave a switch in the state that one after the other would."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TypeVar
 
 from hypothesis import given
@@ -47,6 +48,20 @@ def sent(effects: Iterable[Effect], kind: type[Kind]) -> list[tuple[str, Kind]]:
     """With the peer it goes to."""
     sends = [effect for effect in effects if isinstance(effect, Send)]
     return [(send.to, send.message) for send in sends if isinstance(send.message, kind)]
+
+
+@given(st.lists(st.tuples(st.integers(0, 1), st.sampled_from(FLOWS[:2]), st.booleans()), max_size=8))
+def test_of_each_flow_the_last_word_stays_the_last(said: list[tuple[int, FlowId, bool]]) -> None:
+    """Whichever slots the reports are of: a host may claim for a slot what it gave up in the one after."""
+    messages: list[Message] = [
+        replace(report(number, {flow: 1e6 if claims else None}), first_slot=slot)
+        for number, (slot, flow, claims) in enumerate(said, 1)
+    ]
+    heard: dict[FlowId, bool] = {}
+    for one in coalesce(messages):
+        assert isinstance(one, Report)
+        heard |= {gone.flow: False for gone in one.withdrawn} | {claim.flow: True for claim in one.claims}
+    assert heard == {flow: claims for _, flow, claims in said}
 
 
 @given(words)
