@@ -27,7 +27,6 @@ from dataclasses import dataclass, field, replace
 from paceline.flowcore.allocation.arbiters import Contender, max_min_shares
 from paceline.flowcore.messages.reports import Claim
 from paceline.flowcore.model.patterns import FlowId
-from paceline.flowcore.model.units import BITS_PER_BYTE
 from paceline.flowcore.switch.observed_job import ObservedJob
 
 # With a quarter of MOST_AHEAD honest jobs are held back too: random mixes have 1 % more mean slowdown. With half of it
@@ -75,7 +74,6 @@ class _Account:
 @dataclass(slots=True)
 class _FlowSeen:
     sent_bytes: float
-    size_bytes: float
     still_since_ns: int  # its job's served_ns when its bytes last moved, or when it came
     claimed: bool = True
     moved: bool = False  # ever
@@ -92,12 +90,12 @@ class Ledger:
     def heard(self, claim: Claim) -> None:
         flows, account = self._flows.setdefault(claim.flow.job, {}), self._accounts.get(claim.flow.job)
         served_ns = 0 if account is None else account.served_ns
-        seen = flows.setdefault(claim.flow, _FlowSeen(claim.sent_bytes, claim.size_bytes, served_ns))
+        seen = flows.setdefault(claim.flow, _FlowSeen(claim.sent_bytes, served_ns))
         if claim.sent_bytes != seen.sent_bytes and seen.claimed:
             seen.moved, seen.still_since_ns = True, served_ns
         elif seen.moved and not seen.claimed:  # a flow that never moved comes again as what it was
             seen.still_since_ns = served_ns
-        seen.sent_bytes, seen.size_bytes, seen.claimed = claim.sent_bytes, claim.size_bytes, True
+        seen.sent_bytes, seen.claimed = claim.sent_bytes, True
 
     def forget(self, flow: FlowId) -> None:
         """It is through."""
@@ -169,10 +167,7 @@ class Ledger:
         for member in members:
             account = self._accounts[member.job]
             account.divided = True
-            alone_bps = member.alone_bps(capacity_bps)
-            account.given = shares_bps[member.job] / alone_bps
-            largest_bytes = max([flow.size_bytes for flow in self._flows[member.job].values() if flow.claimed])
-            account.observed.has_size(largest_bytes * BITS_PER_BYTE / alone_bps)
+            account.given = shares_bps[member.job] / member.alone_bps(capacity_bps)
         counted = [member for member in members if self._accounts[member.job].present]
         counted += [one for one in through if all(link in capacity_bps for link in one.flows_on)]
         for member, fair_bps in zip(counted, max_min_shares(counted, capacity_bps, by_weight=True), strict=True):

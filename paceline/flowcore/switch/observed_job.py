@@ -3,7 +3,7 @@
 A bid is what a host says. The switch knows when a job claims links, when it withdraws, and which part y of its best
 rate the job is given meanwhile, and no host's word is in that:
 
-    v   link time of a burst, ∫ y dt over one claim, and no more than MOST_OF_SIZE times what its size takes
+    v   link time of a burst, ∫ y dt over one claim
     c   time from one claim's end to the next one
     P   mean pace (detect/pace.py): y while the job claims, 1 while it does not
 
@@ -16,29 +16,22 @@ up to a margin, and no further:
 lose nothing by (`paceline sim mixes`), and what keeps lies near 5 % (`sim lies`).
 """
 
-import math
-
 from paceline.flowcore.detect.pace import learned, mean_pace
 from paceline.flowcore.messages.reports import Bid
 
 URGENCY_MARGIN, COMPUTE_MARGIN, REMAINING_MARGIN = 1.05, 1.1, 0.9
-
-# What a job was given in vain, while a daemon was down or the job hung, is no need of its bursts. A size is believed
-# down to half of what was sent (job_demand.py), so that no host makes v much less than it is.
-MOST_OF_SIZE = 1.5
 
 # Of a job whose first burst has not ended: how fast its pace moves, and the most that its computing counts.
 UNKNOWN_ALONE_S = 0.2
 
 
 class ObservedJob:
-    __slots__ = ("_burst_s", "_compute_s", "_given_s", "_left_ns", "_most_burst_s", "_pace")
+    __slots__ = ("_burst_s", "_compute_s", "_given_s", "_left_ns", "_pace")
 
     def __init__(self) -> None:
         self._burst_s = 0.0  # v
         self._compute_s = 0.0  # c
         self._given_s = 0.0  # of this burst
-        self._most_burst_s = math.inf
         self._left_ns: int | None = None
         self._pace = 1.0  # P
 
@@ -49,12 +42,7 @@ class ObservedJob:
 
     def left(self, now_ns: int) -> None:
         """It is through with a burst."""
-        burst_s = min(self._given_s, self._most_burst_s)
-        self._burst_s, self._given_s, self._left_ns = learned(self._burst_s, burst_s), 0.0, now_ns
-
-    def has_size(self, link_s: float) -> None:
-        """What its burst takes with the links to itself, by its claims."""
-        self._most_burst_s = MOST_OF_SIZE * link_s
+        self._burst_s, self._given_s, self._left_ns = learned(self._burst_s, self._given_s), 0.0, now_ns
 
     def advance(self, elapsed_s: float, given: float | None, weight: float = 1.0) -> None:
         """So much time has passed, in which it was given this part of its best rate; None: it claimed nothing."""
