@@ -22,8 +22,8 @@ BATCH = 10_000
 DESCRIPTOR_BYTES = 112
 VERSIONS = (4, 5, 6)
 TYPES = (*(1 << bit for bit in range(14)), 0, 3, 2**63)  # version 6 has the last three of these bits
-COLL, P2P, PROXY_OP, PROXY_STEP, NET_PLUGIN = 2, 4, 8, 16, 128
-TEXTS_AT = {COLL: (32, 72, 88, 96), P2P: (24, 40)}
+COLL, P2P, PROXY_OP, PROXY_STEP, NET_PLUGIN, COLL_API, P2P_API = 2, 4, 8, 16, 128, 512, 1024
+TEXTS_AT = {COLL: (32, 72, 88, 96), P2P: (24, 40), COLL_API: (24, 40), P2P_API: (24, 40)}
 TEXTS = [b"AllReduce", b"Broadcast", b"Send", b"Recv", b"ncclFloat32", b"ncclInt8", b"", b"x" * 4000, b"\xff\xfe"]
 _START = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p), ctypes.c_char_p)
 
