@@ -32,7 +32,14 @@ def build_parser() -> DaemonParser:
     source.add_argument("--config", type=Path, metavar="FILE", help="this switch's configuration (TOML)")
     source.add_argument("--scenario", type=Path, metavar="FILE", help="a cluster on this machine, over loopback")
     parser.add_argument("--switch", metavar="NAME", help="with --scenario: which switch of it to be")
-    parser.add_argument("--policy", choices=FOR_DAEMONS, default="paceline", help="with --scenario")
+    among = ", ".join(FOR_DAEMONS)
+    parser.add_argument(
+        "--policy",
+        choices=FOR_DAEMONS,
+        default="paceline",
+        metavar="NAME",
+        help=f"with --scenario: {among} (default: %(default)s)",
+    )
     parser.add_argument("--base-port", type=int, default=DEFAULT_PORT, help="with --scenario: of the first switch")
     parser.add_argument("--log-level", choices=("DEBUG", "INFO", "WARNING", "ERROR"), default="INFO")
     parser.add_argument("--log-json", action=argparse.BooleanOptionalAction, default=None, help="JSON lines")
