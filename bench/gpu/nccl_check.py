@@ -13,10 +13,10 @@ from typing import Any
 from bench.gpu.breaks import BREAKS, damage
 from bench.gpu.chain import SETUPS, Setup, observe
 from bench.gpu.chain_judge import Verdict, judge
+from bench.jobs.launch import ready_for
 from bench.testbed.accelerator import gpu
 from bench.testbed.rootless import ensure_networks
 from nccl_shim import build
-from nccl_shim.segment.clibrary import library_path
 from paceline.commands.provenance import provenance
 from paceline.failure import Failure
 
@@ -59,10 +59,7 @@ def main() -> int:
     args = parser.parse_args()
     ensure_networks()
     try:
-        if args.backend == "nccl" and gpu() is None:
-            raise Failure("torch finds no GPU with NCCL here; --backend gloo needs none")
-        if not library_path().is_file():
-            build.build(library_path())
+        ready_for(args.backend)
         setup = SETUPS[args.backend]
         result = check_broken(setup) if args.broken else document(check(setup, args.link))
     except (build.NoCompiler, Failure, OSError) as error:

@@ -6,11 +6,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.jobs.daemons import registration_socket
+from bench.testbed.accelerator import gpu
 from bench.testbed.addresses import Addresses
 from bench.testbed.network import DATA_IFNAME
 from bench.workload.assignment import FIRST_PORT, PORTS_PER_JOB, Assignment
 from bench.workload.choice import ON_GPU, RINGS, Program, program_for
+from nccl_shim import build
 from nccl_shim.launcher import observed_environment
+from nccl_shim.segment.clibrary import library_path
 from nccl_shim.segment.layout import JOB_BYTES
 from nccl_shim.throttle import ThrottleRefused, throttle_environment
 from paceline.failure import Failure
@@ -157,3 +160,16 @@ def _of_cross_traffic(bursts: CrossTraffic, number: int, seed: int, address: str
 def _environment() -> dict[str, str]:
     env = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
     return env | {"PYTHONPATH": str(_ROOT)}
+
+
+def ready_for(backend: str) -> None:
+    """Jobs over this backend, with the shim's libraries, which are built if they are missing. Raises Failure where
+    there is no GPU for nccl, NoCompiler or OSError where they cannot be built."""
+    if backend == "nccl" and gpu() is None:
+        raise Failure("torch finds no GPU with NCCL here; --backend gloo needs none")
+    shim = library_path()
+    if not shim.is_file():
+        build.build(shim)
+    net = shim.with_name(build.NET_LIBRARY_NAME)
+    if not net.is_file():
+        build.build_net(net)

@@ -20,13 +20,13 @@ from typing import Any
 from bench.experiments.acceptance.job_suite import ALONE, Job, Pair
 from bench.experiments.acceptance.real_jobs import late_slowdown, slowdown
 from bench.jobs.cases import Case, make_runs
+from bench.jobs.launch import ready_for
 from bench.jobs.run import Conditions, JobsRun
 from bench.jobs.run_store import RunStore
 from bench.jobs.tcp_control import ALONE_CONTROL
 from bench.testbed.accelerator import gpu
 from bench.testbed.rootless import ensure_networks
 from nccl_shim import build
-from nccl_shim.segment.clibrary import library_path
 from paceline.commands.provenance import provenance
 from paceline.failure import Failure
 
@@ -129,11 +129,7 @@ def main() -> int:
         return 2
     ensure_networks()
     try:
-        if args.backend == "nccl" and gpu() is None:
-            raise Failure("torch finds no GPU with NCCL here; --backend gloo needs none")
-        if not library_path().is_file():
-            build.build(library_path())
-            build.build_net(library_path().with_name(build.NET_LIBRARY_NAME))
+        ready_for(args.backend)
         result = measure(args, controls)
     except (build.NoCompiler, Failure, OSError) as error:
         print(f"nccl-check: {error}", file=sys.stderr)

@@ -3,11 +3,11 @@
 import time
 
 from bench.workload.assignment import Assignment, ComputeTimes
-from bench.workload.exchange import Receiver, Sender, connect, exchange, listen
+from bench.workload.exchange import Sender
 from bench.workload.runner_protocol import iteration_ended, wait_for_go
 from nccl_shim.segment.writer import SilentWriter, process_writer
-from paceline.flowcore.model.units import bytes_from_mb
 from tests.hostd.nccl.plugin_calls import Communicator
+from tests.hostd.nccl.two_members import TwoMembers
 
 
 class CountedSender(Sender):
@@ -23,25 +23,15 @@ class CountedSender(Sender):
 
 def main(assignment: str) -> None:
     own = Assignment.from_json(assignment)
-    size_bytes = round(bytes_from_mb(own.job.model_mb))  # two members: each sends as much as the model has
-    with listen(own.data[own.host], own.port) as listener:
-        to_other = connect(own.data[own.job.workers[1 - own.rank]], own.port)
-        receiver = Receiver(listener.accept()[0])
-    begun_bytes = 0
-
-    def limit() -> int:
-        return begun_bytes + min(size_bytes, receiver.received_bytes - begun_bytes + size_bytes // 2)
-
-    sender = CountedSender(to_other, limit, SilentWriter(), None)
-    sender.communicator = communicator = Communicator(own.rank)
+    members = TwoMembers(own, SilentWriter(), None, CountedSender)
+    assert isinstance(members.sender, CountedSender)
+    members.sender.communicator = communicator = Communicator(own.rank)
     compute, marks = ComputeTimes(own), process_writer()
     wait_for_go()
     while True:
         time.sleep(compute.next_s())
-        communicator.call(size_bytes)
-        communicator.launched(size_bytes)
+        communicator.call(members.size_bytes)
+        communicator.launched(members.size_bytes)
         marks.end_iteration()
-        end_bytes = begun_bytes + size_bytes
-        exchange([sender], [receiver], lambda: min(sender.sent_bytes, receiver.received_bytes) >= end_bytes)  # noqa: B023
-        begun_bytes = end_bytes
+        members.exchange()
         iteration_ended()
