@@ -3,7 +3,8 @@
 A bid is what a host says. The switch knows when a job claims links, when it withdraws, and which part y of its best
 rate the job is given meanwhile, and no host's word is in that:
 
-    v   link time of a burst, ∫ y dt over one claim
+    v   link time of a burst, ∫ y dt over one claim; known after two, of which the shorter one counts: with its daemon
+        down a job may keep one claim for two bursts
     c   time from one claim's end to the next one
     P   mean pace (detect/pace.py): y while the job claims, 1 while it does not
 
@@ -26,9 +27,10 @@ UNKNOWN_ALONE_S = 0.2
 
 
 class ObservedJob:
-    __slots__ = ("_burst_s", "_compute_s", "_given_s", "_left_ns", "_pace")
+    __slots__ = ("_burst_s", "_compute_s", "_first_burst_s", "_given_s", "_left_ns", "_pace")
 
     def __init__(self) -> None:
+        self._first_burst_s: float | None = None
         self._burst_s = 0.0  # v
         self._compute_s = 0.0  # c
         self._given_s = 0.0  # of this burst
@@ -42,7 +44,11 @@ class ObservedJob:
 
     def left(self, now_ns: int) -> None:
         """It is through with a burst."""
-        self._burst_s, self._given_s, self._left_ns = learned(self._burst_s, self._given_s), 0.0, now_ns
+        burst_s, self._given_s, self._left_ns = self._given_s, 0.0, now_ns
+        if self._first_burst_s is None:
+            self._first_burst_s = burst_s
+        else:
+            self._burst_s = learned(self._burst_s, burst_s) if self._burst_s else min(self._first_burst_s, burst_s)
 
     def advance(self, elapsed_s: float, given: float | None, weight: float = 1.0) -> None:
         """So much time has passed, in which it was given this part of its best rate; None: it claimed nothing."""

@@ -8,12 +8,14 @@ from paceline.flowcore.switch.observed_job import COMPUTE_MARGIN, REMAINING_MARG
 LIE = Bid(1e12, 1e12, 0.0)
 
 
-def after(iterations: int, given: float, burst_s: float = 0.2, compute_s: float = 0.1) -> ObservedJob:
+def after(
+    iterations: int, given: float, burst_s: float = 0.2, compute_s: float = 0.1, first_burst_s: float = 0.2
+) -> ObservedJob:
     """A job that was given this part of its best rate in every burst."""
     job, now_s, step_s = ObservedJob(), 0.0, 0.01
-    for _ in range(iterations):
+    for n in range(iterations):
         job.came(round(now_s * 1e9))
-        for _ in range(round(burst_s / given / step_s)):
+        for _ in range(round((burst_s if n else first_burst_s) / given / step_s)):
             job.advance(step_s, given)
             now_s += step_s
         job.left(round(now_s * 1e9))
@@ -41,3 +43,9 @@ def test_times_are_believed_up_to_what_was_measured() -> None:
 def test_an_honest_bid_is_believed() -> None:
     honest = Bid(1.05, 0.1e9, 0.2e9)
     assert after(10, given=1.0).believed(honest) == honest
+
+
+@pytest.mark.parametrize("iterations", [1, 2, 3])
+def test_a_first_claim_that_a_fault_drew_out_is_no_burst(iterations: int) -> None:
+    honest = Bid(1.0, 0.1e9, 0.2e9)
+    assert after(iterations, given=1.0, first_burst_s=0.6).believed(honest) == honest
