@@ -35,8 +35,11 @@ static inline uint64_t ring_wire_bytes(const char *func, uint64_t payload_bytes,
     uint64_t n = nranks > 1 ? (uint64_t)nranks : 1;
     if (n == 1)
         return 0;
-    if (func && strcmp(func, "AllReduce") == 0)
-        return (uint64_t)((unsigned __int128)payload_bytes * 2 * (n - 1) / n);
+    if (func && strcmp(func, "AllReduce") == 0) {
+        /* 2 (n - 1) / n of it, without the cost of a division of 128 bits */
+        uint64_t whole = payload_bytes / n, rest = payload_bytes % n;
+        return 2 * (n - 1) * whole + 2 * (n - 1) * rest / n;
+    }
     if (func && (strcmp(func, "AllGather") == 0 || strcmp(func, "ReduceScatter") == 0))
         return payload_bytes * (n - 1);
     return payload_bytes;

@@ -230,10 +230,15 @@ def test_a_missing_chained_plugin_is_one_line(sanitized: list[str], clean_env: d
 
 
 def test_cost_per_event(plain: list[str], clean_env: dict) -> None:
-    # The floor of several rounds: a busy machine only ever adds. Limits from the issue.
-    cost = json.loads(replay(plain, clean_env, "timing"))
-    assert cost["ns_per_collective"] <= 100
-    assert cost["ns_per_proxy_step"] <= 300
+    # The floor of several rounds, some seconds apart: a busy machine only ever adds.
+    costs = []
+    for _ in range(4):
+        costs.append(json.loads(replay(plain, clean_env, "timing")))
+        if min(cost["ns_per_collective"] for cost in costs) <= 100:
+            break
+        time.sleep(2)
+    assert min(cost["ns_per_collective"] for cost in costs) <= 100
+    assert min(cost["ns_per_proxy_step"] for cost in costs) <= 300
 
 
 def test_only_what_is_meant_is_exported(library_path: Path) -> None:
