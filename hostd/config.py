@@ -13,6 +13,7 @@ from hostd.enforce.transport import KERNEL_MIN_RTO_MS, Transport
 from hostd.monitor.jobs_without_shim import JobWithoutShim
 from hostd.monitor.quotas import QuotaLimits
 from hostd.weights import WeightLimits
+from paceline.flowcore.model.background import BACKGROUNDS, FAIR, YIELD
 from paceline.flowcore.model.fields import (
     Field,
     InputError,
@@ -67,6 +68,7 @@ class HostConfig:
     small_tso_bursts: bool = False  # pacing: set net.ipv4.tcp_tso_rtt_log = 0 while hostd runs
     congestion_control: str | None = None  # of the sockets under control
     min_rto_ms: float = MIN_RTO_MS  # the least time before they send something again
+    background: str = FAIR  # what cross traffic gets beside jobs
     metrics: str | None = None
     tls: TlsFiles | None = None
     plaintext: bool = False
@@ -93,6 +95,7 @@ class HostConfig:
             takeover=self.takeover,
             small_tso_bursts=self.small_tso_bursts,
             transport=Transport(self.congestion_control, self.min_rto_ms),
+            weighing=self.background != YIELD,
             page_directory=self.registration_socket.parent / "pages",  # where the shim looks for them
         )
 
@@ -312,6 +315,7 @@ _TOP = {
     "takeover": Field(_flag, False),
     "small_tso_bursts": Field(_flag, False),
     "congestion_control": Field(printable_name, None),
+    "background": Field(one_of(*BACKGROUNDS), FAIR),
     "min_rto_ms": Field(number_from(1.0, KERNEL_MIN_RTO_MS), MIN_RTO_MS),
     "metrics": Field(_address, None),
     "tls": Field(tls_files, None),

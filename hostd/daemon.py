@@ -91,7 +91,8 @@ class HostDaemon:
         self._clock = SharedClock()
         self._slots = config.slots.clock()
         switch = config.switch_name if config.switch else None
-        self._agent = HostAgent(config.name, config.topology, self._slots, policy_named(config.policy), switch)
+        policy = policy_named(config.policy)
+        self._agent = HostAgent(config.name, config.topology, self._slots, policy, switch, config.background)
         self._registry = new_registry()
         self._instruments = HostInstruments(self._registry)
         self._metrics = HostMetrics(self._instruments)

@@ -3,6 +3,7 @@
 name = "tor0"                   # of this switch in the topology
 listen = "10.0.0.1:7470"
 policy = "paceline"             # whose arbiter divides the current slot
+background = "fair"             # what cross traffic gets beside jobs: "yield", "fair" or "training-first"
 objective = "slowdown"          # what it wants least of: mean slowdown, or "jct", mean time to a job's end
 metrics = "127.0.0.1:9465"      # optional
 plaintext = false               # true: without TLS also beyond loopback
@@ -18,7 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from paceline.flowcore.model.fields import Field, InputError, Value, integer, number_from, read_table
+from paceline.flowcore.model.background import BACKGROUNDS, FAIR
+from paceline.flowcore.model.fields import Field, InputError, Value, integer, number_from, one_of, read_table
 from paceline.flowcore.model.scenario import SlotsSpec, parse_scenario, slots_table, topology_table
 from paceline.flowcore.model.topology import Topology
 from paceline.flowcore.model.weights import LEAST, MOST
@@ -46,6 +48,7 @@ class SwitchConfig:
     metrics: str | None = None
     max_flows_per_host: int = DEFAULT_MAX_FLOWS
     max_weight: float = 1.0
+    background: str = FAIR  # what cross traffic gets beside jobs
 
 
 def parse_config(text: str, source: str) -> SwitchConfig:
@@ -168,4 +171,5 @@ _TOP = {
     "metrics": Field(_address, None),
     "max_flows_per_host": Field(integer(1, 1_000_000), DEFAULT_MAX_FLOWS),
     "max_weight": Field(number_from(LEAST, MOST), 1.0),
+    "background": Field(one_of(*BACKGROUNDS), FAIR),
 }

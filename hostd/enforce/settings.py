@@ -19,4 +19,5 @@ class EnforcementSettings:
     takeover: bool = False  # htb: replace a qdisc that an operator or another program set
     small_tso_bursts: bool = False  # pacing: set net.ipv4.tcp_tso_rtt_log = 0
     transport: Transport = AS_THE_KERNEL
+    weighing: bool = False  # sockets may be made to count for several beside cross traffic (weighing.py)
     page_directory: Path | None = None  # None: beside the undo log

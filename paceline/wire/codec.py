@@ -15,6 +15,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 from paceline.flowcore.messages.escalation import EscalatedClaims, Share, ShareUpdate
 from paceline.flowcore.messages.events import Message
 from paceline.flowcore.messages.reports import NO_ANSWER, Bid, Claim, Feedback, Grant, Report, Withdrawal
+from paceline.flowcore.model.background import MOST_STOOD_FOR
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.weights import LEAST, MOST
 from paceline.wire import control_pb2 as pb
@@ -195,8 +196,10 @@ CLAIMS = Rows(
     plan_bps=CountedNumbers("plan_slots"),
     promised_bytes=Numbers(default=0.0),
     weight=Numbers(LEAST, MOST, default=1.0),
+    weighable=Flags(default=False),
 )
 WITHDRAWALS = Rows(Withdrawal, flow=FlowColumn("withdrawn"), volume_bytes=Numbers(column="withdrawn_bytes"))
+STANDS_FOR = Numbers(1.0, MOST_STOOD_FOR, default=1.0)
 GRANTS = Rows(
     Grant,
     flow=FlowColumn(),
@@ -208,8 +211,9 @@ GRANTS = Rows(
     alone_ns=Numbers(most=MAX_ALONE_NS, clipped=True),
     upstream_bytes=Numbers(most=math.inf),
     downstream_bytes=Numbers(most=math.inf),
+    stands_for=STANDS_FOR,
 )
-SHARES = Rows(Share, flow=FlowColumn(), share_bps=Numbers(), ceiling_bps=Numbers(most=math.inf))
+SHARES = Rows(Share, flow=FlowColumn(), share_bps=Numbers(), ceiling_bps=Numbers(most=math.inf), stands_for=STANDS_FOR)
 
 SLOT = Integer(-MAX_SLOT, MAX_SLOT)
 REPORT = MessageTable(

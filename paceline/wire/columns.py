@@ -107,14 +107,20 @@ class Numbers:
         _drop(getattr(wire, self.column or name), rows)
 
 
+@dataclass(frozen=True, slots=True)
 class Flags:
+    default: bool | None = None  # as of Numbers
+
     def write(self, name: str, values: Sequence[bool], fields: dict[str, Any]) -> None:
-        fields[name] = values
+        if self.default is None or values.count(self.default) < len(values):
+            fields[name] = values
 
     def read(self, name: str, wire: Wire, flows: Flows, paths: Paths) -> Sequence[bool]:
         flags: Sequence[bool] = getattr(wire, name)[:]
         if len(flags) != len(flows):
-            raise wrong_length(name, flags, len(flows))
+            if self.default is None or flags:
+                raise wrong_length(name, flags, len(flows))
+            return [self.default] * len(flows)
         return flags
 
     def drop(self, name: str, wire: Wire, rows: Container[int]) -> None:

@@ -55,7 +55,7 @@ class Welcome(_message.Message):
     def __init__(self, name: _Optional[str] = ..., protocol: _Optional[int] = ..., epoch_ns: _Optional[int] = ..., slot_length_ns: _Optional[int] = ..., horizon: _Optional[int] = ..., phase_ns: _Optional[int] = ..., policy: _Optional[str] = ..., takes_state: _Optional[bool] = ...) -> None: ...
 
 class Claims(_message.Message):
-    __slots__ = ("flow", "size_bytes", "urgency", "compute_ns", "remaining_ns", "sent_bytes", "planned_bytes", "upstream_count", "upstream", "downstream_count", "downstream", "plan_slots", "plan_bps", "promised_bytes", "weight")
+    __slots__ = ("flow", "size_bytes", "urgency", "compute_ns", "remaining_ns", "sent_bytes", "planned_bytes", "upstream_count", "upstream", "downstream_count", "downstream", "plan_slots", "plan_bps", "promised_bytes", "weight", "weighable")
     FLOW_FIELD_NUMBER: _ClassVar[int]
     SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
     URGENCY_FIELD_NUMBER: _ClassVar[int]
@@ -71,6 +71,7 @@ class Claims(_message.Message):
     PLAN_BPS_FIELD_NUMBER: _ClassVar[int]
     PROMISED_BYTES_FIELD_NUMBER: _ClassVar[int]
     WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    WEIGHABLE_FIELD_NUMBER: _ClassVar[int]
     flow: _containers.RepeatedScalarFieldContainer[str]
     size_bytes: _containers.RepeatedScalarFieldContainer[float]
     urgency: _containers.RepeatedScalarFieldContainer[float]
@@ -86,7 +87,8 @@ class Claims(_message.Message):
     plan_bps: _containers.RepeatedScalarFieldContainer[float]
     promised_bytes: _containers.RepeatedScalarFieldContainer[float]
     weight: _containers.RepeatedScalarFieldContainer[float]
-    def __init__(self, flow: _Optional[_Iterable[str]] = ..., size_bytes: _Optional[_Iterable[float]] = ..., urgency: _Optional[_Iterable[float]] = ..., compute_ns: _Optional[_Iterable[float]] = ..., remaining_ns: _Optional[_Iterable[float]] = ..., sent_bytes: _Optional[_Iterable[float]] = ..., planned_bytes: _Optional[_Iterable[float]] = ..., upstream_count: _Optional[_Iterable[int]] = ..., upstream: _Optional[_Iterable[str]] = ..., downstream_count: _Optional[_Iterable[int]] = ..., downstream: _Optional[_Iterable[str]] = ..., plan_slots: _Optional[_Iterable[int]] = ..., plan_bps: _Optional[_Iterable[float]] = ..., promised_bytes: _Optional[_Iterable[float]] = ..., weight: _Optional[_Iterable[float]] = ...) -> None: ...
+    weighable: _containers.RepeatedScalarFieldContainer[bool]
+    def __init__(self, flow: _Optional[_Iterable[str]] = ..., size_bytes: _Optional[_Iterable[float]] = ..., urgency: _Optional[_Iterable[float]] = ..., compute_ns: _Optional[_Iterable[float]] = ..., remaining_ns: _Optional[_Iterable[float]] = ..., sent_bytes: _Optional[_Iterable[float]] = ..., planned_bytes: _Optional[_Iterable[float]] = ..., upstream_count: _Optional[_Iterable[int]] = ..., upstream: _Optional[_Iterable[str]] = ..., downstream_count: _Optional[_Iterable[int]] = ..., downstream: _Optional[_Iterable[str]] = ..., plan_slots: _Optional[_Iterable[int]] = ..., plan_bps: _Optional[_Iterable[float]] = ..., promised_bytes: _Optional[_Iterable[float]] = ..., weight: _Optional[_Iterable[float]] = ..., weighable: _Optional[_Iterable[bool]] = ...) -> None: ...
 
 class Report(_message.Message):
     __slots__ = ("sender", "number", "first_slot", "claims", "withdrawn", "withdrawn_bytes")
@@ -105,7 +107,7 @@ class Report(_message.Message):
     def __init__(self, sender: _Optional[str] = ..., number: _Optional[int] = ..., first_slot: _Optional[int] = ..., claims: _Optional[_Union[Claims, _Mapping]] = ..., withdrawn: _Optional[_Iterable[str]] = ..., withdrawn_bytes: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class Feedback(_message.Message):
-    __slots__ = ("sender", "answers", "first_slot", "flow", "accepted", "share_bps", "ceiling_bps", "available_bps", "load", "alone_ns", "upstream_bytes", "downstream_bytes", "silent")
+    __slots__ = ("sender", "answers", "first_slot", "flow", "accepted", "share_bps", "ceiling_bps", "available_bps", "load", "alone_ns", "upstream_bytes", "downstream_bytes", "silent", "stands_for")
     SENDER_FIELD_NUMBER: _ClassVar[int]
     ANSWERS_FIELD_NUMBER: _ClassVar[int]
     FIRST_SLOT_FIELD_NUMBER: _ClassVar[int]
@@ -119,6 +121,7 @@ class Feedback(_message.Message):
     UPSTREAM_BYTES_FIELD_NUMBER: _ClassVar[int]
     DOWNSTREAM_BYTES_FIELD_NUMBER: _ClassVar[int]
     SILENT_FIELD_NUMBER: _ClassVar[int]
+    STANDS_FOR_FIELD_NUMBER: _ClassVar[int]
     sender: str
     answers: int
     first_slot: int
@@ -132,7 +135,8 @@ class Feedback(_message.Message):
     upstream_bytes: _containers.RepeatedScalarFieldContainer[float]
     downstream_bytes: _containers.RepeatedScalarFieldContainer[float]
     silent: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, sender: _Optional[str] = ..., answers: _Optional[int] = ..., first_slot: _Optional[int] = ..., flow: _Optional[_Iterable[str]] = ..., accepted: _Optional[_Iterable[bool]] = ..., share_bps: _Optional[_Iterable[float]] = ..., ceiling_bps: _Optional[_Iterable[float]] = ..., available_bps: _Optional[_Iterable[float]] = ..., load: _Optional[_Iterable[float]] = ..., alone_ns: _Optional[_Iterable[int]] = ..., upstream_bytes: _Optional[_Iterable[float]] = ..., downstream_bytes: _Optional[_Iterable[float]] = ..., silent: _Optional[_Iterable[str]] = ...) -> None: ...
+    stands_for: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, sender: _Optional[str] = ..., answers: _Optional[int] = ..., first_slot: _Optional[int] = ..., flow: _Optional[_Iterable[str]] = ..., accepted: _Optional[_Iterable[bool]] = ..., share_bps: _Optional[_Iterable[float]] = ..., ceiling_bps: _Optional[_Iterable[float]] = ..., available_bps: _Optional[_Iterable[float]] = ..., load: _Optional[_Iterable[float]] = ..., alone_ns: _Optional[_Iterable[int]] = ..., upstream_bytes: _Optional[_Iterable[float]] = ..., downstream_bytes: _Optional[_Iterable[float]] = ..., silent: _Optional[_Iterable[str]] = ..., stands_for: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class EscalatedClaims(_message.Message):
     __slots__ = ("sender", "claims", "withdrawn")
@@ -145,16 +149,18 @@ class EscalatedClaims(_message.Message):
     def __init__(self, sender: _Optional[str] = ..., claims: _Optional[_Union[Claims, _Mapping]] = ..., withdrawn: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ShareUpdate(_message.Message):
-    __slots__ = ("sender", "flow", "share_bps", "ceiling_bps")
+    __slots__ = ("sender", "flow", "share_bps", "ceiling_bps", "stands_for")
     SENDER_FIELD_NUMBER: _ClassVar[int]
     FLOW_FIELD_NUMBER: _ClassVar[int]
     SHARE_BPS_FIELD_NUMBER: _ClassVar[int]
     CEILING_BPS_FIELD_NUMBER: _ClassVar[int]
+    STANDS_FOR_FIELD_NUMBER: _ClassVar[int]
     sender: str
     flow: _containers.RepeatedScalarFieldContainer[str]
     share_bps: _containers.RepeatedScalarFieldContainer[float]
     ceiling_bps: _containers.RepeatedScalarFieldContainer[float]
-    def __init__(self, sender: _Optional[str] = ..., flow: _Optional[_Iterable[str]] = ..., share_bps: _Optional[_Iterable[float]] = ..., ceiling_bps: _Optional[_Iterable[float]] = ...) -> None: ...
+    stands_for: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, sender: _Optional[str] = ..., flow: _Optional[_Iterable[str]] = ..., share_bps: _Optional[_Iterable[float]] = ..., ceiling_bps: _Optional[_Iterable[float]] = ..., stands_for: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class HostMessage(_message.Message):
     __slots__ = ("sent_ns", "hello", "report", "state")

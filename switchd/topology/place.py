@@ -34,7 +34,14 @@ class Place:
         self._domain = domains(config.topology)[config.name]
         self.own_hosts = self._domain.hosts
         policy = policy_named(config.policy)
-        self.agent = SwitchAgent(config.name, self._domain, slots, policy, max_weight=config.max_weight)
+        self.agent = SwitchAgent(
+            config.name,
+            self._domain,
+            slots,
+            policy,
+            max_weight=config.max_weight,
+            background=config.background,
+        )
         self.routes = RoutingTable(config.topology, config.name)
         self.phases_ns = phases(config.topology, config.name, slots.length_ns)
         self.paths = FlowPaths(config.topology)

@@ -99,6 +99,7 @@ BAD = {
     "plaintext": ("plaintext = 1" + GOOD, "plaintext: found 1, expected true or false"),
     "flows": ("max_flows_per_host = 0" + GOOD, "max_flows_per_host: found 0"),
     "weight": ("max_weight = 100" + GOOD, "max_weight: found 100"),
+    "background": ('background = "first"' + GOOD, "background: found 'first', expected \"fair\" or "),
     "tls": (GOOD + "[tls]\nca = 'x'\n", "tls.certificate: found nothing"),
     "plaintext beyond loopback": (
         GOOD.replace("127.0.0.1:7470", "10.0.0.1:7470"),

@@ -64,6 +64,7 @@ def claims(draw: st.DrawFn) -> tuple[Claim, ...]:
             tuple(draw(st.lists(numbers, max_size=HORIZON))),
             draw(numbers),
             draw(st.floats(0.1, 10.0)),
+            draw(st.booleans()),
         )
         for flow in draw(st.lists(flows, max_size=4, unique=True))
     )
@@ -80,6 +81,7 @@ grants = st.builds(
     st.integers(0, MAX_ALONE_NS),
     perhaps_infinite,
     perhaps_infinite,
+    st.floats(1.0, 64.0),
 )
 withdrawals = st.lists(st.builds(Withdrawal, anything, numbers), max_size=3).map(tuple)
 reports = st.builds(Report, names, st.integers(0, MAX_NUMBER), slots, claims(), withdrawals)
@@ -92,7 +94,7 @@ feedbacks = st.builds(
     st.lists(names, max_size=2).map(tuple),
 )
 escalations = st.builds(EscalatedClaims, names, claims(), st.lists(anything, max_size=3).map(tuple))
-shares = st.lists(st.builds(Share, anything, numbers, perhaps_infinite), max_size=3).map(tuple)
+shares = st.lists(st.builds(Share, anything, numbers, perhaps_infinite, st.floats(1.0, 64.0)), max_size=3).map(tuple)
 share_updates = st.builds(ShareUpdate, names, shares)
 
 
@@ -139,14 +141,14 @@ def good_report() -> pb.Report:
     flow = FlowId("a", "h0", "h1", Role.RING)
     other = FlowId("b", "h0", "h7", Role.PUSH)
     claimed = tuple(
-        Claim(one, PATHS.path(one), 1e6, Bid(1.0, 2.0, 3.0), 4.0, 5.0, (flow,), (other,), (1e8, 2e8), 6.0, 2.0)
+        Claim(one, PATHS.path(one), 1e6, Bid(1.0, 2.0, 3.0), 4.0, 5.0, (flow,), (other,), (1e8, 2e8), 6.0, 2.0, True)
         for one in (flow, other)
     )
     return REPORT.to_wire(Report("h0", 7, 100, claimed, (Withdrawal(flow, 9.0),)))
 
 
 def good_feedback() -> pb.Feedback:
-    grant = Grant(flow_of(A), True, 1.0, 2.0, (3.0,) * HORIZON, (0.5,) * HORIZON, 6, math.inf, 8.0)
+    grant = Grant(flow_of(A), True, 1.0, 2.0, (3.0,) * HORIZON, (0.5,) * HORIZON, 6, math.inf, 8.0, 3.0)
     return FEEDBACK.to_wire(Feedback("sw", 7, 100, (grant,)))
 
 
@@ -175,7 +177,7 @@ DOUBLES = [
     *("size_bytes", "urgency", "compute_ns", "remaining_ns", "sent_bytes", "planned_bytes", "promised_bytes"),
     *("weight", "plan_bps"),
 ]
-CLAIM_COLUMNS = [*DOUBLES[:-1], "upstream_count", "downstream_count", "plan_slots"]
+CLAIM_COLUMNS = [*DOUBLES[:-1], "upstream_count", "downstream_count", "plan_slots", "weighable"]
 GRANT_COLUMNS = ["accepted", "share_bps", "ceiling_bps", "alone_ns", "upstream_bytes", "downstream_bytes"]
 
 
@@ -227,8 +229,9 @@ def test_a_host_that_counts_no_promises_and_knows_no_weights_is_understood() -> 
     wire = good_report()
     wire.claims.ClearField("promised_bytes")
     wire.claims.ClearField("weight")
+    wire.claims.ClearField("weighable")
     report = REPORT.from_wire(pb.Report.FromString(wire.SerializeToString()), PATHS)
-    assert [(claim.promised_bytes, claim.weight) for claim in report.claims] == [(0.0, 1.0)] * 2
+    assert [(claim.promised_bytes, *claim[-2:]) for claim in report.claims] == [(0.0, 1.0, False)] * 2
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.09, 10.1])

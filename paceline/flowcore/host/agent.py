@@ -42,6 +42,7 @@ from paceline.flowcore.messages.events import (
     Welcomed,
 )
 from paceline.flowcore.messages.reports import Bid, Claim, Feedback, Report, Withdrawal
+from paceline.flowcore.model.background import FAIR
 from paceline.flowcore.model.domain import Domain
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.slots import SlotClock
@@ -54,7 +55,16 @@ SILENCE_SLOTS = 3
 
 
 class HostAgent:
-    def __init__(self, name: str, topology: Topology, clock: SlotClock, policy: Policy, switch: str | None) -> None:
+    def __init__(
+        self,
+        name: str,
+        topology: Topology,
+        clock: SlotClock,
+        policy: Policy,
+        switch: str | None,
+        background: str = FAIR,
+    ) -> None:
+        """`background`: what it does about cross traffic while no switch decides (model/background.py)."""
         self.name = name
         self.clock = clock
         self.policy = policy
@@ -66,7 +76,7 @@ class HostAgent:
         self.nic = replace(nics[0], capacity_bps=self.nic_bps)
         self.answers = AnswerClock()
         self.topology = topology  # of jobs that join from now on
-        self._switch = switch
+        self._switch, self._background = switch, background
         self.local = self._nic_agent()  # what answers when no switch does
         self.isolated = switch is None
         self._number = 0
@@ -78,7 +88,7 @@ class HostAgent:
         self._now_ns = 0  # of the event in hand
 
     def _nic_agent(self) -> SwitchAgent:
-        return SwitchAgent(self.name, Domain.of_nic(self.nic), self.clock, self.policy)
+        return SwitchAgent(self.name, Domain.of_nic(self.nic), self.clock, self.policy, background=self._background)
 
     # ---- The two methods of a state machine ----
 
@@ -175,6 +185,7 @@ class HostAgent:
                 plan_bps=flow.plan_bps if plans else (),
                 promised_bytes=flow.promised_bytes,
                 weight=self.jobs[flow.id.job].progress.weight,
+                weighable=self.jobs[flow.id.job].weighable,
             )
             claims.append(claim)
         gone = [flow for flow in withdraw if flow.withdraw(now_ns)]
@@ -196,9 +207,9 @@ class HostAgent:
         """The switch owes answers: it counts claims of this host."""
         return any(flow.claimed for flow in self.flows.values())
 
-    def limit(self, flow: FlowState, rate_bps: float, ceiling_bps: float) -> None:
+    def limit(self, flow: FlowState, rate_bps: float, ceiling_bps: float, stands_for: float = 1.0) -> None:
         """Enforce, unless it is in force already: a change has a price in the kernel."""
-        limit = Limit(flow.id, rate_bps, ceiling_bps)
+        limit = Limit(flow.id, rate_bps, ceiling_bps, stands_for)
         if limit != flow.limit:
             if flow.live:
                 flow.add_promise(self._now_ns)
@@ -209,7 +220,8 @@ class HostAgent:
 
     def _join(self, event: JobJoined, now_ns: int) -> None:
         self._leave(event.job, now_ns)  # a job that joins again has been restarted
-        job = self.jobs[event.job] = JobFlows(JobProgress(now_ns, event.weight, event.iterations))
+        progress = JobProgress(now_ns, event.weight, event.iterations)
+        job = self.jobs[event.job] = JobFlows(progress, weighable=event.weighable)
         downstream = dict(event.downstream)
         for spec in event.flows:
             path = self.topology.path(spec.flow.source, spec.flow.target, str(spec.flow))

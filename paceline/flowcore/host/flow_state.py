@@ -158,6 +158,7 @@ class FlowState(PhasedFlow):
 class JobFlows:
     progress: JobProgress
     flows: list[FlowState] = field(default_factory=list)
+    weighable: bool = False  # beside cross traffic its flows can count for several
 
     @property
     def size_bytes(self) -> float:

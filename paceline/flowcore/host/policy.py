@@ -48,7 +48,7 @@ class HostContext(Protocol):
     ) -> None:
         """Send one report with these flows' claims, with or without their plans."""
 
-    def limit(self, flow: FlowState, rate_bps: float, ceiling_bps: float) -> None:
+    def limit(self, flow: FlowState, rate_bps: float, ceiling_bps: float, stands_for: float = 1.0) -> None:
         """Enforce, unless it is in force already."""
 
 

@@ -17,6 +17,7 @@ class Share(NamedTuple):
     flow: FlowId
     share_bps: float
     ceiling_bps: float
+    stands_for: float = 1.0  # beside cross traffic it counts for so many flows (switch/standing.py)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ class JobJoined:
     downstream: tuple[tuple[FlowId, tuple[FlowId, ...]], ...] = ()
     weight: float = 1.0  # how much it counts beside others (model/weights.py)
     iterations: int = 0  # that it will do; 0: nobody knows
+    weighable: bool = False  # its sockets can be made to count for several
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +150,7 @@ class Limit:
     flow: FlowId
     rate_bps: float  # guaranteed
     ceiling_bps: float  # how far the flow may borrow
+    stands_for: float = 1.0  # beside cross traffic it counts for so many flows
 
     @property
     def guaranteed_bps(self) -> float:

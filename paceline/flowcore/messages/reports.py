@@ -36,6 +36,7 @@ class Claim(NamedTuple):
     plan_bps: tuple[float, ...] = ()  # mean rate per slot from Report.first_slot on; empty: only asking
     promised_bytes: float = 0.0  # what it could have sent so far at the rates it was guaranteed, while it had something
     weight: float = 1.0  # of its job: the bid is worth so many times as much
+    weighable: bool = False  # its host can make it count for several flows beside cross traffic
 
 
 class Withdrawal(NamedTuple):
@@ -68,6 +69,7 @@ class Grant(NamedTuple):
     alone_ns: int  # how long the job's whole exchange takes with these links to itself
     upstream_bytes: float  # least F of its upstream flows, inf if it has none
     downstream_bytes: float  # greatest F of its downstream flows, 0 if none
+    stands_for: float = 1.0  # beside cross traffic it is to count for so many flows
 
 
 @dataclass(frozen=True, slots=True)

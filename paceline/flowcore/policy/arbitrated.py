@@ -83,7 +83,7 @@ class Arbitrated(Policy):
             assert grant is not None
             short = too_short(_alone_ns(host, flow), host.rtt_ns)
             firm_bps, ceiling_bps = enforced(grant.share_bps, grant.ceiling_bps, host.nic_bps, short)
-            host.limit(flow, firm_bps, ceiling_bps)
+            host.limit(flow, firm_bps, ceiling_bps, grant.stands_for)
             # Once per slot: the loads in a refusal are fresh, so a second one means a crowd, not a race.
             if flow.plan_bps and not grant.accepted and flow.replanned_slot != slot:
                 flow.replanned_slot = slot

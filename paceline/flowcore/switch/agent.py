@@ -21,6 +21,7 @@ from paceline.flowcore.detect.cross_traffic import CrossTrafficDetector
 from paceline.flowcore.messages.escalation import EscalatedClaims, Share, ShareUpdate
 from paceline.flowcore.messages.events import Effect, PeersFound, PeersLost, Send, SwitchEvent, Tick
 from paceline.flowcore.messages.reports import NO_ANSWER, Claim, Feedback, Grant, Report
+from paceline.flowcore.model.background import FAIR
 from paceline.flowcore.model.domain import Domain
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.slots import SlotClock
@@ -64,13 +65,14 @@ class SwitchAgent:
         policy: SwitchPolicy,
         gathering: Gathering | None = None,
         max_weight: float = MOST,
+        background: str = FAIR,
     ) -> None:
-        """`max_weight`: no claim counts more, whatever its host says."""
+        """`max_weight`: no claim counts more, whatever its host says. `background`: model/background.py."""
         self.name = name
         self._domain = domain
         self._clock = clock
         self._policy = policy
-        self._max_weight = max_weight
+        self._max_weight, self._background = max_weight, background
         # A ToR's own hosts bring contenders, as a host does to its NIC's agent. A ToR that forwards a claim for the
         # table contends elsewhere.
         self._contending_peers = domain.hosts or frozenset((name,))
@@ -100,7 +102,8 @@ class SwitchAgent:
         detector = CrossTrafficDetector(domain.scope_bps, self._clock.length_ns)
         cross_traffic = detector if policy.yields_to_cross_traffic else None
         ledger = Ledger(self._clock.length_ns) if policy.keeps_ledger else None
-        return Arbitration(domain.scope_bps, policy.arbiter, domain.table_bps, cross_traffic, ledger)
+        settings = (cross_traffic, ledger, self._background)
+        return Arbitration(domain.scope_bps, policy.arbiter, domain.table_bps, *settings)
 
     @property
     def table(self) -> LoadTable:

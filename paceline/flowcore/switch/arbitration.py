@@ -28,6 +28,7 @@ from paceline.flowcore.allocation.arbiters import Arbiter, Contender, groups
 from paceline.flowcore.detect.cross_traffic import CrossTrafficDetector
 from paceline.flowcore.messages.escalation import Share
 from paceline.flowcore.messages.reports import Bid, Claim
+from paceline.flowcore.model.background import FAIR
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.switch.division import contender, divide
 from paceline.flowcore.switch.ledger import Ledger
@@ -51,9 +52,10 @@ class Arbitration:
         table_bps: Mapping[str, float] | None = None,
         cross_traffic: CrossTrafficDetector | None = None,
         ledger: Ledger | None = None,
+        background: str = FAIR,
     ) -> None:
         """`table_bps`: the links whose table is kept here, which reach one tier beyond the scope. Without a detector
-        no link counts as shared with cross traffic, without a ledger no job as overdrawn."""
+        no link counts as shared with cross traffic, without a ledger no job as overdrawn. `background`: see divide."""
         self.shares: dict[FlowId, Share] = {}
         self.child_of: dict[FlowId, str] = {}  # the child that sent a flow's claim up
         self.shared_links: frozenset[str] = frozenset()  # with cross traffic
@@ -64,6 +66,7 @@ class Arbitration:
         self._arbiter = arbiter
         self._cross_traffic = cross_traffic
         self._ledger = ledger
+        self._background = background
         self._claims: dict[FlowId, Claim] = {}
         self._heard_slot: dict[FlowId, int] = {}
         self._escalated: set[FlowId] = set()
@@ -168,7 +171,16 @@ class Arbitration:
                     shares |= {claim.flow: self.shares[claim.flow] for claim in beyond if claim.flow in self.shares}
                     continue
                 capacity_bps = self._known_bps
-            division = divide(members, claims_of, capacity_bps, self._arbiter, self.shared_links, overdrawn, unmoved)
+            division = divide(
+                members,
+                claims_of,
+                capacity_bps,
+                self._arbiter,
+                self.shared_links,
+                overdrawn,
+                unmoved,
+                self._background,
+            )
             if self._ledger is not None and group.within_scope:
                 shares_bps = {
                     one.job: max(division.shares[claim.flow].share_bps for claim in claims_of[one.job])

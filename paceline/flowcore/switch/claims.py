@@ -19,7 +19,7 @@ from paceline.flowcore.switch.load_table import LoadTable
 # After this many slots of silence (a minute at 60 ms) a job is gone.
 JOB_MEMORY_SLOTS = 1000
 
-NO_SHARE = (0.0, 0.0)  # where the policy has no arbitration, or has not decided yet
+NO_SHARE = (0.0, 0.0, 1.0)  # where the policy has no arbitration, or has not decided yet
 
 
 @dataclass(slots=True)
@@ -120,9 +120,10 @@ class Claims:
         told = []
         for flow, (available_bps, load) in zip(flows, self.table.view(flows, slot), strict=True):
             known, share = self._flows[flow], shares.get(flow)
-            share_bps, ceiling_bps = NO_SHARE if share is None else share[1:]
+            share_bps, ceiling_bps, stands_for = NO_SHARE if share is None else share[1:]
             alone_ns, volumes = known.demand.alone_ns, self._neighbours_bytes(known)
-            told.append(Grant(flow, known.accepted, share_bps, ceiling_bps, available_bps, load, alone_ns, *volumes))
+            links = (available_bps, load, alone_ns, *volumes)
+            told.append(Grant(flow, known.accepted, share_bps, ceiling_bps, *links, stands_for))
         return told
 
     def _neighbours_bytes(self, known: _KnownFlow) -> tuple[float, float]:

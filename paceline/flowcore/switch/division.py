@@ -3,9 +3,10 @@
 Jobs take turns: the policy's arbiter gives each contender the rate of its flows, and what is left over is borrowed up
 to a ceiling that touches no other host's share (allocation/borrowing.py).
 
-A job that crosses a link with cross traffic waits for no turn, on none of its links: what it could not use of its turn
-would be lost to the jobs that wait for it. It is guaranteed what it would have of every link if all were shared
-equally (by the jobs' weights), and may borrow as far as TCP lets it; the other jobs take turns in what is left.
+On a link with cross traffic the flow whose turn it is counts for those that wait (standing.py). Where it cannot, a job
+that crosses the link waits for no turn, on none of its links: what it could not use of its turn would be lost to the
+jobs that wait for it. It is guaranteed what it would have of every link if all were shared equally (by the jobs'
+weights), and may borrow as far as TCP lets it; the other jobs take turns in what is left.
 
 Law: the shares on a link never exceed its capacity; `peak_ratio` is the worst of them.
 """
@@ -20,8 +21,10 @@ from paceline.flowcore.allocation.arbiters import Arbiter, Contender, by_group, 
 from paceline.flowcore.allocation.borrowing import FEW_FLOWS, ceilings, ceilings_of_few
 from paceline.flowcore.messages.escalation import Share
 from paceline.flowcore.messages.reports import Claim
+from paceline.flowcore.model.background import FAIR
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.units import UNLIMITED
+from paceline.flowcore.switch.standing import stand, without_turns
 
 LEAST_BPS = 1.0
 
@@ -44,17 +47,19 @@ def divide(
     shared_links: frozenset[str],
     overdrawn: frozenset[str] = frozenset(),
     unmoved: frozenset[FlowId] = frozenset(),
+    background: str = FAIR,
 ) -> Division:
     """Links that are not in `capacity_bps` do not count; `shared_links` are those with cross traffic. `overdrawn` are
     the jobs that get what the others leave, `unmoved` the flows that do not count among their job's and may only borrow
-    (both: ledger.py)."""
+    (both: ledger.py). `background` is the operator's choice (model/background.py)."""
     members = list(members)
     cut = any(link not in capacity_bps for member in members for link in member.flows_on)
     known = [
         replace(member, flows_on={link: n for link, n in member.flows_on.items() if link in capacity_bps})
         for member in members
     ]
-    free = [member for member in known if not shared_links.isdisjoint(member.flows_on)]
+    open_links = without_turns(background, shared_links, claims_of)
+    free = [member for member in known if not open_links.isdisjoint(member.flows_on)]
     shares, peak_ratio = dict[FlowId, Share](), 0.0
     if free:
         shares, capacity_bps, peak_ratio = _at_once(free, known, claims_of, capacity_bps, unmoved)
@@ -75,6 +80,8 @@ def divide(
         ceiling_bps, ratio = _ceilings(given, capacity_bps)
         for (claim, rate), ceiling in zip(given, ceiling_bps, strict=True):
             shares[claim.flow] = Share(claim.flow, rate, ceiling)
+        for share in stand(background, shared_links, [claim for claim, _ in given], shares, unmoved):
+            shares[share.flow] = share
         peak_ratio = max(peak_ratio, ratio)
     return Division(shares, peak_ratio)
 

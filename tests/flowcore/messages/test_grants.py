@@ -27,13 +27,15 @@ def test_one_refusal_refuses_the_plan() -> None:
 
 
 def test_the_share_is_the_own_switchs() -> None:
-    assert merged(OWN, [OWN._replace(share_bps=0.0, ceiling_bps=0.0)])[2:4] == (5e8, 9e8)
+    path = merged(OWN._replace(stands_for=3.0), [OWN._replace(share_bps=0.0, ceiling_bps=0.0)])
+    assert (path.share_bps, path.ceiling_bps, path.stands_for) == (5e8, 9e8, 3.0)
 
 
 def test_the_switch_that_knows_all_upstream_flows_is_believed() -> None:
     blind = OWN._replace(upstream_bytes=0.0, downstream_bytes=0.0)  # it has heard of none of them
     seeing = OWN._replace(upstream_bytes=7e6, downstream_bytes=3e6)
-    assert merged(blind, [seeing])[-2:] == (7e6, 3e6)
+    path = merged(blind, [seeing])
+    assert (path.upstream_bytes, path.downstream_bytes) == (7e6, 3e6)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,103 @@
+"""On links with cross traffic, who sends stands for those that wait."""
+
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paceline.flowcore.messages.escalation import Share
+from paceline.flowcore.messages.reports import Claim
+from paceline.flowcore.model.background import BACKGROUNDS, FAIR, FIRST, TRAINING_FIRST, YIELD
+from paceline.flowcore.model.patterns import FlowId
+from paceline.flowcore.policy.paceline import arbitrate
+from paceline.flowcore.switch.division import contender, divide
+from tests.flowcore.switch.test_division import GBPS, LINKS, Claims, claim, groups, of_jobs, some_links
+
+PORT = frozenset({"sw->h2"})
+
+
+def weighable(claims_of: Claims) -> Claims:
+    return {job: [one._replace(weighable=True) for one in claims] for job, claims in claims_of.items()}
+
+
+def shares(
+    claims_of: Claims,
+    shared: frozenset[str] = PORT,
+    background: str = FAIR,
+    unmoved: frozenset[FlowId] = frozenset(),
+) -> Mapping[FlowId, Share]:
+    members = [contender(job, claims) for job, claims in claims_of.items()]
+    return divide(members, claims_of, LINKS, arbitrate, shared, frozenset(), unmoved, background).shares
+
+
+def by_job(found: Mapping[FlowId, Share]) -> dict[str, tuple[float, float, float]]:
+    return {flow.job: share[1:] for flow, share in found.items()}
+
+
+def three() -> Claims:
+    """On their way to h2: a and c from the same host, b, whose turn it is, from another."""
+    return weighable(of_jobs(claim("a", "h0", "h2"), claim("b", "h1", "h2", 9.0), claim("c", "h0", "h2")))
+
+
+def test_who_sends_stands_for_all_that_wait() -> None:
+    assert by_job(shares(three())) == {"a": (0.0, 0.0, 1.0), "b": (GBPS, GBPS, 3.0), "c": (0.0, 0.0, 1.0)}
+
+
+def test_who_waits_on_the_same_host_does_not_borrow_what_cross_traffic_takes() -> None:
+    same = weighable(of_jobs(claim("a", "h0", "h2"), claim("b", "h0", "h2", 9.0)))
+    assert by_job(shares(same)) == {"a": (0.0, 0.0, 1.0), "b": (GBPS, GBPS, 2.0)}
+    assert by_job(shares(same, frozenset()))["a"] == (0.0, GBPS, 1.0)
+
+
+def test_a_flow_that_does_not_move_would_not_send_under_tcp_either() -> None:
+    jobs = three()
+    jobs["a"].append(claim("a", "h1", "h2")._replace(weighable=True))
+    unmoved = frozenset({jobs["a"][1].flow})
+    assert shares(jobs, unmoved=unmoved)[jobs["b"][0].flow].stands_for == 3.0
+
+
+def test_one_host_that_cannot_weigh_and_nobody_takes_turns() -> None:
+    jobs = three()
+    jobs["a"] = [one._replace(weighable=False) for one in jobs["a"]]
+    assert [*by_job(shares(jobs)).values()] == [pytest.approx((GBPS / 3, GBPS, 1.0))] * 3
+    assert shares(jobs, background=TRAINING_FIRST) == shares(jobs)
+
+
+def test_an_operator_who_yields_has_no_turns_there() -> None:
+    assert [*by_job(shares(three(), background=YIELD)).values()] == [pytest.approx((GBPS / 3, GBPS, 1.0))] * 3
+
+
+@pytest.mark.parametrize("shared", [frozenset(), PORT])
+def test_training_goes_first_wherever_there_is_cross_traffic(shared: frozenset[str]) -> None:
+    """Also before it was noticed: beside a flow that goes first it would not be."""
+    found = shares(three(), shared, TRAINING_FIRST)
+    assert found == {
+        flow: share._replace(stands_for=FIRST if flow.job == "b" else 1.0)
+        for flow, share in shares(three(), frozenset()).items()
+    }
+
+
+@given(groups(), st.sampled_from(BACKGROUNDS))
+def test_without_cross_traffic_nothing_changes_but_for_weights(claims_of: Claims, background: str) -> None:
+    found = shares(weighable(claims_of), frozenset(), background)
+    plain = {flow: share._replace(stands_for=1.0) for flow, share in found.items()}
+    assert plain == shares(claims_of, frozenset(), YIELD)
+    if background != TRAINING_FIRST:
+        assert found == plain
+
+
+@given(groups(), some_links)
+def test_together_they_count_for_as_many_as_there_are(claims_of: Claims, shared: frozenset[str]) -> None:
+    """On each link no more than would send there under TCP; as many where all who send have no other such link."""
+    claims_of = weighable(claims_of)
+    found = shares(claims_of, shared)
+    claims: list[Claim] = [one for jobs in claims_of.values() for one in jobs]
+    for link in shared:
+        there = [one for one in claims if link in one.path]
+        sending = [one for one in there if found[one.flow].share_bps > 0.0]
+        count = sum(found[one.flow].stands_for for one in sending)
+        assert all(found[one.flow].stands_for >= 1.0 for one in there)
+        assert count <= len(there) + 1e-9
+        if sending and all(shared.intersection(one.path) == {link} for one in sending):
+            assert count == pytest.approx(len(there))
