@@ -4,7 +4,7 @@ after a second: what it says is looked at before it is sent. Events of a job tha
 job asks to count is held to what the operator allows (weights.py).
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
 from hostd.config import HostConfig
@@ -25,12 +25,17 @@ class Admission:
         self.quotas = Quotas(config.quotas, config.slots.clock().length_ns)
         self._config, self._users, self._joined = config, users, joined
         self._asked: dict[str, float] = {}  # weights, by job
+        self.weighable: Callable[[str], bool] = lambda job: False  # whether its sockets can count for several
 
     def reload(self, config: HostConfig) -> set[str]:
-        """Returns the jobs that count more or less from now on."""
+        """Returns the jobs that count more or less from now on, or whose sockets can."""
         self._config, self.quotas.limits = config, config.quotas
         self.released.clear()
-        return {job for job, joined in self._joined.items() if self._weight(job) != joined.progress.weight}
+        return {
+            job
+            for job, joined in self._joined.items()
+            if (self._weight(job), self.weighable(job)) != (joined.progress.weight, joined.weighable)
+        }
 
     def _weight(self, job: str) -> float:
         return self._config.weights.allowed(job, self._asked.get(job, 1.0), self._users)
@@ -47,7 +52,7 @@ class Admission:
         for event in events:
             if isinstance(event, JobJoined):
                 self._asked[event.job] = event.weight
-                event = replace(event, weight=self._weight(event.job))
+                event = replace(event, weight=self._weight(event.job), weighable=self.weighable(event.job))
             elif isinstance(event, JobLeft):
                 self._asked.pop(event.job, None)
             if isinstance(event, JobJoined) and not self.wants(event.job):

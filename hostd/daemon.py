@@ -139,6 +139,7 @@ class HostDaemon:
         )
         self._monitor.slow_poll = config.mode == "observe"
         self._enforcer.pages.jobs = self._monitor
+        self._admission.weighable = self._weighable
         self._open.callback(self._monitor.close)
         journal = None
         if self._journal_path is not None:
@@ -178,6 +179,8 @@ class HostDaemon:
         self._timer = Timer(self._expired)  # last, so that it is silent while the rest is closed
         self._open.callback(self._timer.close)
         _log.info("%s with %s, policy %s", config.mode, self._enforcer.backend.name, config.policy)
+        if config.mode == "enforce" and (why := self._enforcer.why_unweighed):
+            _log.info("jobs take no turns beside cross traffic: %s", why)
 
     async def run(self) -> None:
         """Ends with the first fault of a callback."""
@@ -332,6 +335,11 @@ class HostDaemon:
         if passed := self._admission.passed(events, self._clock.own_ns()):
             self._driver.take(*passed)
             self._arm()
+
+    def _weighable(self, job: str) -> bool:
+        """Whether its sockets, if it has any, can count for several beside cross traffic."""
+        tracked = self._monitor.jobs.get(job)
+        return not self._enforcer.why_unweighed and tracked is not None and tracked.has_sockets
 
     def _sockets_changed(self, flow: FlowId, sockets: tuple[DataSocket, ...]) -> None:
         if flow in self._agent.flows:

@@ -6,9 +6,13 @@ from bench.jobs.control import Control, ControlError
 from bench.jobs.daemon_control import LIMITLESS_MODES, DaemonControl
 from bench.jobs.tcp_control import MLTCP, TCP, MltcpControl, TcpControl
 from bench.testbed.network import lacks_congestion_control
+from paceline.flowcore.model.background import TRAINING_FIRST, YIELD
 from paceline.flowcore.policy import FOR_DAEMONS
 
 BACKENDS = {
+    # What cross traffic gets beside jobs; `paceline` itself is fair.
+    "paceline-yield": DaemonControl("paceline", name="paceline-yield", background=YIELD),
+    "paceline-first": DaemonControl("paceline", name="paceline-first", background=TRAINING_FIRST),
     "paceline-gate": DaemonControl("paceline", backend="gate", name="paceline-gate"),
     # A policy that stops no burst, as the gate cannot.
     "srsf1-gate": DaemonControl("srsf1", backend="gate", name="srsf1-gate"),

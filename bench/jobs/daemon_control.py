@@ -12,6 +12,7 @@ from typing import Any
 from bench.jobs.control import DaemonCpu
 from bench.jobs.daemons import DaemonFailed, DaemonProcess, hostd, switchd
 from bench.testbed.network import Testbed
+from paceline.flowcore.model.background import FAIR
 from paceline.flowcore.model.scenario import Scenario
 from paceline.flowcore.model.weights import MOST
 
@@ -29,18 +30,22 @@ class DaemonControl:
         journals: Path | None = None,
         name: str | None = None,
         throttled: bool = False,
+        background: str = FAIR,
     ) -> None:
-        """`throttled`: jobs over NCCL send through our net plugin, as under `paceline run --throttle`."""
+        """`throttled`: jobs over NCCL send through our net plugin, as under `paceline run --throttle`. `background`:
+        what cross traffic gets beside them."""
         self.name = name or (policy if mode == "enforce" else mode)
         self.throttled = throttled
         self._policy, self._backend, self._mode, self._journals = policy, backend, mode, journals
+        self._background = f'background = "{background}"\n'
 
     @contextmanager
     def running(self, testbed: Testbed, scenario: Scenario, directory: Path) -> Iterator["Daemons"]:
         topology, slots = scenario.topology, scenario.slots
         with ExitStack() as stack:
+            more = f"{self._background}max_weight = {MOST}"
             switches = [
-                stack.enter_context(switchd(testbed, switch, directory, slots, self._policy, f"max_weight = {MOST}"))
+                stack.enter_context(switchd(testbed, switch, directory, slots, self._policy, more))
                 for switch in reversed(topology.switches)
             ]
             hosts = [stack.enter_context(self._hostd(testbed, scenario, host, directory)) for host in topology.hosts]
@@ -52,7 +57,8 @@ class DaemonControl:
         journal = self._journals / f"{host}.jsonl" if self._journals else None
         return hostd(
             testbed, host, directory, scenario.slots, self._policy,
-            mode=self._mode, backend=self._backend, journal=journal, more=f"[weights]\nmost = {MOST}",
+            mode=self._mode, backend=self._backend, journal=journal,
+            more=f"{self._background}[weights]\nmost = {MOST}",
         )  # fmt: skip
 
 

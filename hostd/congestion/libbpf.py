@@ -3,6 +3,9 @@
 A control is registered by a link: it goes with the link's descriptor, so with this process, however that ends. Sockets
 that have the control by then keep it until they close; no other can take it.
 
+A kernel knows one control of a name. Where hosts share a kernel, as those of the testbed do, each says another name: it
+is written over the one in the object.
+
 libbpf is the host's (Debian: libbpf1). It moves the object's fields to where the running kernel has them, by the types
 that the kernel publishes (/sys/kernel/btf/vmlinux).
 """
@@ -14,12 +17,13 @@ import platform
 from pathlib import Path
 from typing import Self
 
+from hostd.congestion.storage import SYSTEM_CALL, store
+
 LIBRARY = "libbpf.so.1"
 TYPES = Path("/sys/kernel/btf/vmlinux")
-_BPF = {"x86_64": 321, "aarch64": 280}  # the system call's number
 _LINK_CREATE, _STRUCT_OPS = 28, 44
 _BY_LINK = 1 << 13  # of a map: what it holds is registered by a link, not by filling it
-_ANY = 0
+NAME_BYTES = 16  # of a congestion control, its last 0 among them
 
 
 class BpfError(Exception):
@@ -39,10 +43,13 @@ class _LinkAttributes(ctypes.Structure):
 class BpfControl:
     """The congestion control `name` of an object file, known to the kernel until closed, or within the block."""
 
-    def __init__(self, path: Path, name: str) -> None:
+    def __init__(self, path: Path, name: str, known_as: str | None = None, *, register: bool = True) -> None:
+        """`known_as`: another name for it; without `register` the kernel takes the program, and that is all."""
+        self.name = known_as or name
         self._libbpf = _libbpf()
         self._link = -1
-        self._object = self._libbpf.bpf_object__open_file(os.fsencode(path), None)
+        text = _renamed(path.read_bytes(), name, self.name)
+        self._object = self._libbpf.bpf_object__open_mem(text, len(text), None)
         if not self._object:
             raise BpfError(f"{path.name} cannot be opened: {_reason()}")
         try:
@@ -50,9 +57,10 @@ class BpfControl:
             self._libbpf.bpf_map__set_map_flags(control, _BY_LINK)
             if self._libbpf.bpf_object__load(self._object) < 0:
                 raise BpfError(f"the kernel does not take {path.name}: {_reason()}")
-            if not self._libbpf.bpf_map__attach_struct_ops(control):  # with _BY_LINK it only fills the map
-                raise BpfError(f"{name} cannot be made: {_reason()}")
-            self._link = _create_link(self._libbpf.bpf_map__fd(control), name)
+            if register:
+                if not self._libbpf.bpf_map__attach_struct_ops(control):  # with _BY_LINK it only fills the map
+                    raise BpfError(f"{self.name} cannot be made: {_reason()}")
+                self._link = _create_link(self._libbpf.bpf_map__fd(control), self.name)
         except BaseException:
             self.close()
             raise
@@ -72,10 +80,10 @@ class BpfControl:
 
     def _tell(self, storage: str, descriptor: int, value: bytes) -> None:
         """Writes the value that the program finds for the socket behind this descriptor; raises OSError."""
-        key, written = ctypes.c_int(descriptor), ctypes.create_string_buffer(value, len(value))
-        storage_fd = self._libbpf.bpf_map__fd(self._map(storage))
-        if self._libbpf.bpf_map_update_elem(storage_fd, ctypes.byref(key), written, _ANY) < 0:
-            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+        store(self._storage_fd(storage), descriptor, value)
+
+    def _storage_fd(self, storage: str) -> int:
+        return int(self._libbpf.bpf_map__fd(self._map(storage)))
 
     def _map(self, name: str) -> int:
         found = self._libbpf.bpf_object__find_map_by_name(self._object, name.encode())
@@ -84,10 +92,20 @@ class BpfControl:
         return int(found)
 
 
+def _renamed(text: bytes, name: str, known_as: str) -> bytes:
+    """The name is a field of the control, filled up with zeros; the object's own names are not."""
+    if name == known_as:
+        return text
+    before, after = (one.encode().ljust(NAME_BYTES, b"\0") for one in (name, known_as))
+    if len(after) > NAME_BYTES or not after.endswith(b"\0") or text.count(before) != 1:
+        raise BpfError(f"the control {name} cannot be called {known_as}")
+    return text.replace(before, after)
+
+
 def _create_link(map_fd: int, name: str) -> int:
     attributes = _LinkAttributes(map_fd, 0, _STRUCT_OPS, 0)
     libc = ctypes.CDLL(None, use_errno=True)
-    number = _BPF[platform.machine()]
+    number = SYSTEM_CALL[platform.machine()]
     link = int(libc.syscall(number, _LINK_CREATE, ctypes.byref(attributes), ctypes.sizeof(attributes)))
     if link < 0:
         raise BpfError(f"{name} cannot be registered: {_reason()}")
@@ -96,7 +114,7 @@ def _create_link(map_fd: int, name: str) -> int:
 
 @functools.cache
 def _libbpf() -> ctypes.CDLL:
-    if platform.machine() not in _BPF:
+    if platform.machine() not in SYSTEM_CALL:
         raise BpfError(f"not tried on {platform.machine()}")
     if not TYPES.exists():
         raise BpfError(f"the kernel does not publish its types ({TYPES})")
@@ -107,14 +125,13 @@ def _libbpf() -> ctypes.CDLL:
     pointer, text, integer = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
     for name, result, *arguments in (
         ("libbpf_set_print", pointer, pointer),
-        ("bpf_object__open_file", pointer, text, pointer),
+        ("bpf_object__open_mem", pointer, text, ctypes.c_size_t, pointer),
         ("bpf_object__load", integer, pointer),
         ("bpf_object__close", None, pointer),
         ("bpf_object__find_map_by_name", pointer, pointer, text),
         ("bpf_map__set_map_flags", integer, pointer, ctypes.c_uint32),
         ("bpf_map__attach_struct_ops", pointer, pointer),
         ("bpf_map__fd", integer, pointer),
-        ("bpf_map_update_elem", integer, integer, pointer, pointer, ctypes.c_uint64),
     ):
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
@@ -124,4 +141,4 @@ def _libbpf() -> ctypes.CDLL:
 
 def _reason() -> str:
     number = ctypes.get_errno()
-    return f"{os.strerror(number)}{' (CAP_BPF and CAP_NET_ADMIN are needed)' if number == 1 else ''}"
+    return f"{os.strerror(number)}{' (CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN are needed)' if number == 1 else ''}"

@@ -14,8 +14,9 @@ from hostd.enforce.base import Backend
 from hostd.enforce.by_job.backend import ByJobBackend, Choice
 from hostd.enforce.errors import CannotEnforce, EnforcementError, ErrorCounts, ErrorKind, not_restored
 from hostd.enforce.observe import ObserveBackend
-from hostd.enforce.selection import make_backend, others, same_backend, select_backend
+from hostd.enforce.selection import make_backend, make_weigher, others, same_backend, select_backend
 from hostd.enforce.settings import EnforcementSettings
+from hostd.enforce.weighing.weigher import Unweighed, Weigher
 from hostd.kernel.sockets import DataSocket
 from hostd.kernel.tcp_info import TcpCounters
 from hostd.pages.pages import Pages
@@ -43,6 +44,7 @@ class Enforcer:
         self.backend: Backend = ObserveBackend()
         self.released = False  # an operator lifted everything
         self.why_none = ""  # nothing is enforced, though it should be
+        self._weigher: Weigher | Unweighed = Unweighed("nothing is enforced")
         self._open()
 
     def choice(self, job: str) -> Choice:
@@ -53,6 +55,11 @@ class Enforcer:
         return Choice(self.backend.name, f'backend = "{self.backend.name}"' if said else self.why_none)
 
     @property
+    def why_unweighed(self) -> str:
+        """Why no socket counts for several beside cross traffic; nothing where they can."""
+        return self._weigher.why
+
+    @property
     def guardian_pid(self) -> int | None:
         return self._lease.guardian_pid if self._lease else None
 
@@ -61,6 +68,7 @@ class Enforcer:
         self._note(flow, "attached", sockets=len(sockets))
         with self._counting_errors():
             self.errors.add(self._leased().attach(flow, sockets))
+            self.errors.add(self._weigher.attach(flow, sockets))
 
     def detach(self, flow: FlowId) -> None:
         self._attached.pop(flow, None)
@@ -68,11 +76,13 @@ class Enforcer:
         self._note(flow, "detached")
         with self._counting_errors():
             self.errors.add(self._leased().detach(flow))
+            self.errors.add(self._weigher.detach(flow))
 
     def apply(self, limits: Sequence[Limit]) -> None:
         self._limits |= {limit.flow: limit for limit in limits}
         with self._counting_errors():
             self.errors.add(self._leased().apply(limits))
+            self.errors.add(self._weigher.apply(limits))
 
     def beat(self) -> None:
         """Once per slot: the guardian hears that hostd lives, or hostd hears that its lease was revoked."""
@@ -91,6 +101,7 @@ class Enforcer:
                 self._set_again()
         with self._counting_errors():
             self.errors.add(self._leased().refresh())
+            self.errors.add(self._weigher.refresh())
             if self._lease is not None:
                 self.errors.add(not_restored(self._lease.undo_log.take_back_owed()))
 
@@ -163,6 +174,7 @@ class Enforcer:
                 reason = f"no backend works here, see paceline probe: {why_none}"
                 self.errors.add([EnforcementError(ErrorKind.OTHER, reason)])
             self.backend = make_backend(name, settings, undo_log, self.pages)
+            self._weigher = make_weigher(name, settings, undo_log)
         except (OSError, Revoked) as error:
             self._close()
             raise CannotEnforce(f"cannot take a lease on the kernel: {error}", ErrorKind.LEASE) from error
@@ -184,6 +196,8 @@ class Enforcer:
             backend, self.backend = self.backend, ObserveBackend()
             self.errors.add(backend.close())
             self.errors.add(not_restored(lease.close(), "could not restore "))
+            weigher, self._weigher = self._weigher, Unweighed("nothing is enforced")
+            weigher.close()  # sockets have their own control again
 
     def _begin_anew(self, reason: str) -> None:
         _log.warning("every limit was lifted, beginning anew: %s", reason)
@@ -200,8 +214,9 @@ class Enforcer:
             self._log_limit.log(_log, logging.ERROR, "no lease", "observing for now: %s", error)
 
     def _set_again(self) -> None:
-        steps = [partial(self.backend.attach, flow, sockets) for flow, sockets in self._attached.items()]
-        for step in [*steps, partial(self.backend.apply, list(self._limits.values()))]:
+        both = (self.backend, self._weigher)
+        steps = [partial(one.attach, flow, sockets) for flow, sockets in self._attached.items() for one in both]
+        for step in [*steps, *(partial(one.apply, list(self._limits.values())) for one in both)]:
             try:
                 if self._lease is not None:
                     self._lease.beat()  # however long all of them take

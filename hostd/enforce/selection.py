@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from hostd.congestion.libbpf import BpfError
 from hostd.enforce.base import Backend
 from hostd.enforce.by_job.backend import ByJobBackend, Makers
 from hostd.enforce.errors import CannotEnforce
@@ -12,6 +13,7 @@ from hostd.enforce.probe import carrying, choose, probe
 from hostd.enforce.settings import EnforcementSettings
 from hostd.enforce.shim.gate import GateBackend
 from hostd.enforce.shim.throttle import ThrottleBackend
+from hostd.enforce.weighing.weigher import Unweighed, Weigher
 from hostd.kernel.devices import link_speed_bps, read_devices
 from hostd.kernel.netlink import Netlink
 from hostd.pages.pages import Pages
@@ -70,6 +72,18 @@ def _make(name: str, settings: EnforcementSettings, undo_log: UndoLog, pages: Pa
             return GateBackend(pages, settings.nic_bps, settings.host_bps or settings.nic_bps)
         case _:
             return ObserveBackend()
+
+
+def make_weigher(name: str, settings: EnforcementSettings, undo_log: UndoLog) -> Weigher | Unweighed:
+    """Beside this backend; jobs are not held up where the kernel refuses it."""
+    if not settings.weighing:
+        return Unweighed('background = "yield"')
+    if name not in ("htb", "pacing"):
+        return Unweighed(f"{name} controls no sockets")
+    try:
+        return Weigher(undo_log)
+    except BpfError as error:
+        return Unweighed(str(error))
 
 
 def same_backend(name: str, one: EnforcementSettings, other: EnforcementSettings) -> bool:

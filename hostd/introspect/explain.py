@@ -38,6 +38,7 @@ def explain(view: HostView, text: str) -> dict[str, object]:
         "because": _because(view, flow),
         "rate_bps": finite(flow.limit.rate_bps),
         "ceiling_bps": finite(flow.limit.ceiling_bps),
+        "stands_for": flow.limit.stands_for,
         "at_floor": flow.limit.rate_bps <= FLOOR_BPS,
         "decided_by": "this host alone" if agent.isolated else view.switch.name,
         "job": {

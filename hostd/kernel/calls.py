@@ -15,13 +15,15 @@ call can be made again.
 
 import errno
 import os
+import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+from hostd.congestion.storage import store
 from hostd.kernel.counter_reader import CounterReader
-from hostd.kernel.pidfd import SocketGone, duplicate_socket
+from hostd.kernel.pidfd import SocketGone, duplicate_descriptor, duplicate_socket
 from hostd.kernel.process_search import search
 from hostd.kernel.segment_search import duplicate_of
 from hostd.kernel.socket_search import SocketSearch
@@ -29,6 +31,7 @@ from hostd.kernel.tcp_info import TcpCounters
 
 Call = tuple[Any, ...]
 Answer = Any
+MapReach = tuple[int, int, int]  # of a BPF map: the process that has it, its descriptor there, and since when
 
 # How long an answer is waited for: by a look that comes again in 2 ms; by what would have to wait for a second if it
 # failed; by a release, in all.
@@ -77,10 +80,12 @@ class Here:
     def __init__(self) -> None:
         self._searches: dict[int, _Search] = {}
         self._counters = CounterReader()
+        self._map: tuple[int, MapReach] | None = None  # a descriptor of ours for it
         self._kinds: dict[str, Callable[..., Answer]] = {
             "info": self._counters.read,
             "get": _get,
             "set": _set,
+            "weigh": self._weigh,
             "look": self._look,
             "open": _open,
             "search": _search,
@@ -106,6 +111,27 @@ class Here:
             self._forget_unused()
             search = self._searches[number] = _Search(pid, least_bytes)
         return search.look(version, anew)
+
+    def _weigh(self, pid: int, fd: int, cookie: int, control: bytes, weight: bytes, where: MapReach) -> None:
+        """The weight of a socket, which gets this congestion control first, if one is named."""
+        own_fd = self._weights(where)
+        theirs = duplicate_socket(pid, fd, cookie)
+        try:
+            if control:
+                theirs.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control)
+            store(own_fd, theirs.fileno(), weight)
+        finally:
+            theirs.close()
+
+    def _weights(self, where: MapReach) -> int:
+        if self._map is not None and self._map[1] == where:
+            return self._map[0]
+        owner, descriptor, _ = where
+        own_fd = duplicate_descriptor(owner, descriptor)
+        if self._map is not None:
+            os.close(self._map[0])
+        self._map = (own_fd, where)
+        return own_fd
 
     def _forget_unused(self) -> None:
         now_s = time.monotonic()

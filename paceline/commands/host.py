@@ -55,11 +55,12 @@ def run_probe(args: argparse.Namespace) -> int:
 
     from hostd.enforce.probe import by_job, carrying, choose, probe
     from hostd.enforce.settings import BACKENDS
+    from hostd.enforce.weighing.weigher import probe_weights
     from hostd.kernel.devices import read_devices
     from hostd.kernel.netlink import Netlink
     from paceline.commands.console import print_json, print_table
 
-    findings = [*probe(), _nccl_plugin()]
+    findings = [*probe(), probe_weights(), _nccl_plugin()]
     with Netlink() as netlink:
         chosen = choose(findings, carrying(read_devices(netlink)))
     if args.json:
@@ -128,6 +129,8 @@ def run_explain(args: argparse.Namespace) -> int:
     for one in found["not_paced"]:
         print(f"not paced, or not all of its job: {one['why']}")
     print(f"{found['flow']}: {rate(found['rate_bps'])} guaranteed, up to {rate(found['ceiling_bps'])}")
+    if (flows := found.get("stands_for", 1.0)) != 1.0:
+        print(f"beside     other traffic it counts for {flows:g} flows: itself and those that wait")
     print(f"because {found['because']}")
     print(f"path       {' '.join(found['path'])}")
     print(f"bottleneck {_bottleneck(found['bottleneck'])}")

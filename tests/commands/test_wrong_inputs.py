@@ -65,6 +65,7 @@ CONFIGURATIONS: list[tuple[str, str, tuple[str, ...], str]] = [
     ("hostd", HOST.format('takeover = "yes"\n'), (), "true or false"),
     ("hostd", HOST.format('[[without_shim]]\njob = "a"\n'), (), "one of command, cgroup and pid"),
     ("hostd", HOST.format('congestion_control = "qubic"\n'), (), "one that this kernel has"),
+    ("hostd", HOST.format('background = "first"\n'), (), '"fair" or "yield" or "training-first"'),
     ("hostd", HOST.format("") + "h1 = 10\n", (), "an IP address"),
     ("hostd", HOST.format("") + 'h1 = "10.0.0.256"\n', (), "an IP address"),
     ("hostd", HOST.format("") + 'h1 = "10.0.0.1"\n', (), "which is h0's already"),

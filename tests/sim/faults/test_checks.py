@@ -70,8 +70,8 @@ def test_limits_that_stay_when_the_daemon_is_killed(monkeypatch: pytest.MonkeyPa
 def test_a_share_for_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
     real = HostAgent.limit
 
-    def generous(self: HostAgent, flow, rate_bps: float, ceiling_bps: float) -> None:  # type: ignore[no-untyped-def]
-        real(self, flow, self.nic_bps if ceiling_bps != UNLIMITED else rate_bps, ceiling_bps)
+    def generous(self: HostAgent, flow, rate_bps: float, ceiling_bps: float, *more: float) -> None:  # type: ignore[no-untyped-def]
+        real(self, flow, self.nic_bps if ceiling_bps != UNLIMITED else rate_bps, ceiling_bps, *more)
 
     monkeypatch.setattr(HostAgent, "limit", generous)
     assert check(history()).rule == "shares"

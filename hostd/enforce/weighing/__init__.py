@@ -1,0 +1,1 @@
+"""Sockets that count for several beside cross traffic."""

@@ -1,0 +1,75 @@
+"""Beside cross traffic: real daemons, jobs' sockets and a cubic flow on one switch port."""
+
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+from bench.jobs.fork_server import ForkServer
+from bench.jobs.process_group import ProcessGroup
+from bench.micro.weight import streaming
+from hostd.congestion.weighted import NAME
+from hostd.enforce.transport import TCP_CONGESTION
+from hostd.introspect.control import ask
+from hostd.kernel.calls import counters_of, get_option
+from hostd.kernel.sockets import DataSocket
+from paceline.flowcore.model.background import FIRST
+from tests.hostd.cluster import Cluster, fork_server
+
+__all__ = ["fork_server"]
+
+pytestmark = pytest.mark.root
+
+
+@contextmanager
+def cubic_flow(cluster: Cluster) -> Iterator[Callable[[], int]]:
+    """From h2 to h1; gives what has arrived."""
+    with ExitStack() as stack:
+        address = (str(cluster.testbed.addresses.data["h1"]), 9000)
+        with cluster.testbed.nodes["h1"].enter():
+            listener = stack.enter_context(socket.create_server(address))
+        with cluster.testbed.nodes["h2"].enter():
+            sender = stack.enter_context(socket.create_connection(address))
+        receiver = stack.enter_context(listener.accept()[0])
+        yield stack.enter_context(streaming(sender, receiver))
+
+
+def control_of(one: DataSocket) -> str:
+    return get_option(one, *TCP_CONGESTION, 16).rstrip(b"\0").decode()
+
+
+def part_of_port(
+    cluster: Cluster, group: ProcessGroup, one: DataSocket, arrived: Callable[[], int], lasts_s: float
+) -> float:
+    """The socket's, of what it and the cubic flow get."""
+    sent = lambda: counters_of([one])[0].acked_bytes  # type: ignore[union-attr] # noqa: E731
+    before = sent(), arrived()
+    cluster.pause(group, lasts_s)
+    own, other = sent() - before[0], arrived() - before[1]
+    return own / (own + other)
+
+
+@pytest.fixture
+def cluster(fork_server: ForkServer) -> Iterator[Cluster]:
+    with ExitStack() as stack:
+        yield Cluster(fork_server, stack, hosts=3)
+
+
+def test_training_first_and_its_control_does_not_outlive_hostd(cluster: Cluster) -> None:
+    cluster.switchd(more='background = "training-first"')
+    daemons = [cluster.hostd(host, with_switch=True) for host in ("h0", "h1")]
+    for daemon in daemons:
+        daemon.await_hostd(connected=True)
+    group = cluster.jobs("a", model_mb=6.0, compute_s=0.01)
+    [one] = cluster.sockets(group)
+    assert control_of(one) == "cubic"
+    explained = daemons[0].place / "control.sock"
+    cluster.run(group, lambda: ask(explained, "explain", flow="a/ring/h0>h1").get("stands_for") == FIRST)
+    assert control_of(one).startswith(NAME)
+    with cubic_flow(cluster) as arrived:
+        cluster.pause(group, 0.5)
+        assert abs(part_of_port(cluster, group, one, arrived, 2.0) - FIRST / (FIRST + 1)) < 0.1
+        daemons[0].signal(signal.SIGKILL)
+        cluster.run(group, lambda: control_of(one) == "cubic")
