@@ -33,9 +33,9 @@ def add_parser(subparsers: Any) -> None:
 
 def run_circle(args: argparse.Namespace) -> int:
     from paceline.cluster.cassini.link_file import read_links
-    from paceline.cluster.cassini.ranking import plan
     from paceline.commands.console import print_json, print_table
     from paceline.commands.provenance import provenance
+    from paceline.flowcore.allocation.shifts.plan import plan
     from paceline.sim.report.figure import FigureError, require_figures
 
     links = read_links(args.file)

@@ -1,4 +1,4 @@
-"""CASSINI (NSDI 2024): jobs whose communication phases fit between each other share a link without meeting.
+"""CASSINI (NSDI 2024) among placements: of those a scheduler would accept, the one whose jobs interleave best.
 
-profile → circle → rotation (one link) → affinity (all links) → ranking (which placement); drift keeps it so.
+How well they do, and when each is due, is in flowcore/allocation/shifts: the simulator and the switches ask it, too.
 """

@@ -15,8 +15,8 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from paceline.cluster.cassini.circle import Phase, Profile
-from paceline.cluster.cassini.ranking import Link
+from paceline.flowcore.allocation.shifts.circle import Phase, Profile
+from paceline.flowcore.allocation.shifts.plan import Link
 from paceline.flowcore.model.fields import (
     Field,
     InputError,

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from paceline.cluster.cassini.circle import ANGLES, on_circle
-from paceline.cluster.cassini.ranking import Link, Plan
+from paceline.flowcore.allocation.shifts.circle import ANGLES, on_circle
+from paceline.flowcore.allocation.shifts.plan import Link, Plan
 from paceline.sim.report.figure import COLORS, DPI, INK
 
 PANEL_IN = 3.4

@@ -9,9 +9,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from paceline.cluster.cassini.drift import adjusts, wait_ns
 from paceline.flowcore.allocation.gates import GATES, Running, Task
 from paceline.flowcore.allocation.gates.srsf import remaining_service_s
+from paceline.flowcore.allocation.shifts.drift import adjusts, wait_ns
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.units import bytes_from_mb
 from paceline.sim.all_reduce import exchange_s

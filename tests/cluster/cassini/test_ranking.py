@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.cluster.cassini.circle import Phase, Profile
-from paceline.cluster.cassini.drift import TOLERANCE, wait_ns
-from paceline.cluster.cassini.ranking import Link, best, plan
+from paceline.cluster.cassini.ranking import best
+from paceline.flowcore.allocation.shifts.circle import Phase, Profile
+from paceline.flowcore.allocation.shifts.drift import TOLERANCE, wait_ns
+from paceline.flowcore.allocation.shifts.plan import Link, plan
 
 HALF = Profile(100.0, (Phase(50.0, 45.0, 50.0),))
 MOST = Profile(100.0, (Phase(20.0, 80.0, 50.0),))

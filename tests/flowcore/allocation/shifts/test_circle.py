@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.cluster.cassini.circle import COARSEST, MOST_ITERATIONS, Phase, Profile, on_circle, on_grid, perimeter
+from paceline.flowcore.allocation.shifts.circle import (
+    COARSEST,
+    MOST_ITERATIONS,
+    Phase,
+    Profile,
+    on_circle,
+    on_grid,
+    perimeter,
+)
 
 times = st.floats(20.0, 2000.0)
 

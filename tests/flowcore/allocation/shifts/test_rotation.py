@@ -7,9 +7,9 @@ from time import perf_counter
 import numpy as np
 import pytest
 
-from paceline.cluster.cassini.circle import ANGLES, Phase, Profile, bounded_perimeter, on_circle
-from paceline.cluster.cassini.rotation import excess, rotate, turned
 from paceline.flowcore.allocation.borrowing import Floats
+from paceline.flowcore.allocation.shifts.circle import ANGLES, Phase, Profile, bounded_perimeter, on_circle
+from paceline.flowcore.allocation.shifts.rotation import excess, rotate, turned
 
 CAPACITY_GBPS = 50.0
 

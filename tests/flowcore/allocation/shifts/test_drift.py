@@ -2,7 +2,7 @@
 
 import pytest
 
-from paceline.cluster.cassini.drift import adjusts, slack, wait_ns
+from paceline.flowcore.allocation.shifts.drift import adjusts, slack, wait_ns
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from paceline.cluster.cassini.circle import ANGLES, Profile, bounded_perimeter, on_circle
 from paceline.flowcore.allocation.borrowing import Floats, Ints
+from paceline.flowcore.allocation.shifts.circle import ANGLES, Profile, bounded_perimeter, on_circle
 
 PRECISION = 5  # degrees: §5.7's sweet spot
 EXHAUSTIVE_JOBS = 3

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.cluster.cassini.affinity import Weights, binding, components, has_loop, time_shifts
-from paceline.cluster.cassini.circle import Phase, Profile
-from paceline.cluster.cassini.ranking import Link, plan
-from paceline.cluster.cassini.rotation import rotate
+from paceline.flowcore.allocation.shifts.affinity import Weights, binding, components, has_loop, time_shifts
+from paceline.flowcore.allocation.shifts.circle import Phase, Profile
+from paceline.flowcore.allocation.shifts.plan import Link, plan
+from paceline.flowcore.allocation.shifts.rotation import rotate
 
 
 @st.composite
