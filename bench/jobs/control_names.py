@@ -14,7 +14,8 @@ BACKENDS = {
     "paceline-yield": DaemonControl("paceline", name="paceline-yield", background=YIELD),
     "paceline-first": DaemonControl("paceline", name="paceline-first", background=TRAINING_FIRST),
     "paceline-gate": DaemonControl("paceline", backend="gate", name="paceline-gate"),
-    # A policy that stops no burst, as the gate cannot.
+    # Policies that stop no burst, as the gate cannot.
+    "cassini-gate": DaemonControl("cassini", backend="gate", name="cassini-gate"),
     "srsf1-gate": DaemonControl("srsf1", backend="gate", name="srsf1-gate"),
     "adadual-gate": DaemonControl("adadual", backend="gate", name="adadual-gate"),
     "paceline-throttle": DaemonControl("paceline", backend="throttle", name="paceline-throttle", throttled=True),

@@ -68,15 +68,19 @@ def run(
     journal: JournalSink | None = None,
     ticker: Ticker | None = None,
     array: bool = False,
+    agents: bool = False,
 ) -> RunResult:
     """Simulate, and compare with each job alone; `alone_s` saves measuring that again for the same seed. `array`: in
-    the array engine, where it can do what the policy does."""
-    check_policy(scenario, policy)
+    the array engine, where it can do what the policy does. `agents`: what holds jobs back is a policy of the agents
+    (policy.HOLDING), as in the daemons."""
+    holds_jobs = parts(policy)[1] is not None and not agents
+    if holds_jobs:
+        check_policy(scenario, policy)
     seed = scenario.seed if seed is None else seed
     alone_s = alone_s or alone_iterations_s(scenario, seed)
     bound = capacity_bound([link_shares(job, scenario, alone_s[job.name]) for job in scenario.jobs])
-    # Only the array engine holds jobs back.
-    if parts(policy)[1] is not None or (array and in_arrays(scenario, policy)):
+    # Only the array engine holds whole jobs back.
+    if holds_jobs or (array and in_arrays(scenario, policy)):
         simulated, trained = run_scenario(scenario, policy, seed, latency_ms)
         jobs = tuple(job_result(job, alone_s[job.spec.name], simulated.now_ns) for job in trained)
         control, decisions_us = simulated.control, tuple(ns / 1e3 for ns in simulated.control.decisions_ns)

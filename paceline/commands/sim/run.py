@@ -55,6 +55,7 @@ def add_parser(commands: Any) -> None:
         default=2.0,
         help="one-way delay of control messages (default: %(default)s)",
     )
+    parser.add_argument("--agents", action="store_true", help="hold jobs back as the daemons do: cassini, srsf1")
     parser.add_argument("--local", action="store_true", help="hosts without switches, each knowing only its NIC")
     parser.add_argument("--figure", metavar="OUT.png", type=Path, help="draw the busiest links over time")
     parser.add_argument("--journal", metavar="FILE", type=Path, help="write every event and effect, one JSON line each")
@@ -65,6 +66,7 @@ def add_parser(commands: Any) -> None:
 def run_scenario(args: argparse.Namespace) -> int:
     from paceline.commands.console import print_json, print_table, progress_bar
     from paceline.commands.provenance import provenance
+    from paceline.flowcore.policy import HOLDING
     from paceline.sim.policy_names import parts
     from paceline.sim.recording import Recording
     from paceline.sim.report import scenario_report as report
@@ -72,11 +74,15 @@ def run_scenario(args: argparse.Namespace) -> int:
     from paceline.sim.run import PolicyError, alone_iterations_s, check_policy, run
     from paceline.sim.scenario_file import read_scenario
 
-    if parts(args.policy)[1] is not None and (args.figure or args.journal or args.local):
+    if args.agents and args.policy not in HOLDING:
+        raise CommandError(f"--agents: found policy {args.policy}, expected one of {', '.join(HOLDING)}")
+    holds_jobs = parts(args.policy)[1] is not None and not args.agents
+    if holds_jobs and (args.figure or args.journal or args.local):
         raise CommandError(f"--figure, --journal and --local need a flow policy alone; {args.policy} holds jobs back")
     scenario = read_scenario(args.file)
     try:
-        check_policy(scenario, args.policy)
+        if holds_jobs:
+            check_policy(scenario, args.policy)
     except PolicyError as error:
         raise CommandError(str(error)) from None
     recording = None
@@ -101,6 +107,7 @@ def run_scenario(args: argparse.Namespace) -> int:
             local=args.local,
             recording=recording,
             journal=journal,
+            agents=args.agents,
             ticker=lambda simulated_s: bar.update(task, completed=simulated_s),
         )
     wall_s = perf_counter() - started_s

@@ -23,6 +23,9 @@ Key = TypeVar("Key", bound=Hashable)
 # Up to this many jobs in a group the packing is exact, in well under a slot.
 LARGEST_EXACT = 12
 
+# The urgency of a job whose burst has begun, where a policy holds bursts back; of other jobs it is at most 1.
+BEGUN = 2.0
+
 # Up to this many jobs groups are found one job after the other, more of them in sets.
 FEW_JOBS = 24
 

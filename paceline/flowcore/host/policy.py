@@ -1,7 +1,8 @@
 """What a host asks of a policy: when to report, what to bid, and how a grant becomes a limit.
 
 The host agent calls these methods and hands itself over as a HostContext. The base class does nothing, which is TCP
-alone: see policy/fair.py. A policy that wants the switch to divide the current slot names an arbiter.
+alone: see policy/fair.py. A policy that wants the switch to divide the current slot names an arbiter, and one that
+holds jobs to times a timetable.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -9,6 +10,7 @@ from typing import ClassVar, NamedTuple, Protocol
 
 from paceline.flowcore.allocation.aggressiveness import Aggressiveness
 from paceline.flowcore.allocation.arbiters import Arbiter
+from paceline.flowcore.allocation.shifts.timetable import Timetable
 from paceline.flowcore.host.flow_state import FlowState, JobFlows
 from paceline.flowcore.host.progress import JobProgress
 from paceline.flowcore.messages.reports import Bid
@@ -83,6 +85,10 @@ class Policy:
             raise ValueError(
                 f"{self.name} has no option {unknown[0]!r}; expected of {', '.join(self.options) or 'none'}"
             )
+
+    def timetable(self, capacity_bps: Mapping[str, float]) -> Timetable | None:
+        """A new one for a switch with these links; None: no job has a time."""
+        return None
 
     def bid(self, state: JobState) -> Bid:
         """How urgent the job is, for the arbiter."""

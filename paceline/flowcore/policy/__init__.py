@@ -1,6 +1,7 @@
 """Flow policies, by the name people type. All of them run in the same two agents.
 
-HOLDING are for daemons alone: the simulator holds whole jobs back itself, with the same gates (sim/array/gating.py).
+HOLDING are for daemons: the simulator holds whole jobs back itself, with the same gates and shifts
+(sim/array/gating.py), unless it is asked to run the agents.
 """
 
 from typing import Any
@@ -16,12 +17,13 @@ from paceline.flowcore.policy.mlcc import Mlcc, MlccOpen
 from paceline.flowcore.policy.mltcp import Mltcp, Mltcp4
 from paceline.flowcore.policy.order import Fifo, Srpt
 from paceline.flowcore.policy.paceline import OBJECTIVES, Paceline
+from paceline.flowcore.policy.shifted import Cassini
 
 ALL = (Fair, FairPenalty, Mltcp, Mltcp4, Fifo, Srpt, Crux, Mcs, McsPipelined, Ccml, Mlcc, MlccOpen, Paceline)
 
 POLICIES: dict[str, type[Policy]] = {policy.name: policy for policy in ALL}
 
-HOLDING: dict[str, type[Policy]] = {policy.name: policy for policy in (Adadual, Srsf1, Srsf2, Srsf3)}
+HOLDING: dict[str, type[Policy]] = {policy.name: policy for policy in (Cassini, Adadual, Srsf1, Srsf2, Srsf3)}
 
 FOR_DAEMONS = (*(name for name, policy in POLICIES.items() if not policy.simulated), *HOLDING)
 

@@ -15,13 +15,11 @@ one that claims within that slot and needs less goes first.
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from paceline.flowcore.allocation.arbiters import Contender, max_min_shares
+from paceline.flowcore.allocation.arbiters import BEGUN, Contender, max_min_shares
 from paceline.flowcore.allocation.gates import GATES, Running, Task
 from paceline.flowcore.host.policy import JobState
 from paceline.flowcore.messages.reports import Bid
 from paceline.flowcore.policy.arbitrated import Arbitrated
-
-BEGUN = 2.0  # urgencies of jobs that have not are at most 1
 
 
 class Holding(Arbitrated):

@@ -13,10 +13,11 @@ by the next report of each host. So is a switch whose clock is set back: what it
 that no entry would end and no plan meet the slots it is for.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol
 
 from paceline.flowcore.allocation.arbiters import Arbiter
+from paceline.flowcore.allocation.shifts.timetable import Timetable
 from paceline.flowcore.detect.cross_traffic import CrossTrafficDetector
 from paceline.flowcore.messages.escalation import EscalatedClaims, Share, ShareUpdate
 from paceline.flowcore.messages.events import Effect, PeersFound, PeersLost, Send, SwitchEvent, Tick
@@ -54,6 +55,8 @@ class SwitchPolicy(Protocol):
 
     @property
     def keeps_ledger(self) -> bool: ...
+
+    def timetable(self, capacity_bps: Mapping[str, float]) -> Timetable | None: ...
 
 
 class SwitchAgent:
@@ -102,7 +105,9 @@ class SwitchAgent:
         detector = CrossTrafficDetector(domain.scope_bps, self._clock.length_ns)
         cross_traffic = detector if policy.yields_to_cross_traffic else None
         ledger = Ledger(self._clock.length_ns) if policy.keeps_ledger else None
-        settings = (cross_traffic, ledger, self._background)
+        # A host on its own has no times: another host of the same job would have others.
+        timetable = policy.timetable(domain.scope_bps) if domain.sees_arrivals else None
+        settings = (cross_traffic, ledger, self._background, timetable)
         return Arbitration(domain.scope_bps, policy.arbiter, domain.table_bps, *settings)
 
     @property
@@ -137,7 +142,8 @@ class SwitchAgent:
     def next_deadline(self) -> int | None:
         if self._idle:
             return None
-        return self._reallocate_ns if self._news_due_ns is None else min(self._reallocate_ns, self._news_due_ns)
+        held_ns = None if self.arbitration is None else self.arbitration.next_ns
+        return min(ns for ns in (self._reallocate_ns, self._news_due_ns, held_ns) if ns is not None)
 
     def handle(self, event: SwitchEvent, now_ns: int) -> list[Effect]:
         slot, before = self._clock.index(now_ns), self._slot
@@ -191,7 +197,8 @@ class SwitchAgent:
                 self._bids_changed |= self.arbitration.passed(flow)
         if self.arbitration is not None:
             self._bids_changed |= self.arbitration.expire(slot)
-            if self._bids_changed:
+            held_ns = self.arbitration.next_ns
+            if self._bids_changed or (held_ns is not None and held_ns <= self._now_ns):
                 effects += self._reallocate(slot)
             effects += self._miss_parent(slot) + self._nothing_new()
         self._idle = self._claims.empty and (self.arbitration is None or self.arbitration.empty)

@@ -25,6 +25,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from paceline.flowcore.allocation.arbiters import Arbiter, Contender, groups
+from paceline.flowcore.allocation.shifts.timetable import Timetable
 from paceline.flowcore.detect.cross_traffic import CrossTrafficDetector
 from paceline.flowcore.messages.escalation import Share
 from paceline.flowcore.messages.reports import Bid, Claim
@@ -53,9 +54,11 @@ class Arbitration:
         cross_traffic: CrossTrafficDetector | None = None,
         ledger: Ledger | None = None,
         background: str = FAIR,
+        timetable: Timetable | None = None,
     ) -> None:
         """`table_bps`: the links whose table is kept here, which reach one tier beyond the scope. Without a detector
-        no link counts as shared with cross traffic, without a ledger no job as overdrawn. `background`: see divide."""
+        no link counts as shared with cross traffic, without a ledger no job as overdrawn, without a timetable no job is
+        held to times. `background`: see divide."""
         self.shares: dict[FlowId, Share] = {}
         self.child_of: dict[FlowId, str] = {}  # the child that sent a flow's claim up
         self.shared_links: frozenset[str] = frozenset()  # with cross traffic
@@ -67,6 +70,7 @@ class Arbitration:
         self._cross_traffic = cross_traffic
         self._ledger = ledger
         self._background = background
+        self._timetable = timetable
         self._claims: dict[FlowId, Claim] = {}
         self._heard_slot: dict[FlowId, int] = {}
         self._escalated: set[FlowId] = set()
@@ -86,6 +90,11 @@ class Arbitration:
     def escalated(self) -> tuple[FlowId, ...]:
         """The flows that the parent was told of and still counts."""
         return tuple(sorted(self._escalated))
+
+    @property
+    def next_ns(self) -> int | None:
+        """When to divide anew, although nothing has changed: the time of a job that is held has come."""
+        return None if self._timetable is None else self._timetable.next_ns
 
     # ---- Claims ----
 
@@ -161,7 +170,7 @@ class Arbitration:
             contenders = {job: self._ledger.believed(one) for job, one in contenders.items()}
         shares: dict[FlowId, Share] = {}
         escalate: list[Claim] = []
-        for group in self._groups(contenders):
+        for group in self._groups(contenders, now_ns):
             members = [contenders[job] for job in group.jobs if job in contenders]
             capacity_bps = self._scope_bps
             if not group.within_scope:
@@ -171,6 +180,9 @@ class Arbitration:
                     shares |= {claim.flow: self.shares[claim.flow] for claim in beyond if claim.flow in self.shares}
                     continue
                 capacity_bps = self._known_bps
+            held = frozenset[str]()
+            if self._timetable is not None and group.within_scope:  # else nobody knows when the others are due
+                held = self._timetable.held(members, now_ns)
             division = divide(
                 members,
                 claims_of,
@@ -180,6 +192,7 @@ class Arbitration:
                 overdrawn,
                 unmoved,
                 self._background,
+                held,
             )
             if self._ledger is not None and group.within_scope:
                 shares_bps = {
@@ -216,12 +229,17 @@ class Arbitration:
                 changed.add(share.flow)
         return frozenset(changed)
 
-    def _groups(self, contenders: Mapping[str, Contender]) -> Iterable["_Group"]:
-        """The groups of jobs that meet, here or on the paths of passing flows."""
+    def _groups(self, contenders: Mapping[str, Contender], now_ns: int) -> Iterable["_Group"]:
+        """The groups of jobs that meet, here or on the paths of passing flows. Where jobs have times they meet those
+        that compute, too: whoever decides about one must know when the others are due."""
         links_of = {job: dict.fromkeys(member.flows_on, 1) for job, member in contenders.items()}
         for flow, path in self.passing.items():
             if flow not in self._claims:
                 links_of.setdefault(flow.job, {}).update(dict.fromkeys(path, 1))
+        if self._timetable is not None:
+            self._timetable.hear(links_of, now_ns)
+            for job, links in self._timetable.links_of.items():
+                links_of.setdefault(job, {}).update(dict.fromkeys(links, 1))
         meeting = [Contender(job, Bid(0.0), links) for job, links in links_of.items()]
         for indices in groups(meeting):
             members = [meeting[index] for index in indices]

@@ -48,11 +48,15 @@ def divide(
     overdrawn: frozenset[str] = frozenset(),
     unmoved: frozenset[FlowId] = frozenset(),
     background: str = FAIR,
+    held: frozenset[str] = frozenset(),
 ) -> Division:
     """Links that are not in `capacity_bps` do not count; `shared_links` are those with cross traffic. `overdrawn` are
     the jobs that get what the others leave, `unmoved` the flows that do not count among their job's and may only borrow
-    (both: ledger.py). `background` is the operator's choice (model/background.py)."""
+    (both: ledger.py). `background` is the operator's choice (model/background.py). `held` are jobs whose time has not
+    come: they may not even borrow."""
     members = list(members)
+    shares = {claim.flow: Share(claim.flow, 0.0, 0.0) for job in held for claim in claims_of[job]}
+    members = [member for member in members if member.job not in held]
     cut = any(link not in capacity_bps for member in members for link in member.flows_on)
     known = [
         replace(member, flows_on={link: n for link, n in member.flows_on.items() if link in capacity_bps})
@@ -60,14 +64,15 @@ def divide(
     ]
     open_links = without_turns(background, shared_links, claims_of)
     free = [member for member in known if not open_links.isdisjoint(member.flows_on)]
-    shares, peak_ratio = dict[FlowId, Share](), 0.0
+    peak_ratio = 0.0
     if free:
-        shares, capacity_bps, peak_ratio = _at_once(free, known, claims_of, capacity_bps, unmoved)
+        at_once, capacity_bps, peak_ratio = _at_once(free, known, claims_of, capacity_bps, unmoved)
+        shares |= at_once
         known = [member for member in known if member not in free]
     last = [member for member in known if member.job in overdrawn]
     known = [member for member in known if member.job not in overdrawn]
     # What is left of a group may have fallen apart.
-    rates_bps = by_group(arbiter, known, capacity_bps) if cut or free or last else arbiter(known, capacity_bps)
+    rates_bps = by_group(arbiter, known, capacity_bps) if cut or free or last or held else arbiter(known, capacity_bps)
     if last:
         rates_bps += by_group(arbiter, last, _left(known, rates_bps, capacity_bps))
         known += last

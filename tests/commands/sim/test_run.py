@@ -163,6 +163,14 @@ def test_policies_that_hold_jobs_back(scenario: str, policy: str, capsys: pytest
     assert "holds jobs back" in capsys.readouterr().err
 
 
+def test_what_holds_jobs_back_as_the_daemons_run_it(scenario: str, capsys: pytest.CaptureFixture[str]) -> None:
+    _, fair = run_json(["sim", "run", scenario, "--policy", "fair"], capsys)
+    _, held = run_json(["sim", "run", scenario, "--policy", "cassini", "--agents"], capsys)
+    assert held["policy"] == "cassini" and held["decision_us"]["p50"] > 0.0
+    assert held["mean_slowdown"] < fair["mean_slowdown"]
+    check_refused(["sim", "run", scenario, "--policy", "fair", "--agents"], "--agents", capsys)
+
+
 def test_overlap_and_bursts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, figure = tmp_path / "odd.toml", tmp_path / "links.png"
     path.write_text(TWO_JOBS.replace("jitter = 0.03", "overlap = 0.5\nbursts = 4"))

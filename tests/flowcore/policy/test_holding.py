@@ -2,10 +2,9 @@
 
 import pytest
 
-from paceline.flowcore.allocation.arbiters import Contender
+from paceline.flowcore.allocation.arbiters import BEGUN, Contender
 from paceline.flowcore.messages.reports import Bid
 from paceline.flowcore.policy import HOLDING, policy_named
-from paceline.flowcore.policy.holding import BEGUN
 
 LINKS = {"up": 1e9, "down": 1e9, "elsewhere": 1e9}
 S = 1e9

@@ -59,8 +59,8 @@ def time_shifts(weights: Weights, iteration_ms: Mapping[str, float]) -> dict[str
 
 
 def binding(meetings: Mapping[str, AbstractSet[str]]) -> list[str]:
-    """The links that add a constraint: one of the links where the same jobs meet, none whose jobs all meet on a link
-    with more jobs.
+    """The links that add a constraint: the first of the links where the same jobs meet, none whose jobs all meet on a
+    link with more jobs.
 
     Deviation from §4.1: two rings over the same two servers meet on four links, which ask for the same; taken as four
     they would be a loop.

@@ -1,7 +1,7 @@
 """A job as its links see it: it computes, then sends for so long, at the rate that spreads its bytes over that time."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from paceline.flowcore.allocation.shifts.circle import Phase, Profile
 from paceline.flowcore.allocation.shifts.plan import Link
@@ -11,6 +11,7 @@ from paceline.flowcore.model.units import gbps_from_bps
 @dataclass(frozen=True, slots=True)
 class Footprint:
     compute_ms: float
+    sends_ms: float
     profiles: Mapping[str, Profile]
     slack: float  # drift.py
 
@@ -22,7 +23,21 @@ class Footprint:
             link: (Phase(compute_ms, sends_ms, gbps_from_bps(bits / sends_s)),) for link, bits in on_link_bits.items()
         }
         profiles = {link: Profile(compute_ms + sends_ms, up) for link, up in phases.items()}
-        return cls(compute_ms, profiles, slack)
+        return cls(compute_ms, sends_ms, profiles, slack)
+
+    @property
+    def iteration_ms(self) -> float:
+        return self.compute_ms + self.sends_ms
+
+    @property
+    def needs_ms(self) -> float:
+        """For an iteration, with its slack."""
+        return (1.0 + self.slack) * self.iteration_ms
+
+    def stretched(self, iteration_ms: float) -> "Footprint":
+        """The same job, held to a longer iteration."""
+        longer = {link: profile.stretched(iteration_ms) for link, profile in self.profiles.items()}
+        return replace(self, profiles=longer)
 
 
 def shared_links(jobs: Mapping[str, Footprint], capacity_bps: Mapping[str, float]) -> dict[str, Link]:
