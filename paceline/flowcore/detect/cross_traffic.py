@@ -6,6 +6,10 @@ promised is compared with what they have sent, both as their hosts count them. W
 and no job waits for a turn there (switch/division.py): TCP divides it as if there were no turns, until what is promised
 is carried again.
 
+Where who sends can stand for those that wait (switch/standing.py), turns go on on a shared link, and little is lost by
+taking one for shared that is not. So a link is believed to be shared sooner if all its flows are weighable: flows that
+wait on the sender's host borrow what cross traffic leaves of its share, and k of them carry k parts in k + 1.
+
 What holds a flow up that is no link (its job computes, its upstream flows are late) is no sign of cross traffic:
 promises count while it has something to send. What else slows a flow down, a machine short of CPU, cannot be told from
 cross traffic; but then the flow whose turn it is does not need the whole link either.
@@ -33,6 +37,9 @@ HOLD_SLOTS = 12  # then it is tried again, whatever was promised meanwhile
 # a while, and where that was wrong, tried again after twice as long.
 FIRST_TRY_SLOTS, LAST_TRY_SLOTS = 2 * HOLD_SLOTS, 64 * HOLD_SLOTS
 
+# Instead of ENOUGH_SLOTS and CARRIED, of links whose flows are all weighable; no turns without weights are tried there.
+ENOUGH_SLOTS_WEIGHED, CARRIED_WEIGHED = 2, 0.85
+
 
 @dataclass(slots=True)
 class _Link:
@@ -43,22 +50,27 @@ class _Link:
     try_ns: int = 0  # when turns are tried again ...
     tried_ns: int = 0  # ... and when they last were
     wait_slots: int = FIRST_TRY_SLOTS
+    unweighable: int = 0  # flows that cross it
 
     def begin(self, now_ns: int) -> None:
         self.since_ns, self.promised_bytes, self.carried_bytes = now_ns, 0.0, 0.0
 
 
 class CrossTrafficDetector:
-    def __init__(self, capacity_bps: Mapping[str, float], slot_ns: int) -> None:
-        self._capacity_bps, self._slot_ns = capacity_bps, slot_ns
+    def __init__(self, capacity_bps: Mapping[str, float], slot_ns: int, *, weighs: bool = True) -> None:
+        """`weighs`: who sends stands for those that wait, where flows are weighable."""
+        self._capacity_bps, self._slot_ns, self._weighs = capacity_bps, slot_ns, weighs
         self._links: dict[str, _Link] = {}
         self._last: dict[FlowId, tuple[float, float]] = {}  # promised and sent by a flow's last report
+        self._unweighable: dict[FlowId, list[_Link]] = {}  # with the links that they cross
 
     def shared_links(self, now_ns: int) -> frozenset[str]:
         return frozenset(name for name, link in self._links.items() if now_ns < link.shared_until_ns)
 
     def forget(self, flow: FlowId) -> None:
         self._last.pop(flow, None)
+        for link in self._unweighable.pop(flow, ()):
+            link.unweighable -= 1
 
     def heard(self, claim: Claim, now_ns: int) -> bool:
         """A flow's report. True if a link of its path is shared with cross traffic from now on, or not any more."""
@@ -66,28 +78,41 @@ class CrossTrafficDetector:
         before = self._last.get(claim.flow, report)
         self._last[claim.flow] = report
         promised, carried = (max(0.0, now - then) for now, then in zip(report, before, strict=True))
+        here = {name: self._links.setdefault(name, _Link()) for name in claim.path if name in self._capacity_bps}
+        self._count(claim, list(here.values()))
         news = False
-        for name in claim.path:
-            if name in self._capacity_bps:
-                link = self._links.setdefault(name, _Link())
-                link.promised_bytes += promised
-                link.carried_bytes += carried
-                news |= self._judge(link, self._capacity_bps[name], now_ns)
+        for name, link in here.items():
+            link.promised_bytes += promised
+            link.carried_bytes += carried
+            news |= self._judge(link, self._capacity_bps[name], now_ns)
         return news
+
+    def _count(self, claim: Claim, links: list[_Link]) -> None:
+        if claim.weighable != (claim.flow in self._unweighable):
+            return  # as before
+        if claim.weighable:
+            for link in self._unweighable.pop(claim.flow):
+                link.unweighable -= 1
+        else:
+            self._unweighable[claim.flow] = links
+            for link in links:
+                link.unweighable += 1
 
     def _judge(self, link: _Link, capacity_bps: float, now_ns: int) -> bool:
         if now_ns - link.since_ns > FRESH_SLOTS * self._slot_ns:
             link.begin(now_ns)
-        if link.promised_bytes < transfer_bytes(capacity_bps, ENOUGH_SLOTS * self._slot_ns):
+        weighed = self._weighs and not link.unweighable
+        enough_slots = ENOUGH_SLOTS_WEIGHED if weighed else ENOUGH_SLOTS
+        if link.promised_bytes < transfer_bytes(capacity_bps, enough_slots * self._slot_ns):
             return False
         was_shared = now_ns < link.shared_until_ns
         carried = link.carried_bytes / link.promised_bytes
-        shared = carried < (STILL if was_shared else CARRIED)
+        shared = carried < (STILL if was_shared else CARRIED_WEIGHED if weighed else CARRIED)
         if shared and not was_shared:
             wrong = link.tried_ns and now_ns - link.tried_ns < link.wait_slots * self._slot_ns
             link.wait_slots = min(2 * link.wait_slots, LAST_TRY_SLOTS) if wrong else FIRST_TRY_SLOTS
             link.try_ns = now_ns + link.wait_slots * self._slot_ns
-        elif shared and carried >= CARRIED and now_ns >= link.try_ns:
+        elif shared and not weighed and carried >= CARRIED and now_ns >= link.try_ns:
             shared, link.tried_ns = False, now_ns
         link.shared_until_ns = now_ns + HOLD_SLOTS * self._slot_ns if shared else now_ns
         link.begin(now_ns)

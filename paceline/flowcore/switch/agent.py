@@ -22,7 +22,7 @@ from paceline.flowcore.detect.cross_traffic import CrossTrafficDetector
 from paceline.flowcore.messages.escalation import EscalatedClaims, Share, ShareUpdate
 from paceline.flowcore.messages.events import Effect, PeersFound, PeersLost, Send, SwitchEvent, Tick
 from paceline.flowcore.messages.reports import NO_ANSWER, Claim, Feedback, Grant, Report
-from paceline.flowcore.model.background import FAIR
+from paceline.flowcore.model.background import FAIR, YIELD
 from paceline.flowcore.model.domain import Domain
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.slots import SlotClock
@@ -102,7 +102,8 @@ class SwitchAgent:
         domain, policy = self._domain, self._policy
         if policy.arbiter is None:
             return None
-        detector = CrossTrafficDetector(domain.scope_bps, self._clock.length_ns)
+        weighs = self._background != YIELD
+        detector = CrossTrafficDetector(domain.scope_bps, self._clock.length_ns, weighs=weighs)
         cross_traffic = detector if policy.yields_to_cross_traffic else None
         ledger = Ledger(self._clock.length_ns) if policy.keeps_ledger else None
         # A host on its own has no times: another host of the same job would have others.

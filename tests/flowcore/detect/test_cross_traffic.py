@@ -40,10 +40,10 @@ def claim(job: str, path: tuple[str, ...] = (UP, DOWN), sent: float = 0.0, promi
 class Link:
     """One flow that reports every slot, promised so much of the link and carrying so much of it."""
 
-    def __init__(self) -> None:
-        self.detector = CrossTrafficDetector(LINKS, SLOT_NS)
-        self.now_ns, self.sent, self.promised = 0, 0.0, 0.0
-        self.detector.heard(claim("a"), 0)
+    def __init__(self, *, weighable: bool = False, weighs: bool = True) -> None:
+        self.detector = CrossTrafficDetector(LINKS, SLOT_NS, weighs=weighs)
+        self.now_ns, self.sent, self.promised, self.weighable = 0, 0.0, 0.0, weighable
+        self.slots(1, 0.0, 0.0)
 
     def slots(self, count: int, carried: float, promised: float = 1.0) -> bool:
         """Whether the link is shared with cross traffic at the end."""
@@ -51,7 +51,8 @@ class Link:
             self.now_ns += SLOT_NS
             self.sent += carried * SLOTFUL
             self.promised += promised * SLOTFUL
-            self.detector.heard(claim("a", sent=self.sent, promised=self.promised), self.now_ns)
+            one = claim("a", sent=self.sent, promised=self.promised)._replace(weighable=self.weighable)
+            self.detector.heard(one, self.now_ns)
         return UP in self.detector.shared_links(self.now_ns)
 
 
@@ -62,6 +63,29 @@ def test_hosts_slower_than_their_link_do_not_give_up_turns_for_ever() -> None:
     assert link.slots(HOLD_SLOTS, carried=0.85), "it may be cross traffic"
     assert not link.slots(3 * HOLD_SLOTS, carried=0.85)
     assert not link.slots(20 * HOLD_SLOTS, carried=0.85)
+
+
+def test_who_can_be_stood_for_is_believed_sooner() -> None:
+    """Three flows beside one carry three quarters, and turns without weights are not tried."""
+    link = Link(weighable=True)
+    assert not link.slots(1, carried=0.75), "too soon to say"
+    assert link.slots(1, carried=0.75)
+    assert all(link.slots(1, carried=0.85) for _ in range(10 * HOLD_SLOTS))
+    assert not link.slots(2, carried=0.95)
+    assert not Link(weighable=True).slots(20, carried=0.86)
+    assert not Link(weighable=True, weighs=False).slots(20, carried=0.75), "the operator yields"
+
+
+def test_one_flow_that_cannot_be_weighed_and_the_link_is_judged_as_any() -> None:
+    link, other = Link(weighable=True), claim("b")
+    link.detector.heard(other, link.now_ns)
+    assert not link.slots(20, carried=0.75)
+    link.detector.forget(other.flow)
+    assert link.slots(2, carried=0.75)
+    assert not link.slots(2, carried=1.0)
+    link.detector.heard(other, link.now_ns)
+    link.detector.heard(other._replace(weighable=True), link.now_ns)  # its hostd was started anew
+    assert link.slots(2, carried=0.75)
 
 
 def test_turns_beside_cross_traffic_are_tried_less_and_less() -> None:
