@@ -31,9 +31,10 @@ def add_parser(commands: Any) -> None:
             "--model, nccl (DDP) and nccl-fsdp train that model, whose size takes the place of the scenario's.\n\n"
             "Controls: reno, cubic, bbr, mltcp, mltcp-4 (TCP alone; the last two need root and libbpf); paceline,\n"
             "mlcc, mlcc-open, fair, fair-penalty, fifo, srpt, crux, cassini, adadual, srsf1, srsf2, srsf3 (the\n"
-            "daemons under that policy); paceline-gate, cassini-gate, srsf1-gate, adadual-gate (which hold launches\n"
-            "and set no rate); observe, advise (which limit nothing); paceline-throttle, paceline-net-gate,\n"
-            "observe-throttle (jobs over NCCL send through our net plugin: paced, held, neither)."
+            "daemons under that policy); paceline-yield, paceline-first (beside other traffic: no turns, training\n"
+            "first); paceline-gate, cassini-gate, srsf1-gate, adadual-gate (which hold launches and set no rate);\n"
+            "observe, advise (which limit nothing); paceline-throttle, paceline-net-gate, observe-throttle (jobs\n"
+            "over NCCL send through our net plugin: paced, held, neither)."
         ),
         epilog="example: paceline bench jobs scenarios/two-jobs.toml --control reno,cubic,bbr --workload synthetic\n"
         "         paceline bench jobs scenarios/testbed/mix-2.toml --workload a=fsdp\n"
