@@ -10,20 +10,13 @@ it every job was sooner or later more than TOLERANCE late and lost nearly an ite
 times that of unshifted jobs; with it that happens to few (docs/cluster.md). Letting any late job start was tried again:
 jobs that met once slowed each other, were late for ever, and met for ever.
 
-That slack was chosen for the 99th percentile of a trace, from jitter that the simulator knows. A switch measures how
-much whole iterations vary, and takes less. Early jobs wait, so what they are late by is a random walk with a barrier
-at 0 and a drift of −slack·T; it is above TOLERANCE·T for the part e^(−2·slack·TOLERANCE/σ²) of the time.
-
 Deviation from §5.7, where 5 % of an iteration are tolerated: on the paper's dynamic trace, seeds 2 and 4, the 99th
 percentile was 788 and 780 ms with 5 %, 618 and 534 with this (unshifted: 609 and 530).
 """
 
-from math import log
-
 TOLERANCE = 0.15
 ADJUSTED = 0.05  # of an iteration: what §5.7 counts as an adjustment
 SIGMAS = 4.0
-SELDOM = 0.01  # of all bursts may miss their time, where the spread was measured
 
 
 def wait_ns(now_ns: int, anchor_ns: int, iteration_ns: int) -> int:
@@ -42,8 +35,3 @@ def adjusts(now_ns: int, anchor_ns: int, iteration_ns: int) -> bool:
 def slack(jitter: float, compute: float, iteration: float) -> float:
     """By which part a job's iterations are given longer; `jitter`: the computing's relative standard deviation."""
     return SIGMAS * jitter * compute / iteration
-
-
-def measured_slack(spread: float) -> float:
-    """The same for a job whose iterations were measured; `spread`: their relative standard deviation, σ."""
-    return -log(SELDOM) * spread**2 / (2.0 * TOLERANCE)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from statistics import median
 
 from paceline.flowcore.allocation.arbiters import BEGUN, Contender
-from paceline.flowcore.allocation.shifts.drift import measured_slack
+from paceline.flowcore.allocation.shifts.drift import slack
 from paceline.flowcore.allocation.shifts.footprint import Footprint
 from paceline.flowcore.messages.reports import Bid
 
@@ -19,7 +19,7 @@ CYCLES = 15  # remembered
 FEWEST_CYCLES = 3  # to say how much they differ
 BETTER_KNOWN = (1, FEWEST_CYCLES, CYCLES)  # with so many, times are planned anew even if they have moved little
 NORMAL = 1.4826  # median deviations of a normal distribution in its standard deviation
-MOST_SLACK = 0.15  # a job that would need more is not timed: it would lose more than it could gain
+MOST_SLACK = 0.25  # a job that would need more is not timed: it would lose more than it could gain
 
 # A claim that comes sooner after the last one, in parts of the computing, or with less left, in parts of a burst, is
 # the rest of a burst: a host withdraws a round trip before the end, and claims again if that was too soon.
@@ -28,7 +28,7 @@ LEAST_BURST = 0.5
 
 # What a job needs may differ by so much from what it is given, and its burst by so much of an iteration, before times
 # are planned anew. Upwards there is little room: a job that cannot keep up is late at last, and waits for another time.
-MOST_NEEDED, LEAST_NEEDED, BURST_MOVED = 1.005, 0.95, 0.05
+MOST_NEEDED, LEAST_NEEDED, BURST_MOVED = 1.02, 0.95, 0.05
 
 # A job that has missed its time so often, or that misses it more than once in five bursts, does not fit, whatever was
 # measured; it is not timed for UNFIT_BURSTS. Else jobs that meet make each other late for ever, and wait for most of an
@@ -131,7 +131,8 @@ class SeenJob:
         sends_ns = min(cycle_ns, max(cycle_ns - bid.compute_ns, bid.remaining_ns))
         alone_bps = min(capacity_bps[link] / flows for link, flows in flows_on.items())
         on_link_bits = {link: flows * alone_bps * bid.remaining_ns / 1e9 for link, flows in flows_on.items()}
-        longer = measured_slack(self._spread_ns(cycle_ns) / cycle_ns)
+        jitter = self._spread_ns(cycle_ns) / bid.compute_ns
+        longer = slack(jitter, bid.compute_ns, cycle_ns)
         if longer > MOST_SLACK:
             return None
         return Footprint.of((cycle_ns - sends_ns) / 1e9, sends_ns / 1e9, on_link_bits, longer)

@@ -154,7 +154,7 @@ def test_no_link_is_overfull_and_no_job_is_held_for_longer_than_an_iteration(
     jobs = [Job(f"j{number}", *one) for number, one in enumerate(drawn)]
     run(jobs, 4_000)
     for job in jobs:
-        assert max(job.waits_ms, default=0) <= 1.3 * (job.compute_ms + job.burst_ms) + 2 * STEP_MS
+        assert max(job.waits_ms, default=0) <= 1.4 * (job.compute_ms + job.burst_ms) + 2 * STEP_MS
         if all(set(job.links).isdisjoint(other.links) for other in jobs if other is not job):
             assert not any(job.waits_ms)
             assert job.slowdown(1) < 1.0 + 2 * STEP_MS / (job.compute_ms + job.burst_ms)
