@@ -79,6 +79,7 @@ class SeenJob:
             self.going = True
         elif rested_ns is not None and self._is_new(member.bid, rested_ns):
             moved = self._ready(member.bid, capacity_bps, given_ms, now_ns)
+        self._sends_ns = max(self._sends_ns, member.bid.remaining_ns)  # its first claim may know of a part only
         for link, flows in member.flows_on.items():
             self._flows_on[link] = max(flows, self._flows_on.get(link, 0))
         return moved
@@ -123,14 +124,15 @@ class SeenJob:
 
     def _measured(self, bid: Bid, capacity_bps: Mapping[str, float]) -> Footprint | None:
         flows_on = {link: flows for link, flows in self._flows_on.items() if link in capacity_bps}
-        if bid.compute_ns <= 0.0 or bid.remaining_ns <= 0.0 or not flows_on:
+        alone_ns = max(bid.remaining_ns, self._sends_ns)
+        if bid.compute_ns <= 0.0 or alone_ns <= 0.0 or not flows_on:
             return None
-        cycle_ns = bid.compute_ns + bid.remaining_ns
+        cycle_ns = bid.compute_ns + alone_ns
         if self._cycles_ns:
             cycle_ns = median(self._cycles_ns)
-        sends_ns = min(cycle_ns, max(cycle_ns - bid.compute_ns, bid.remaining_ns))
+        sends_ns = min(cycle_ns, max(cycle_ns - bid.compute_ns, alone_ns))
         alone_bps = min(capacity_bps[link] / flows for link, flows in flows_on.items())
-        on_link_bits = {link: flows * alone_bps * bid.remaining_ns / 1e9 for link, flows in flows_on.items()}
+        on_link_bits = {link: flows * alone_bps * alone_ns / 1e9 for link, flows in flows_on.items()}
         jitter = self._spread_ns(cycle_ns) / bid.compute_ns
         longer = slack(jitter, bid.compute_ns, cycle_ns)
         if longer > MOST_SLACK:
