@@ -9,12 +9,12 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 
-MEMORY_ITERATIONS = 5.0
+MEMORY_ITERATIONS = 10.0
 
-# Urgency is bounded: a job bids with the square of its slowdown, and one that crawls for a reason of its own must not
-# outbid all others together for ever. The bound is the same whatever the job's weight, ω·ŝ² ≤ 256: with one that grew
-# with it, heavy jobs that are slow would keep a light one from the links for ever.
-LEAST_PACE = 1 / 16
+# Urgency is bounded: a job bids with its slowdown, and one that crawls for a reason of its own must not outbid all
+# others together for ever. The bound is the same whatever the job's weight, √ω·ŝ ≤ 256: with one that grew with it,
+# heavy jobs that are slow would keep a light one from the links for ever.
+LEAST_PACE = 1 / 256
 
 # Weight of the newest iteration in a learned time: jitter averages out, a new batch size is learned in a handful of
 # iterations.

@@ -4,11 +4,11 @@ A job makes progress in *alone seconds*: computing for a second is one, sending 
 is q·v, with v the time the whole exchange takes alone. Its pace p(t) is alone seconds per second, in [0, 1]. The
 slowdown people see, elapsed time ÷ iterations × T⁰, is 1 ÷ the mean pace, so we keep that mean:
 
-    P(t) = (1/τ) ∫ e^{−(t−u)/τ} p(u) du           ŝ(t) = 1 / P(t) ≥ 1            T⁰ = c + v,  τ = 5·T⁰
+    P(t) = (1/τ) ∫ e^{−(t−u)/τ} p(u) du           ŝ(t) = 1 / P(t) ≥ 1            T⁰ = c + v,  τ = 10·T⁰
 
 The memory τ trades two errors: a short one forgets that a job was favoured an iteration ago and lets it collide
 again with the same job; a long one still favours a job for old delays after it has long been running well (and
-starts slowly: it takes τ to notice). From 4 to 8 iterations makes little difference.
+starts slowly: it takes τ to notice). From 5 to 12 iterations makes little difference.
 
 Here is also what a policy multiplies its value by, the job's weight; orders that value nothing (fifo, srpt) ignore it.
 """

@@ -2,10 +2,10 @@
 
 The model, in four lines. Job j computes for c_j, then needs its links for v_j; r_j of that remains.
 
-    (1) goal     minimise the mean slowdown  Σ_j ω_j·s_j, s_j = 1/P_j, P_j the job's pace (progress.py), ω_j its weight
-    (2) value    a second at full pace is worth −ω·∂s/∂P = ω_j·ŝ_j²: slow jobs first, and more than proportionally
+    (1) goal     the least Σ_j √ω_j·log s_j, slowdowns s_j = 1/P_j, P_j the job's pace (progress.py), ω_j its weight
+    (2) value    a second at full pace is worth −√ω·∂log s/∂P = √ω_j·ŝ_j: slow jobs first, in proportion
     (3) overlap  a burst that ends sets its job computing, which needs no link; that counts as far as it overlaps
-                 with what the other jobs still have to send:  w_j = ω_j·ŝ_j² · (1 + κ·min(c_j, Σ_{i≠j} r_i)/r_j)
+                 with what the other jobs still have to send:  w_j = √ω_j·ŝ_j · (1 + κ·min(c_j, Σ_{i≠j} r_i)/r_j)
     (4) choice   per group of jobs that share links, the max-weight packing (packing.py), again at every event
 
 (1) and (2) are gradient scheduling: serving the job with the largest derivative of a concave goal, over averages that
@@ -13,6 +13,10 @@ move slowly, converges to the optimum of (1) over all rates that the links can c
 bound whenever some job wants each full link. No target, no learned share and no central solver is needed: the
 average ŝ_j is the only memory, and each host keeps it for its own jobs. It is also why no job starves: P decays
 while a job waits, and w_j grows. Jobs that share one link at all times come to slowdowns in proportion to 1/√ω_j.
+
+The logarithm is proportional fairness. With the mean slowdown itself as the goal (ŝ_j²) jobs that cross many crowded
+links are held up less and cost all the others more: of a fixed set of jobs the mean slowdown is the same, and where
+jobs come and go more of them are there at a time (`sim paper mlcc`).
 
 (3) makes a short burst slip into a long one: while the long one waits for it, the short job's compute phase
 overlaps with the long one's sending, and the loss is a fraction of what the short job would lose by waiting. Between
@@ -24,7 +28,7 @@ job waits for the link, and long bursts would push short ones aside. κ is flat 
 An operator may choose another goal, `objective = "jct"` (in the simulator: paceline:jct): the least mean time from a
 job's start to its end. What counts then is what a job has left, W_j alone seconds:
 
-    (5) value    a second is worth ω_j·ŝ_j / (1 + W_j/W⁰): jobs that end soon first, and those that waited
+    (5) value    a second is worth √ω_j·ŝ_j / (1 + W_j/W⁰): jobs that end soon first, and those that waited
 
 ŝ_j is bounded, so a long job may wait for as long as much shorter ones come; the switch's ledger still sees to an equal
 share in the long run (switch/ledger.py).
@@ -80,9 +84,9 @@ class Paceline(Arbitrated):
     def bid(self, state: JobState) -> Bid:
         progress = state.progress
         remaining_ns = state.remaining_share * progress.alone_comm_ns
-        urgency = progress.weight * progress.slowdown**2
+        urgency = progress.weight**0.5 * progress.slowdown
         if "jct" in self.chosen:  # never more than without it: what is too much a switch still knows (observed_job.py)
             # Of a job that does not say how many it will do, `iterations` is 0: as many as it has done.
             left_ns = abs(progress.iterations - state.sent_iterations) * progress.alone_ns
-            urgency = progress.weight * progress.slowdown / (1.0 + left_ns / SOON_NS)
+            urgency /= 1.0 + left_ns / SOON_NS
         return Bid(urgency, progress.compute_ns, remaining_ns)

@@ -11,7 +11,7 @@ rate the job is given meanwhile, and no host's word is in that:
 Hosts see more: bytes that a grant did not move, and every slot on the other switches of a path. So a bid is believed
 up to a margin, and no further:
 
-    urgency ≤ 1.05·ω / P²      compute ≤ 1.1·c        remaining ≥ 0.9·(v − what it was given of this burst)
+    urgency ≤ 1.05·√ω / P      compute ≤ 1.1·c        remaining ≥ 0.9·(v − what it was given of this burst)
 
 ω is the job's weight, which hostd and the switch hold to what the operator allows. The margins are what honest mixes
 lose nothing by (`paceline sim mixes`), and what keeps lies near 5 % (`sim lies`).
@@ -20,7 +20,7 @@ lose nothing by (`paceline sim mixes`), and what keeps lies near 5 % (`sim lies`
 from paceline.flowcore.detect.pace import learned, mean_pace
 from paceline.flowcore.messages.reports import Bid
 
-URGENCY_MARGIN, COMPUTE_MARGIN, REMAINING_MARGIN = 1.05, 1.1, 0.9
+URGENCY_MARGIN, COMPUTE_MARGIN, REMAINING_MARGIN = 1.025, 1.1, 0.95
 
 # Of a job whose first burst has not ended: how fast its pace moves, and the most that its computing counts.
 UNKNOWN_ALONE_S = 0.2
@@ -61,7 +61,7 @@ class ObservedJob:
         compute_s = COMPUTE_MARGIN * self._compute_s or UNKNOWN_ALONE_S
         remaining_s = REMAINING_MARGIN * (self._burst_s - self._given_s)
         return Bid(
-            min(bid.urgency, weight * URGENCY_MARGIN / self._pace**2),
+            min(bid.urgency, weight**0.5 * URGENCY_MARGIN / self._pace),
             min(bid.compute_ns, compute_s * 1e9),
             max(bid.remaining_ns, remaining_s * 1e9),
         )

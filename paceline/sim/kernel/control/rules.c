@@ -114,8 +114,7 @@ void iteration_ended(const struct rules *r, struct progress *p, int64_t now_ns)
 
 void bid_of_paceline(const struct progress *progress, double left, struct bid *found)
 {
-    const double slowdown = 1.0 / progress->pace;
-    found->urgency = progress->weight * pow(slowdown, 2.0);
+    found->urgency = pow(progress->weight, 0.5) * (1.0 / progress->pace);
     found->compute_ns = progress->compute_ns;
     found->remaining_ns = left * progress->alone_comm_ns;
 }
