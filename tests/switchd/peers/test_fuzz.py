@@ -76,6 +76,8 @@ def host_message(draws: random.Random, slot: int) -> bytes:
             column.extend(draws.choice(TEXTS) for _ in range(length))
         elif name in ("upstream_count", "downstream_count", "plan_slots"):
             column.extend(draws.choice((0, 1, 1, 10, 2**32 - 1)) for _ in range(length))
+        elif name == "weighable":
+            column.extend(draws.random() < 0.5 for _ in range(length))
         else:
             column.extend(draws.choice(NONSENSE) for _ in range(length))
     report = pb.Report(
@@ -148,7 +150,9 @@ async def test_what_hosts_might_send(policy: str, monkeypatch: pytest.MonkeyPatc
     assert {"shape", "flow", "identity", "slot", "in part"} <= outcomes.keys() and "numbers" in switch.refused
     assert outcomes.total() - outcomes["taken"] >= 37_000
     check_table(switch, GOOD)
-    assert sizes[-1] < sizes[0] * 1.02
+    # Within this one long slot nothing expires, and now and then a mutant is a new flow. A block kept for every message
+    # would be nine per cent.
+    assert sizes[-1] < sizes[0] * 1.04
 
 
 @pytest.mark.parametrize(("policy", "count"), [("paceline", 8_000), ("mlcc", 1_000)])
