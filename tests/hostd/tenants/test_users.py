@@ -125,7 +125,7 @@ def test_a_job_counts_what_its_user_asks_for_and_the_operator_allows(users: User
     def bids_by_weight() -> bool:
         found = users.explain("modest/ring/h0>h1")
         return bool(found.get("granted")) and found["bid"]["urgency"] == pytest.approx(
-            0.1 * found["job"]["slowdown"] ** 2
+            0.1**0.5 * found["job"]["slowdown"]
         )
 
     wait_until(bids_by_weight, 2 * SETTLED_S)
