@@ -124,6 +124,7 @@ def test_hosts_hear_of_every_burst_and_of_where_it_ends(job: JobSpec) -> None:
 # ---- Two jobs ----
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("overlap", [0.0, 0.4])
 def test_two_jobs_of_four_bursts(overlap: float) -> None:
     """Half of each iteration is exchange: together the jobs just fit, if their bursts take turns."""

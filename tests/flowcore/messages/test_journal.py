@@ -162,6 +162,7 @@ class Quiet:
         return []
 
 
+@pytest.mark.slow
 def test_the_command_writes_a_journal_that_replays(tmp_path: Path, scenario: Scenario) -> None:
     from paceline.cli import main
 

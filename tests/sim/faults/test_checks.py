@@ -54,6 +54,7 @@ def test_an_arbiter_that_gives_everything_to_everybody(monkeypatch: pytest.Monke
     assert check(history()).rule == "tables"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", [LoadTable, Arbitration])
 def test_entries_that_never_end(monkeypatch: pytest.MonkeyPatch, what: type) -> None:
     monkeypatch.setattr(what, "expire", lambda self, slot: [] if what is LoadTable else False)

@@ -53,6 +53,7 @@ def hash_of(text: str) -> int:
     return int.from_bytes(text.encode(), "big") % (2**61 - 1)
 
 
+@pytest.mark.slow
 def test_a_history_runs_the_same_in_every_process() -> None:
     code = f"from {__name__} import happened; print(happened(2))"
     runs = [

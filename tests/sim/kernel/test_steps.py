@@ -137,6 +137,7 @@ def test_a_flow_that_comes_to_its_mark_is_told_once_and_at_that_time() -> None:
         assert steps.run(10**9, 10**9, 10**9).marked == []
 
 
+@pytest.mark.slow
 @settings(max_examples=5, deadline=None)
 @given(
     st.integers(0, 1000),

@@ -24,6 +24,7 @@ jobs = 6
 """
 
 
+@pytest.mark.slow
 def test_every_placement_with_every_policy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "w.toml").write_text("gpu_mix = [[2, 1], [3, 1]]\n")
     (tmp_path / "sweep.toml").write_text(SWEEP)
