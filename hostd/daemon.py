@@ -139,7 +139,7 @@ class HostDaemon:
         )
         self._monitor.slow_poll = config.mode == "observe"
         self._enforcer.pages.jobs = self._monitor
-        self._admission.weighable = self._weighable
+        self._admission.weighable = lambda job: not self._enforcer.why_unweighed and self._monitor.has_sockets(job)
         self._open.callback(self._monitor.close)
         journal = None
         if self._journal_path is not None:
@@ -335,11 +335,6 @@ class HostDaemon:
         if passed := self._admission.passed(events, self._clock.own_ns()):
             self._driver.take(*passed)
             self._arm()
-
-    def _weighable(self, job: str) -> bool:
-        """Whether its sockets, if it has any, can count for several beside cross traffic."""
-        tracked = self._monitor.jobs.get(job)
-        return not self._enforcer.why_unweighed and tracked is not None and tracked.has_sockets
 
     def _sockets_changed(self, flow: FlowId, sockets: tuple[DataSocket, ...]) -> None:
         if flow in self._agent.flows:

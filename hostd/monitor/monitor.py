@@ -195,6 +195,9 @@ class Monitor:
     def processes_of(self, name: str) -> Iterable[int]:
         return self.jobs[name].processes if name in self.jobs else ()
 
+    def has_sockets(self, name: str) -> bool:
+        return name in self.jobs and self.jobs[name].has_sockets
+
     def peers_of(self, name: str, target: str) -> frozenset[tuple[int, str]]:
         return self.jobs[name].counted_peers(target) if name in self.jobs else frozenset()
 
