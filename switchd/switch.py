@@ -38,8 +38,8 @@ _log = logging.getLogger(__name__)
 # Answers to the reports of a few slots; a host that is further behind decides without its switch by then.
 HOST_OUTBOX = 64
 # A report that arrives after the end of its own plan, up to so many horizons, was delayed, perhaps by this switch.
-# Nothing in it is of use any more: dropping it is how a switch with too much to do catches up. An older report comes
-# from another clock.
+# None of its claims is of use any more: dropping them is how a switch with too much to do catches up. An older report
+# comes from another clock.
 LATE_HORIZONS = 10
 # All hosts of a ToR may report in the same instant.
 SWITCH_OUTBOX = 4096
@@ -140,16 +140,20 @@ class Switch:
         """A report from a host's stream or call; raises BadMessage and has then changed nothing. Bad claims are taken
         out, and the rest is heard: a host speaks for many jobs.
 
-        One that comes too late is answered with the time alone: a host that was suspended would stay late for ever.
+        One that comes too late is answered with the time: a host that was suspended would stay late for ever. Of
+        it only withdrawals count, which have no date.
         """
         now_ns = self.clock.now_ns()
         slot = self.slots.index(now_ns)
+        session = self.hosts.get(host)
         if self.slots.horizon < slot - wire.first_slot <= LATE_HORIZONS * self.slots.horizon:
             self.count_refusal("late")
-            if (session := self.hosts.get(host)) is not None:
+            if session is not None:
                 session.outbox.put(FEEDBACK.to_wire(Feedback(self.name, NO_ANSWER, slot, ())))
-            return
-        session = self.hosts.get(host)
+            if not wire.withdrawn:
+                return
+            wire.ClearField("claims")
+            wire.first_slot = slot
         try:
             report = REPORT.from_wire(wire, self._place.paths)
             self._place.validator.check_host_report(host, report, slot)

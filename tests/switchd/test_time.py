@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from paceline.flowcore.detect.clocks import ClockEstimate
-from paceline.flowcore.messages.reports import Feedback, Report
+from paceline.flowcore.messages.reports import Feedback, Report, Withdrawal
 from paceline.flowcore.model.scenario import SlotsSpec
 from paceline.flowcore.model.topology import clos, star, tree
 from paceline.flowcore.switch.agent import REALLOCATIONS_PER_SLOT
@@ -27,6 +27,7 @@ TREE = tree(1, 2, 2, (1.0, 1.0, 1.0))
 CLOS = clos(12, 2, 1, (1.0, 1.0))
 SLOT_NS = 60_000_000
 A = flow("a", "h0", "h1")
+B = flow("b", "h0", "h1")
 
 
 async def test_phases_are_spread_over_the_slot(fabric) -> None:
@@ -124,7 +125,8 @@ async def test_a_host_follows_the_clock_of_its_switch(fabric) -> None:
 
 
 async def test_a_host_that_was_suspended_learns_the_time(fabric) -> None:
-    """Its clock stood still for longer than its plans reach: no report of it counts, and it must know."""
+    """Its clock stood still for longer than its plans reach: no claim of it counts, and it must know. What it withdraws
+    has no date."""
     net: Fabric = await fabric(STAR)
     behind_ns, estimate = 0, ClockEstimate()
     heard: list[object] = []
@@ -142,10 +144,15 @@ async def test_a_host_that_was_suspended_learns_the_time(fabric) -> None:
         running = asyncio.create_task(stream.run())
         try:
             await until(lambda: stream.connected)
-            behind_ns = 20 * SLOT_NS
-            assert stream.send(Report("h0", 1, net.slot("sw") - 20, (claim(STAR, A, 1e8),)))
+            assert stream.send(Report("h0", 1, net.slot("sw"), (claim(STAR, A, 1e8),)))
+            await until(lambda: A in net.switch("sw").agent.table)
             await until(lambda: len(heard) == 2)
-            assert isinstance(heard[1], Feedback) and not heard[1].grants
+            behind_ns = 20 * SLOT_NS
+            gone = (Withdrawal(A, 1e8),)
+            assert stream.send(Report("h0", 2, net.slot("sw") - 20, (claim(STAR, B, 1e8),), gone))
+            await until(lambda: len(heard) == 3)
+            assert isinstance(heard[2], Feedback) and not heard[2].grants
+            assert A not in net.switch("sw").agent.table and B not in net.switch("sw").agent.table
             assert abs(estimate.offset_ns(time.time_ns() - behind_ns) - behind_ns) < SLOT_NS
         finally:
             running.cancel()

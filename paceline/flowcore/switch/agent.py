@@ -213,13 +213,13 @@ class SwitchAgent:
     # ---- Reports and answers ----
 
     def _report(self, report: Report, slot: int) -> list[Effect]:
-        pending = PendingReport(report.number, slot, self._federation.next_number(self._now_ns))
+        pending = PendingReport(report.sender, report.number, slot, self._federation.next_number(self._now_ns))
         own_host = report.sender in self._domain.hosts  # only a host's own ToR forwards
         forwarded = self._federation.forward(report, pending.forwarded, slot) if own_host else NOTHING
         effects = list(forwarded.sends)
         for withdrawal in report.withdrawn:
             self._claims.withdraw(withdrawal)
-            effects += self._complete(self._pending.stop(withdrawal.flow), slot)
+            effects += self._complete(self._pending.withdraw(withdrawal.flow), slot)
         pending.flows = [claim.flow for claim in report.claims]
         # What this report names is answered with it: only the rest of an older one is still to be answered.
         effects += self._complete(self._pending.replace(pending, pending.flows), slot)
@@ -254,9 +254,12 @@ class SwitchAgent:
         return self._complete(complete, slot) + self._answer(sorted(set(news)), slot)
 
     def _complete(self, reports: Iterable[PendingReport], slot: int) -> list[Effect]:
-        """Answer these reports: no word is waited for any more."""
+        """Answer these reports: no word is waited for any more. One whose flows are through is answered with nothing: a
+        host on its own would stay so for as long as its bursts are shorter than an answer takes."""
         effects: list[Effect] = []
         for report in reports:
+            if not report.flows:
+                effects.append(Send(report.sender, Feedback(self.name, report.number, slot, (), self._silent)))
             self._pending.end(report.flows)
             effects += self._answer(report.flows, slot, report.number)
         return effects
@@ -271,10 +274,14 @@ class SwitchAgent:
         by_peer: dict[str, list[Grant]] = {}
         for own in self._claims.grants(ready, slot, shares):
             by_peer.setdefault(self._claims.reporter(own.flow), []).append(self._federation.merge(own, slot))
-        silent = tuple(sorted(self.silent))
         return [
-            Send(peer, Feedback(self.name, number, slot, tuple(grants), silent)) for peer, grants in by_peer.items()
+            Send(peer, Feedback(self.name, number, slot, tuple(grants), self._silent))
+            for peer, grants in by_peer.items()
         ]
+
+    @property
+    def _silent(self) -> tuple[str, ...]:
+        return tuple(sorted(self.silent))
 
     # ---- Other switches come and go ----
 

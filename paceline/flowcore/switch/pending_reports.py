@@ -4,7 +4,8 @@ A report whose flows stay within the switch is answered at once. Another waits, 
 every other switch on the path, and for the parent's decision where the flow's share is decided there:
 
     taken ──▶ pending ──last missing word, or its switch is lost──▶ answered
-                 │ ╰───one word missing for more than a slot──────▶ answered with what was said last
+                 │ ├───one word missing for more than a slot──────▶ answered with what was said last
+                 │ ╰───all its flows are withdrawn────────────────▶ answered with nothing
                  ╰─────a newer report names all its flows─────────▶ replaced: the newer one is answered
 
 Law: a report is answered once. A flow's answer belongs to the last report that named it, which takes over since when
@@ -35,6 +36,7 @@ class Wait(NamedTuple):
 
 @dataclass(slots=True)
 class PendingReport:
+    sender: str
     number: int  # as its host counts
     slot: int
     forwarded: int  # the number of the reports forwarded for it
@@ -81,7 +83,8 @@ class PendingReports:
         for flow in flows:
             if flow in self._report_of:
                 newer.take_over(flow, self._report_of[flow])
-        return [report for flow in flows for report in self.stop(flow)]
+        complete = [report for flow in flows for report in self.stop(flow)]
+        return [report for report in complete if report.flows]
 
     def stop(self, flow: FlowId) -> list[PendingReport]:
         """The flow's answer belongs to another report from now on, or to none."""
@@ -91,6 +94,12 @@ class PendingReports:
         report.flows.remove(flow)
         was_missing = report.waits.pop(flow, None) is not None
         return [report] if was_missing and report.flows and not report.waits else []
+
+    def withdraw(self, flow: FlowId) -> list[PendingReport]:
+        """The flow needs no answer. But its report does, although it has no other: the host waits for one."""
+        report = self._report_of.get(flow)
+        complete = self.stop(flow)
+        return complete if report is None or report.flows else [report]
 
     def heard(self, word: str, flow: FlowId, number: int | None = None) -> list[PendingReport]:
         """A switch has spoken about the flow, in answer to the forwarded report of this number; None: to no report."""

@@ -13,6 +13,7 @@ from paceline.sim.faults.world import SLOT_NS, Trace, World
 LOOKS_PER_SLOT = 2
 END_SLOTS = 2  # withdrawals need less than one
 OBSERVED_SLOTS = 8  # at least
+ROUNDS = 4  # in which all jobs have been served
 
 
 class Verdict(NamedTuple):
@@ -33,8 +34,10 @@ def check(history: History, trace: Trace | None = None) -> Verdict:
 
 def _run(world: World) -> None:
     history, checks = world.history, Checks(world)
-    # A job that has just missed its turn has to wait for all others, and then needs one itself.
-    observed = max(OBSERVED_SLOTS, 2 * sum(job.burst_slots for job in history.jobs) + 2 * _longest_compute(history))
+    # A job that has just missed its turn has to wait for all others, and then needs one itself. It may have to wait
+    # longer: what a job was given while its host was beyond control counts as if it had been used.
+    round_slots = sum(job.burst_slots for job in history.jobs) + _longest_compute(history)
+    observed = max(OBSERVED_SLOTS, ROUNDS * round_slots)
     slots = max(history.slots, math.ceil(history.calm_slot + SETTLE_SLOTS + observed))
     step_ns = SLOT_NS // LOOKS_PER_SLOT
     for look in range(1, slots * LOOKS_PER_SLOT + 1):

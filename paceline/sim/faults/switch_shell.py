@@ -4,6 +4,7 @@ Messages to another switch wait for a moment in the queue of their next hop and 
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from paceline.flowcore.messages.coalescing import coalesce
 from paceline.flowcore.messages.events import Effect, Message, PeersFound, PeersLost, Send, SwitchEvent, Tick
@@ -70,7 +71,9 @@ class SwitchShell:
         if horizon < slot - report.first_slot <= LATE_HORIZONS * horizon:
             self.refused += 1
             self._world.send_feedback(self.name, host, Feedback(self.name, NO_ANSWER, slot, ()))  # which tells the time
-            return True
+            if not report.withdrawn:
+                return True
+            report = replace(report, claims=(), first_slot=slot)
         try:
             self._validator.check_host_report(host, report, slot)
         except BadMessage:

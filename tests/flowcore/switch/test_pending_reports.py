@@ -9,7 +9,7 @@ B = FlowId("b", "h0", "h2", Role.RING)
 
 def pending(number: int, slot: int, *flows: FlowId, words: tuple[str, ...] = ("agg",)) -> PendingReport:
     """A report that waits for these words about each of its flows; its forwarded reports have ten times its number."""
-    report = PendingReport(number, slot, forwarded=10 * number, flows=list(flows))
+    report = PendingReport("h0", number, slot, forwarded=10 * number, flows=list(flows))
     for flow in flows:
         report.wait_for(words, flow)
     return report
@@ -58,13 +58,21 @@ def test_what_is_left_of_an_older_report_is_answered_when_nothing_of_it_is_missi
     older = pending(1, 0, A, B)
     reports = begun(older)
     assert reports.heard("agg", B, 10) == []
-    assert reports.replace(PendingReport(2, 1, 20), [A]) == [older]
+    assert reports.replace(PendingReport("h0", 2, 1, 20), [A]) == [older]
     assert older.flows == [B]
+
+
+def test_a_report_whose_flows_are_all_withdrawn_is_answered_though_words_are_missing() -> None:
+    report = pending(1, 0, A, B)
+    reports = begun(report)
+    assert reports.withdraw(A) == []
+    assert reports.withdraw(B) == [report]
+    assert reports.withdraw(B) == []  # once
 
 
 def test_a_newer_report_takes_over_since_when_a_word_is_missing() -> None:
     reports = begun(pending(1, 0, A))
-    newer = PendingReport(2, 1, 20, [A])
+    newer = PendingReport("h0", 2, 1, 20, [A])
     reports.replace(newer, [A])
     newer.wait_for(["agg"], A)
     reports.begin(newer)
@@ -74,7 +82,7 @@ def test_a_newer_report_takes_over_since_when_a_word_is_missing() -> None:
 
 def test_a_switch_that_answered_the_older_report_is_late_but_not_silent() -> None:
     reports = begun(pending(1, 0, A))
-    newer = PendingReport(2, 1, 20, [A])
+    newer = PendingReport("h0", 2, 1, 20, [A])
     reports.replace(newer, [A])
     newer.wait_for(["agg"], A)
     reports.begin(newer)
