@@ -33,8 +33,7 @@ SHARES = ("0", "0.5", "1")
 LOADS = ("0.5", "0.7", "0.9")
 JOBS, QUICK_JOBS = 100, 16
 FEW, FEW_JOBS, QUICK_FEW = "0.9", 8, 5  # load and jobs of the runs in the agents
-EVERYWHERE = ("paceline", "fair")
-AT_MOST = ("mcs", "mcs-pipelined", "ccml", "paceline:jct")  # run at the highest load only, to save time
+ARRAY = ("paceline", "paceline:jct", "fair", "mcs", "mcs-pipelined", "ccml")
 AGENTS = ("mlcc", "mlcc-open")
 MOST_ABOVE_FAIR = 2.0  # percent
 
@@ -65,9 +64,8 @@ def draw(share: str, load: str, jobs: int, racks: int, seed: int) -> list[TraceJ
 
 def runs(quick: bool) -> Sequence[str]:
     loads = ("0.7",) if quick else LOADS
-    found = [f"{share}/{load}/{policy}" for share in SHARES for load in loads for policy in EVERYWHERE]
-    found += [f"{share}/{loads[-1]}/{policy}" for share in SHARES for policy in AT_MOST]
-    found += [f"{share}/few/{policy}" for share in SHARES for policy in (*AGENTS, *EVERYWHERE, "mcs", "ccml")]
+    found = [f"{share}/{load}/{policy}" for share in SHARES for load in loads for policy in ARRAY]
+    found += [f"{share}/few/{policy}" for share in SHARES for policy in (*AGENTS, *ARRAY)]
     return [*found, *(f"0.5/few/mlcc:{point}" for point in OPTIONS)]
 
 
@@ -105,20 +103,20 @@ def claims(results: Results) -> Iterator[Claim]:
 
     for share in SHARES:
         mix = f"PS share {share}"
-        most = loads[-1]
-        for than, paper in (("mcs", 33.6), ("ccml", 23.3)):
-            claim = f"paceline is below {than.upper()} in mean JCT, {mix}, load {most}"
-            yield figure(claim, "VII-A, Fig. 15", paper, lower(share, most, "paceline", than), seconds(share, most))
         for load in loads:
+            for than, paper in (("mcs", 33.6), ("ccml", 23.3)):
+                claim = f"paceline is below {than.upper()} in mean JCT, {mix}, load {load}"
+                yield figure(claim, "VII-A, Fig. 15", paper, lower(share, load, "paceline", than), seconds(share, load))
+            costs = lower(share, load, "mcs-pipelined", "mcs")
+            claim = f"Start-after costs MCS bandwidth: pipelined it is below, {mix}, load {load}"
+            yield order(claim, "VII-A", "below", costs, seconds(share, load))
             gain = lower(share, load, "paceline", "fair")
             claim = f"paceline is at most {MOST_ABOVE_FAIR:.0f} % above fair sharing in mean JCT, {mix}, load {load}"
             holds = fmean(gain) >= -MOST_ABOVE_FAIR
             spread = (min(gain), max(gain))
             yield Claim(claim, "ours", "%", "not above", fmean(gain), spread, holds, seconds(share, load))
-        claim = f"Start-after costs MCS bandwidth: pipelined it is below, {mix}, load {most}"
-        yield order(claim, "VII-A", "below", lower(share, most, "mcs-pipelined", "mcs"), seconds(share, most))
-        claim = f"paceline with the objective jct is below paceline in mean JCT, {mix}, load {most}"
-        yield order(claim, "ours", "below", lower(share, most, "paceline:jct", "paceline"), seconds(share, most))
+            claim = f"paceline with the objective jct is below paceline in mean JCT, {mix}, load {load}"
+            yield order(claim, "ours", "below", lower(share, load, "paceline:jct", "paceline"), seconds(share, load))
         for reading in AGENTS:
             for than, paper in (("mcs", 33.6), ("ccml", 23.3)):
                 claim = f"{reading} is below {than.upper()} in mean JCT, {mix}, few jobs"
@@ -126,6 +124,13 @@ def claims(results: Results) -> Iterator[Claim]:
                 yield figure(claim, "VII-A, Fig. 15", paper, gain, seconds(share, "few"))
             claim = f"{reading} is below fair sharing in mean JCT, {mix}, few jobs"
             yield order(claim, "VI-C", "below", lower(share, "few", reading, "fair"), seconds(share, "few"))
+    for policy in ("paceline", "paceline:jct"):
+        gains = [gain for share in SHARES for load in loads for gain in lower(share, load, policy, "fair")]
+        lost = [-gain for gain in gains if gain < -MOST_ABOVE_FAIR]
+        why = f"{len(lost)} of {len(gains)} traces are above, on average {fmean(lost) if lost else 0.0:.1f} %"
+        why += f"; all together {fmean(gains):.1f} % below fair"
+        claim = f"{policy} is at most {MOST_ABOVE_FAIR:.0f} % above fair sharing on every single trace: the worst one"
+        yield Claim(claim, "ours", "%", "not above", min(gains), (min(gains), max(gains)), not lost, why)
     for point, what in OPTIONS.items():
         gain = lower("0.5", "few", f"mlcc:{point}", "mlcc")
         yield order(f"mlcc gains by {point}: {what}; few jobs", "IV-C", "below", gain, seconds("0.5", "few"))
@@ -147,7 +152,6 @@ PAPER = Paper(
         "An iteration computes for 0.56, 0.9, 0.46 and 0.32 s (VGG19, GPT2, VGG16, ResNet50): the paper has none.",
         "Times between arrivals are Gamma with a squared coefficient of variation of 4; load is that of the racks'"
         " uplinks, the scarcest links, with every job at full speed.",
-        "`paceline` and `fair` run at loads of 0.5, 0.7 and 0.9, the others at 0.9 only, to end in time.",
         "With the objective `jct` the policy knows how many iterations a job has left, as MCS knows a coflow's size."
         " The array engine has no ledger, which in switchd holds a job to two seconds ahead of an equal share.",
         "`mcs` waits for a whole stage of a parameter server and for whole chunks of a ring; `mcs-pipelined` does not.",
