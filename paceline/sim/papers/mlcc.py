@@ -4,9 +4,13 @@ Runs are `SHARE/LOAD/POLICY` on the array engine, every iteration simulated; SHA
 The paper's scheduler stands there in three readings: `mlcc` and `mlcc-open` run in the agents themselves, which takes
 minutes where the others take seconds, so they have runs of their own with fewer jobs (`SHARE/few/POLICY`), beside
 `fair` and the baselines on the same jobs; `paceline` is what this project made of it.
+
+`SHARE/LOAD~MOVE/POLICY` has the same jobs, each up to MOVED_S later. Which GPUs are free then differs, and where jobs
+come to be is drawn among those: what such a run differs from the first by is chance, not the policy. mlcc_claims.py
+has what is made of the runs.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
 from random import Random
@@ -14,8 +18,8 @@ from statistics import fmean
 
 from paceline.flowcore.model.scenario import Pattern
 from paceline.flowcore.policy.mlcc import OPTIONS
-from paceline.sim.papers.claim import Claim, figure, order
-from paceline.sim.papers.paper import Paper, Results, Row
+from paceline.sim.papers.mlcc_claims import FEW, READINGS, claims
+from paceline.sim.papers.paper import Paper, Row
 from paceline.sim.trace import results as trace_results
 from paceline.sim.trace.formats.job import TraceJob
 from paceline.sim.trace.run import TraceOptions, TraceRun
@@ -32,10 +36,9 @@ STEP_MS, AGENTS_STEP_MS = 5.0, 1.0
 SHARES = ("0", "0.5", "1")
 LOADS = ("0.5", "0.7", "0.9")
 JOBS, QUICK_JOBS = 100, 16
-FEW, FEW_JOBS, QUICK_FEW = "0.9", 8, 5  # load and jobs of the runs in the agents
+FEW_LOAD, FEW_JOBS, QUICK_FEW = "0.9", 8, 5  # load and jobs of the runs in the agents
 ARRAY = ("paceline", "paceline:jct", "fair", "mcs", "mcs-pipelined", "ccml")
-AGENTS = ("mlcc", "mlcc-open")
-MOST_ABOVE_FAIR = 2.0  # percent
+MOVES, QUICK_MOVES, MOVED_S = 10, 3, 0.01
 
 
 def busy_s(racks: int) -> float:
@@ -62,24 +65,36 @@ def draw(share: str, load: str, jobs: int, racks: int, seed: int) -> list[TraceJ
     return drawn
 
 
+def moved(jobs: Sequence[TraceJob], move: int, seed: int) -> list[TraceJob]:
+    """The same jobs, each a few milliseconds later."""
+    draws = Random(f"{seed}/mlcc/moved/{move}")
+    later = [replace(job, arrival_s=job.arrival_s + draws.uniform(0.0, MOVED_S)) for job in jobs]
+    return sorted(later, key=lambda job: job.arrival_s)
+
+
 def runs(quick: bool) -> Sequence[str]:
     loads = ("0.7",) if quick else LOADS
     found = [f"{share}/{load}/{policy}" for share in SHARES for load in loads for policy in ARRAY]
-    found += [f"{share}/few/{policy}" for share in SHARES for policy in (*AGENTS, *ARRAY)]
-    return [*found, *(f"0.5/few/mlcc:{point}" for point in OPTIONS)]
+    found += [f"{share}/{FEW}/{policy}" for share in SHARES for policy in (*READINGS, *ARRAY, "fifo")]
+    found += [f"0.5/{FEW}/mlcc:{point}" for point in OPTIONS]
+    moves = range(1, 1 + (QUICK_MOVES if quick else MOVES))
+    pairs = [f"{load}~{move}/{policy}" for load in loads for move in moves for policy in ("paceline", "fair")]
+    return [*found, *(f"{share}/{pair}" for share in SHARES for pair in pairs)]
 
 
 def perform(run: str, seed: int, quick: bool) -> Row:
     share, load, policy = run.split("/")
-    if load == "few":
-        racks, load, jobs, step_ms = FEW_RACKS, FEW, QUICK_FEW if quick else FEW_JOBS, AGENTS_STEP_MS
+    load, _, move = load.partition("~")
+    if load == FEW:
+        racks, load, jobs, step_ms = FEW_RACKS, FEW_LOAD, QUICK_FEW if quick else FEW_JOBS, AGENTS_STEP_MS
     else:
         racks, jobs, step_ms = RACKS, QUICK_JOBS if quick else JOBS, STEP_MS
     options = TraceOptions(
         servers=racks * HOSTS, gpus_per_server=GPUS, policy=policy, seed=seed, sample_s=inf, step_ms=step_ms
     )
     simulated = TraceRun(build_topology("section-vii", racks * HOSTS), options)
-    simulated.run(draw(share, load, jobs, racks, seed))
+    drawn = draw(share, load, jobs, racks, seed)
+    simulated.run(moved(drawn, int(move), seed) if move else drawn)
     row = trace_results.row(simulated, 0.0)
     return {
         "mean_jct_s": row["mean_jct_s"],
@@ -87,53 +102,6 @@ def perform(run: str, seed: int, quick: bool) -> Row:
         "contention_percent": 100.0 * (row["network"]["contention_share"] or 0.0),
         "decision_p90_ms": row["settle_us"]["p90"] / 1e3,
     }
-
-
-def claims(results: Results) -> Iterator[Claim]:
-    jct = "mean_jct_s"
-    loads = sorted({run.split("/")[1] for run in results.rows} - {"few"})
-
-    def seconds(share: str, load: str) -> str:
-        policies = [run.split("/")[2] for run in results.rows if run.startswith(f"{share}/{load}/")]
-        found = ", ".join(f"{policy} {results.mean(f'{share}/{load}/{policy}', jct):.1f}" for policy in policies)
-        return f"mean JCT s at {'few jobs' if load == 'few' else f'load {load}'}: {found}"
-
-    def lower(share: str, load: str, policy: str, than: str) -> list[float]:
-        return results.lower(jct, f"{share}/{load}/{policy}", f"{share}/{load}/{than}")
-
-    for share in SHARES:
-        mix = f"PS share {share}"
-        for load in loads:
-            for than, paper in (("mcs", 33.6), ("ccml", 23.3)):
-                claim = f"paceline is below {than.upper()} in mean JCT, {mix}, load {load}"
-                yield figure(claim, "VII-A, Fig. 15", paper, lower(share, load, "paceline", than), seconds(share, load))
-            costs = lower(share, load, "mcs-pipelined", "mcs")
-            claim = f"Start-after costs MCS bandwidth: pipelined it is below, {mix}, load {load}"
-            yield order(claim, "VII-A", "below", costs, seconds(share, load))
-            gain = lower(share, load, "paceline", "fair")
-            claim = f"paceline is at most {MOST_ABOVE_FAIR:.0f} % above fair sharing in mean JCT, {mix}, load {load}"
-            holds = fmean(gain) >= -MOST_ABOVE_FAIR
-            spread = (min(gain), max(gain))
-            yield Claim(claim, "ours", "%", "not above", fmean(gain), spread, holds, seconds(share, load))
-            claim = f"paceline with the objective jct is below paceline in mean JCT, {mix}, load {load}"
-            yield order(claim, "ours", "below", lower(share, load, "paceline:jct", "paceline"), seconds(share, load))
-        for reading in AGENTS:
-            for than, paper in (("mcs", 33.6), ("ccml", 23.3)):
-                claim = f"{reading} is below {than.upper()} in mean JCT, {mix}, few jobs"
-                gain = lower(share, "few", reading, than)
-                yield figure(claim, "VII-A, Fig. 15", paper, gain, seconds(share, "few"))
-            claim = f"{reading} is below fair sharing in mean JCT, {mix}, few jobs"
-            yield order(claim, "VI-C", "below", lower(share, "few", reading, "fair"), seconds(share, "few"))
-    for policy in ("paceline", "paceline:jct"):
-        gains = [gain for share in SHARES for load in loads for gain in lower(share, load, policy, "fair")]
-        lost = [-gain for gain in gains if gain < -MOST_ABOVE_FAIR]
-        why = f"{len(lost)} of {len(gains)} traces are above, on average {fmean(lost) if lost else 0.0:.1f} %"
-        why += f"; all together {fmean(gains):.1f} % below fair"
-        claim = f"{policy} is at most {MOST_ABOVE_FAIR:.0f} % above fair sharing on every single trace: the worst one"
-        yield Claim(claim, "ours", "%", "not above", min(gains), (min(gains), max(gains)), not lost, why)
-    for point, what in OPTIONS.items():
-        gain = lower("0.5", "few", f"mlcc:{point}", "mlcc")
-        yield order(f"mlcc gains by {point}: {what}; few jobs", "IV-C", "below", gain, seconds("0.5", "few"))
 
 
 PAPER = Paper(
