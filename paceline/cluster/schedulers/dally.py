@@ -12,6 +12,8 @@ workloads/dally/dally.toml, the mean JCT doubled or worse.)
     dally-manual  12 h for a machine, 24 h for a rack     dally-full     waits for its best tier for ever
 
     dally-move    ours: as dally, and a running job is offered a better tier, too, and moves there
+
+    dally-queue, dally-full-queue    no job overtakes one that waits for a better tier: what waiting costs shows here
 """
 
 from collections.abc import Callable
@@ -31,8 +33,8 @@ def nw_sens(job: Job) -> float:
 class Dally(Scheduler):
     tenure_s = HOUR_S  # long beside saving and restoring a model, short beside the days a job lasts
 
-    def __init__(self, timers: Timers | None = None, *, moves: bool = False) -> None:
-        self._fixed, self.moves = timers, moves
+    def __init__(self, timers: Timers | None = None, *, moves: bool = False, backfill: bool = True) -> None:
+        self._fixed, self.moves, self.backfill = timers, moves, backfill
         self.tuner = AutoTuner()
         self._best: dict[int, Tier] = {}  # by GPU demand; the cluster does not change
 
@@ -72,4 +74,6 @@ VARIANTS: dict[str, Callable[[], Dally]] = {
     "dally-nowait": lambda: Dally(NO_WAIT),
     "dally-full": lambda: Dally(FULLY_CONSOLIDATED),
     "dally-move": lambda: Dally(moves=True),
+    "dally-queue": lambda: Dally(backfill=False),
+    "dally-full-queue": lambda: Dally(FULLY_CONSOLIDATED, backfill=False),
 }

@@ -7,13 +7,20 @@ and no job slows another, as in the paper's own simulator. Two readings of Dally
     dally-move   ours: a running job is offered a better tier, too
 
 In the first a job that once accepted GPUs across racks keeps them: its Nw_sens is low, so no other job takes them.
-`gandiva-stay` is Gandiva without its moves. Arrivals `varied`: a batch whose durations vary more about one mean.
+`gandiva-stay` is Gandiva without its moves. Other ARRIVALS than the paper's show reasons (dally_claims.py):
+
+    varied     a batch whose durations vary more about the same mean
+    mild       a batch of the models that take at most twice as long across racks
+    free       a batch whose exchanges cost nothing
+    dense      Poisson, twice as many jobs in a time
+    poisson~K  the K-th other draw of Poisson's jobs and times
 """
 
-from collections.abc import Iterator, Sequence
-from math import exp
+from collections.abc import Sequence
+from dataclasses import replace
+from math import exp, inf
 
-from paceline.sim.papers.claim import Claim, figure, order
+from paceline.sim.papers.dally_claims import claims
 from paceline.sim.papers.panel import Bars, Panel, bar
 from paceline.sim.papers.paper import Paper, Results, Row
 from paceline.sim.trace import results as trace_results
@@ -26,158 +33,63 @@ HOUR_S = 3600.0
 RACKS = (2, 4, 8, 16)
 SCHEDULERS = ("dally", "dally-move", "dally-manual", "dally-nowait", "dally-full", "tiresias", "gandiva")
 POISSON = [("poisson", racks, name) for racks in (4, 8) for name in ("dally", "dally-move", "tiresias", "gandiva")]
+POISSON += [(arrivals, 8, "gandiva-stay") for arrivals in ("poisson", "dense")]
+POISSON += [("dense", 8, name) for name in ("dally", "dally-move", "gandiva")]
+PATTERNS = 4  # others than the first, of each seed
+POISSON += [(f"poisson~{k}", 4, name) for k in range(1, 1 + PATTERNS) for name in ("dally", "tiresias")]
 VARIED = [("varied", 2, name) for name in ("dally", "dally-move", "gandiva")]
-READINGS = {"dally": "Dally", "dally-move": "Dally with moves (ours)"}
+QUEUES = ("dally-queue", "dally-full-queue")
+MILD = [(racks, name) for racks in (2, 8) for name in ("dally", "dally-nowait", "dally-full", "tiresias", *QUEUES)]
 
 # Calibrated on Table II's median and P95 of Dally at 8 racks, 667 and 1662 h: seeds 11 and 12 with moves have 668, 1727
 MEDIAN_S, SIGMA = 220 * HOUR_S, 0.8
-VARIED_SIGMA = 1.8
+VARIED_SIGMA = 2.4
 VARIED_MEDIAN_S = MEDIAN_S * exp((SIGMA**2 - VARIED_SIGMA**2) / 2)  # the mean is the same
 MODELS = ("vgg11", "alexnet", "mobilenet_v3", "resnet18", "resnet50", "bert-large")  # Table I
 GPU_MIX = ((1, 40), (2, 10), (4, 15), (8, 20), (16, 10), (32, 4), (64, 1))
 ROUND_S = 3 * HOUR_S  # between two rounds of offers; beside 12 h, the shortest timer
 SHOWN_H = ("mean_jct", "median_jct", "p95_jct", "p99_jct", "makespan", "mean_wait", "p95_wait", "mean_exchange")
+ARRIVE_EVERY_S = {"poisson": 3 * HOUR_S, "dense": 1.5 * HOUR_S}
+AT_ONCE_S = 0.01
+MILDEST = tuple(name for name in MODELS if (PROFILES[name].exchange_share or (inf,))[-1] <= 1.0)
+FREE = PROFILES | {name: replace(PROFILES[name], exchange_share=(0.0, 0.0, 0.0)) for name in MODELS}
 
 
 def workload(arrivals: str, quick: bool) -> Workload:
     cut = 3 if quick else 1
-    return Workload(
-        jobs=(400 if arrivals == "poisson" else 500) // cut,
-        arrival_every_s=3 * HOUR_S if arrivals == "poisson" else 0.01,
+    usual = Workload(
+        jobs=(400 if arrivals in ARRIVE_EVERY_S else 500) // cut,
+        arrival_every_s=ARRIVE_EVERY_S.get(arrivals, AT_ONCE_S),
         burstiness=1.0,
-        median_s=VARIED_MEDIAN_S if arrivals == "varied" else MEDIAN_S,
-        sigma=VARIED_SIGMA if arrivals == "varied" else SIGMA,
+        median_s=MEDIAN_S,
+        sigma=SIGMA,
         longest_s=50 * MEDIAN_S,
         gpu_mix=GPU_MIX,
-        models=MODELS,
+        models=MILDEST if arrivals == "mild" else MODELS,
         compute_s=1.0,
     )
+    if arrivals == "varied":
+        return replace(usual, median_s=VARIED_MEDIAN_S, sigma=VARIED_SIGMA, longest_s=500 * MEDIAN_S)
+    return usual
 
 
 def runs(quick: bool) -> Sequence[str]:
     sizes = (2, 8) if quick else RACKS
     batch = [("batch", racks, name) for racks in sizes for name in (*SCHEDULERS, "gandiva-stay")]
-    stay = ("poisson", 8, "gandiva-stay")
-    return [f"{arrivals}/{racks}/{name}" for arrivals, racks, name in (*batch, *POISSON, stay, *VARIED)]
+    mild = [("mild", *run) for run in MILD]
+    free = [("free", sizes[-1], name) for name in ("dally", "dally-move")]
+    return [f"{arrivals}/{racks}/{name}" for arrivals, racks, name in (*batch, *POISSON, *VARIED, *mild, *free)]
 
 
 def perform(run: str, seed: int, quick: bool) -> Row:
     arrivals, racks, name = run.split("/")
-    servers = int(racks) * RACK
+    arrivals, _, pattern = arrivals.partition("~")
+    servers, profiles = int(racks) * RACK, FREE if arrivals == "free" else PROFILES
     options = TraceOptions(servers=servers, placement=name, seed=seed, engine="analytic-table", round_s=ROUND_S)
-    simulated = TraceRun(build_topology("dally", servers), options)
-    simulated.run(draw(workload(arrivals, quick), PROFILES, seed))
+    simulated = TraceRun(build_topology("dally", servers), options, profiles)
+    simulated.run(draw(workload(arrivals, quick), profiles, seed + 1000 * int(pattern or 0)))
     row = trace_results.row(simulated, 0.0)
     return {f"{key}_h": row[f"{key}_s"] / HOUR_S for key in SHOWN_H} | {"preemptions": float(row["preemptions"])}
-
-
-def claims(results: Results) -> Iterator[Claim]:
-    racks = sorted({int(run.split("/")[1]) for run in results.rows if run.startswith("batch")})
-    yield from _variants(results, racks)
-    for name, reading in READINGS.items():
-        yield from _batch(results, racks, name, reading)
-        yield from _poisson(results, name, reading)
-
-
-def _hours(results: Results, arrivals: str, racks: int, key: str) -> str:
-    """What the runs show, scheduler by scheduler."""
-    names = ("dally", "dally-move", "tiresias", "gandiva", "gandiva-stay")
-    shown = [name for name in names if f"{arrivals}/{racks}/{name}" in results.rows]
-    found = ", ".join(f"{name} {results.mean(f'{arrivals}/{racks}/{name}', key):.0f}" for name in shown)
-    return f"{key.removesuffix('_h').replace('_', ' ')} h at {racks} racks: {found}"
-
-
-# What the runs beside a claim show of the reason, where it does not hold.
-STAYS = (
-    "; dally's jobs that took GPUs across racks stay there (MobileNetV3 takes 197 times as long); dally-move's do not"
-)
-ONE_PATTERN = "; the paper has its loss from one pattern of arrivals, here no seed has it"
-
-
-def _variants(results: Results, racks: list[int]) -> Iterator[Claim]:
-    """The auto-tuner beside fixed timers: all without moves, which hide what a timer does."""
-
-    def lower(key: str, size: int, name: str, than: str) -> list[float]:
-        return results.lower(key, f"batch/{size}/{name}", f"batch/{size}/{than}")
-
-    def mean(key: str, size: int) -> str:
-        names = ("dally", "dally-move", "dally-manual", "dally-nowait", "dally-full", "tiresias")
-        found = ", ".join(f"{name} {results.mean(f'batch/{size}/{name}', key):.0f}" for name in names)
-        return f"{key.removesuffix('_h').replace('_', ' ')} h at {size} racks: {found}"
-
-    jct = mean("mean_jct_h", 8)
-    gain = lower("mean_jct_h", 8, "dally", "dally-manual")
-    yield figure("Dally is below Dally-manual in mean JCT, 8 racks", "VI-5, Table II", 9.6, gain, jct)
-    gain = lower("mean_jct_h", 8, "dally", "dally-nowait")
-    yield order("Dally is below Dally-noWait in mean JCT, 8 racks", "VI-1", "below", gain, jct)
-    for size in racks:
-        span = mean("makespan_h", size) + STAYS
-        nowait = lower("makespan_h", size, "dally-nowait", "tiresias")
-        if size == 2:
-            yield order("Dally-noWait is below Tiresias in makespan, 2 racks", "VI-1", "below", nowait, span)
-        else:
-            above = [-gain for gain in nowait]
-            yield order(f"Dally-noWait is above Tiresias in makespan, {size} racks", "VI-1", "above", above, span)
-        gain = lower("makespan_h", size, "dally-full", "tiresias")
-        yield order(f"Dally-fullyConsolidated is below Tiresias in makespan, {size} racks", "VI-1", "below", gain, span)
-        for name, reading in READINGS.items():
-            gain = lower("makespan_h", size, name, "dally-full")
-            claim = f"{reading} is below Dally-fullyConsolidated in makespan, {size} racks"
-            yield order(claim, "VI-1", "below", gain, span)
-
-
-def _batch(results: Results, racks: list[int], name: str, reading: str) -> Iterator[Claim]:
-    def lower(key: str, size: int, than: str) -> list[float]:
-        return results.lower(key, f"batch/{size}/{name}", f"batch/{size}/{than}")
-
-    def ends(what: str, section: str, key: str, than: str, least: float | None, most: float) -> Iterator[Claim]:
-        """The best size, and the worst where the paper has it."""
-        sizes = [size for size in racks if not (than != "tiresias" and key == "mean_jct_h" and size == 2)]
-        by_gain = sorted(sizes, key=lambda size: sum(lower(key, size, than)))
-        for paper, size, word in ((most, by_gain[-1], "best"), (least, by_gain[0], "worst")):
-            if paper is not None:
-                claim = f"{reading} is below {_baseline(than)} in {what}, at {word} ({size} racks)"
-                why = _hours(results, "batch", size, key) + (STAYS if name == "dally" else "")
-                yield figure(claim, section, paper, lower(key, size, than), why)
-
-    yield from ends("makespan", "VI-1, Fig. 7", "makespan_h", "tiresias", None, 69.0)
-    for than in ("gandiva", "gandiva-stay"):
-        yield from ends("makespan", "VI-1, Fig. 7", "makespan_h", than, None, 92.0)
-    yield from ends("mean queueing", "VI-2", "mean_wait_h", "tiresias", 18.0, 31.0)
-    yield from ends("P95 queueing", "VI-2, Fig. 8", "p95_wait_h", "tiresias", 58.0, 71.0)
-    yield from ends("communication", "VI-3, Fig. 8", "mean_exchange_h", "tiresias", 53.0, 83.0)
-    yield from ends("mean JCT", "VI-5, Fig. 13", "mean_jct_h", "tiresias", 19.0, 36.0)
-    for than in ("gandiva", "gandiva-stay"):
-        yield from ends("mean JCT", "VI-5, Fig. 13", "mean_jct_h", than, 23.0, 51.0)
-    claim = f"{reading} is above Gandiva in mean JCT, 2 racks: the paper's own loss"
-    yield figure(claim, "VI-5", -39.0, lower("mean_jct_h", 2, "gandiva"), _hours(results, "batch", 2, "mean_jct_h"))
-    varied = results.lower("mean_jct_h", f"varied/2/{name}", "varied/2/gandiva")
-    why = f"durations of σ 1.8 instead of 0.8 about the same mean; {_hours(results, 'varied', 2, 'mean_jct_h')}"
-    yield figure(f"… if durations vary more: {reading} is above Gandiva", "VI-5", -39.0, varied, why)
-    for key, paper in (("p95_jct_h", 66.5), ("p99_jct_h", 67.3)):
-        claim = f"{reading} is below Tiresias in {key[:3].upper()} JCT, 8 racks"
-        why = _hours(results, "batch", 8, key) + (STAYS if name == "dally" else "")
-        yield figure(claim, "VI-5, Table II", paper, lower(key, 8, "tiresias"), why)
-
-
-def _poisson(results: Results, name: str, reading: str) -> Iterator[Claim]:
-    def lower(key: str, size: int, than: str) -> list[float]:
-        return results.lower(key, f"poisson/{size}/{name}", f"poisson/{size}/{than}")
-
-    gandiva = (83.7, 88.6)
-    for than, means in (("tiresias", (34.6, 38.4)), ("gandiva", gandiva), ("gandiva-stay", gandiva)):
-        for key, paper in zip(("mean_jct_h", "median_jct_h"), means, strict=True):
-            what = f"{key.split('_')[0]} JCT, Poisson arrivals, 8 racks"
-            why = _hours(results, "poisson", 8, key) + (STAYS if name == "dally" else "")
-            claim = f"{reading} is below {_baseline(than)} in {what}"
-            yield figure(claim, "VI-5, Table III", paper, lower(key, 8, than), why)
-    claim = f"{reading} is above Tiresias in mean JCT, Poisson arrivals, 4 racks: the paper's own loss"
-    above = [-gain for gain in lower("mean_jct_h", 4, "tiresias")]
-    yield order(claim, "VI-5", "above", above, _hours(results, "poisson", 4, "mean_jct_h") + ONE_PATTERN)
-
-
-def _baseline(name: str) -> str:
-    return "Gandiva whose jobs stay" if name == "gandiva-stay" else name.capitalize()
 
 
 def panels(results: Results) -> Sequence[Panel]:
@@ -214,7 +126,7 @@ PAPER = Paper(
         " tuner remembers a week. A job that has not run has Nw_sens 1.",
         "Tiresias' queues (1 and 10 GPU-hours) and Gandiva's slice (an hour) are ours.",
     ),
-    seeds=2,
+    seeds=3,
     quick="a third of the jobs, at 2 and 8 racks",
     runs=runs,
     perform=perform,
