@@ -5,9 +5,13 @@ The paper's scheduler stands there in three readings: `mlcc` and `mlcc-open` run
 minutes where the others take seconds, so they have runs of their own with fewer jobs (`SHARE/few/POLICY`), beside
 `fair` and the baselines on the same jobs; `paceline` is what this project made of it.
 
-`SHARE/LOAD~MOVE/POLICY` has the same jobs, each up to MOVED_S later. Which GPUs are free then differs, and where jobs
-come to be is drawn among those: what such a run differs from the first by is chance, not the policy. mlcc_claims.py
-has what is made of the runs.
+Where a job comes to be is drawn among the GPUs that are free, and a schedule changes which are: two policies on one
+trace have jobs in other places, and one is luckier. Two kinds of runs tell the policy from its luck:
+
+    SHARE/LOAD~MOVE/POLICY    the same jobs, each up to MOVED_S later: how far luck alone carries
+    SHARE/LOAD@DRAW/POLICY    each job on GPUs that are drawn for it once, the same under every policy
+
+mlcc_claims.py has what is made of the runs.
 """
 
 from collections.abc import Sequence
@@ -16,6 +20,8 @@ from math import inf
 from random import Random
 from statistics import fmean
 
+from paceline.cluster.schedulers.base import FirstComeFirstServed, Scheduler
+from paceline.cluster.state import gather
 from paceline.flowcore.model.scenario import Pattern
 from paceline.flowcore.policy.mlcc import OPTIONS
 from paceline.sim.papers.mlcc_claims import FEW, READINGS, claims
@@ -39,6 +45,7 @@ JOBS, QUICK_JOBS = 100, 16
 FEW_LOAD, FEW_JOBS, QUICK_FEW = "0.9", 8, 5  # load and jobs of the runs in the agents
 ARRAY = ("paceline", "paceline:jct", "fair", "mcs", "mcs-pipelined", "ccml")
 MOVES, QUICK_MOVES, MOVED_S = 10, 3, 0.01
+DRAWS, QUICK_DRAWS, PLENTY = 5, 2, 1000  # PLENTY GPUs a server: no job waits for the GPUs that were drawn for it
 
 
 def busy_s(racks: int) -> float:
@@ -72,27 +79,38 @@ def moved(jobs: Sequence[TraceJob], move: int, seed: int) -> list[TraceJob]:
     return sorted(later, key=lambda job: job.arrival_s)
 
 
+def same_gpus(servers: Sequence[str], seed: str) -> Scheduler:
+    """Places each job at random, by its name alone."""
+    gpus = [server for server in servers for _ in range(GPUS)]
+    return FirstComeFirstServed(lambda job, _: gather(Random(f"{seed}/{job.name}").sample(gpus, job.gpus)))
+
+
 def runs(quick: bool) -> Sequence[str]:
     loads = ("0.7",) if quick else LOADS
     found = [f"{share}/{load}/{policy}" for share in SHARES for load in loads for policy in ARRAY]
     found += [f"{share}/{FEW}/{policy}" for share in SHARES for policy in (*READINGS, *ARRAY, "fifo")]
     found += [f"0.5/{FEW}/mlcc:{point}" for point in OPTIONS]
-    moves = range(1, 1 + (QUICK_MOVES if quick else MOVES))
-    pairs = [f"{load}~{move}/{policy}" for load in loads for move in moves for policy in ("paceline", "fair")]
+    again = [f"~{move + 1}" for move in range(QUICK_MOVES if quick else MOVES)]
+    again += [f"@{number + 1}" for number in range(QUICK_DRAWS if quick else DRAWS)]
+    pairs = [f"{load}{mark}/{policy}" for load in loads for mark in again for policy in ("paceline", "fair")]
     return [*found, *(f"{share}/{pair}" for share in SHARES for pair in pairs)]
 
 
 def perform(run: str, seed: int, quick: bool) -> Row:
     share, load, policy = run.split("/")
     load, _, move = load.partition("~")
+    load, _, number = load.partition("@")
     if load == FEW:
         racks, load, jobs, step_ms = FEW_RACKS, FEW_LOAD, QUICK_FEW if quick else FEW_JOBS, AGENTS_STEP_MS
     else:
         racks, jobs, step_ms = RACKS, QUICK_JOBS if quick else JOBS, STEP_MS
+    servers, gpus = racks * HOSTS, PLENTY if number else GPUS
     options = TraceOptions(
-        servers=racks * HOSTS, gpus_per_server=GPUS, policy=policy, seed=seed, sample_s=inf, step_ms=step_ms
+        servers=servers, gpus_per_server=gpus, policy=policy, seed=seed, sample_s=inf, step_ms=step_ms
     )
-    simulated = TraceRun(build_topology("section-vii", racks * HOSTS), options)
+    simulated = TraceRun(build_topology("section-vii", servers), options)
+    if number:
+        simulated.scheduler = same_gpus(list(simulated.cluster.rack_of), f"{seed}/{number}")
     drawn = draw(share, load, jobs, racks, seed)
     simulated.run(moved(drawn, int(move), seed) if move else drawn)
     row = trace_results.row(simulated, 0.0)
