@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from paceline.flowcore.policy.mlcc import OPTIONS
+from paceline.sim.interval import interval
 from paceline.sim.papers.claim import Claim, figure, order
 from paceline.sim.papers.paper import Results
-from paceline.sim.report.interval import interval
 
 JCT = "mean_jct_s"
 FEW = "few"

@@ -8,8 +8,8 @@ from math import isnan
 from pathlib import Path
 from statistics import fmean
 
+from paceline.sim.interval import interval
 from paceline.sim.report.figure import INK
-from paceline.sim.report.interval import interval
 from paceline.sim.report.placement_table import Table
 from paceline.sim.report.policy_table import by_trace
 from paceline.sim.trace.results import Row

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from paceline.cli import main
-from paceline.sim.report.interval import interval
+from paceline.sim.interval import interval
 from paceline.sim.report.matrix import tables
 from paceline.sim.trace import sweep
 
