@@ -86,9 +86,13 @@ def test_every_rule_is_called_by_the_agents_and_by_the_array_engine() -> None:
 
 
 def test_every_rule_that_c_has_is_named_and_tested() -> None:
-    exported = set(functions_in("paceline/sim/kernel/control/rules.c"))
     text = (ROOT / "docs/design.md").read_text().split("**Rules that C has too.**")[1].split("\n- In `crowd.c`")[0]
-    assert exported == set(re.findall(r"`(\w+)`", text))
-    tested = (ROOT / "tests/sim/kernel/test_rules.py").read_text()
+    of_control, of_mlcc = text.split("\n- In `paceline/sim/kernel/planned/rules.c`")
     through_others = {"contends", "advance_progress"}
-    assert all(f'c("{name}"' in tested for name in exported - through_others)
+    for room, named, test in (("control", of_control, "test_rules"), ("planned", of_mlcc, "test_planned")):
+        source = (ROOT / f"paceline/sim/kernel/{room}/rules.c").read_text()
+        exported = set(functions_in(f"paceline/sim/kernel/{room}/rules.c"))
+        exported -= set(re.findall(r"^static \w[\w *]*\b(\w+)\(", source, re.MULTILINE))
+        assert exported == set(re.findall(r"`(\w+)`", named))
+        tested = (ROOT / f"tests/sim/kernel/{test}.py").read_text()
+        assert all(f'c("{name}"' in tested for name in exported - through_others)

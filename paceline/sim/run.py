@@ -13,6 +13,7 @@ from paceline.flowcore.policy import policy_named
 from paceline.sim.array.arbitrated import ArbitratedControl
 from paceline.sim.array.compiled_control import CompiledControl
 from paceline.sim.array.engine import in_agents, run_scenario
+from paceline.sim.array.planned.control import PlannedControl
 from paceline.sim.capacity_bound import CapacityBound, capacity_bound
 from paceline.sim.jobs import TrainingJob
 from paceline.sim.parameters import DEFAULT_LATENCY_MS
@@ -84,7 +85,8 @@ def run(
         simulated, trained = run_scenario(scenario, policy, seed, latency_ms)
         jobs = tuple(job_result(job, alone_s[job.spec.name], simulated.now_ns) for job in trained)
         control, decisions_us = simulated.control, tuple(ns / 1e3 for ns in simulated.control.decisions_ns)
-        peak_ratio = round(control.peak_ratio, 7) if isinstance(control, ArbitratedControl | CompiledControl) else 0.0
+        promises = ArbitratedControl | CompiledControl | PlannedControl
+        peak_ratio = round(control.peak_ratio, 7) if isinstance(control, promises) else 0.0
         return RunResult(policy, seed, jobs, bound, peak_ratio, decisions_us, simulated.now_ns / 1e9)
     simulation = Simulation(
         scenario, policy, seed, latency_ms=latency_ms, local=local, recording=recording, journal=journal

@@ -18,8 +18,8 @@ def add_parser(commands: Any) -> None:
         description=(
             "Draw random mixes of 2 to 6 jobs and run every policy on each. fair is always among them: it\n"
             "is what jobs get without control. A ratio is the mean slowdown divided by the capacity bound.\n\n"
-            "The array engine agrees with the reference to a few thousandths and is several times faster;\n"
-            "policies that it cannot decide by itself (mlcc) run in the reference either way."
+            "The array engine agrees with the reference to a few thousandths and is many times faster;\n"
+            "policies that it cannot decide by itself run in the reference either way."
         ),
         epilog="example: paceline sim mixes --count 40 --seed 1 --policies mlcc,paceline",
     )

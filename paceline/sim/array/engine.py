@@ -32,8 +32,10 @@ from paceline.sim.array.gating import Flows, Shifted, gating_for, service_s
 from paceline.sim.array.gpus import SharedGpus
 from paceline.sim.array.network import ArrayNetwork
 from paceline.sim.array.no_control import NoControl
+from paceline.sim.array.planned.control import planned_control, plans
 from paceline.sim.cassini import Cassini
 from paceline.sim.jobs import TrainingJob, Worker
+from paceline.sim.kernel.library import library
 from paceline.sim.parameters import DEFAULT_LATENCY_MS
 from paceline.sim.policy_names import parts
 
@@ -44,13 +46,16 @@ EXACT_STEP_MS = 0.01
 def in_agents(policy: Policy, *, cross_traffic: bool) -> bool:
     """Whether the agents themselves run: for what the array engine cannot do in a policy's place."""
     yields = cross_traffic and policy.yields_to_cross_traffic
-    return policy.paced and (yields or not arbitrated.decides(policy))
+    planned = plans(policy) and library() is not None
+    return policy.paced and (yields or not (arbitrated.decides(policy) or planned))
 
 
 def control_for(context: ControlContext, *, cross_traffic: bool = False) -> Control:
     if not context.policy.paced:
         return NoControl()
-    if in_agents(context.policy, cross_traffic=cross_traffic):
+    if planned := planned_control(context):
+        return planned
+    if plans(context.policy) or in_agents(context.policy, cross_traffic=cross_traffic):
         return AgentControl(context)
     if compiled := compiled_control(context):
         return compiled
@@ -72,7 +77,7 @@ class ArraySimulation:
     ) -> None:
         flow_policy, communication = parts(policy)
         chosen = policy_named(flow_policy)
-        if step_ms is None and in_agents(chosen, cross_traffic=cross_traffic):
+        if step_ms is None and (plans(chosen) or in_agents(chosen, cross_traffic=cross_traffic)):
             step_ms = EXACT_STEP_MS
         self.now_ns = 0
         self.jobs: dict[str, NetworkJob] = {}  # those that train now

@@ -10,14 +10,16 @@ from paceline.flowcore.host.policy import HostContext, Policy
 from paceline.flowcore.model.scenario import SlotsSpec
 from paceline.flowcore.model.topology import star
 from paceline.flowcore.policy import POLICIES
+from paceline.flowcore.policy.mlcc import Mlcc
 from paceline.flowcore.policy.order import Fifo
 from paceline.sim.array.agents import AgentControl
 from paceline.sim.array.arbitrated import ArbitratedControl
 from paceline.sim.array.compiled_control import CompiledControl
 from paceline.sim.array.control import ControlContext
-from paceline.sim.array.engine import ArraySimulation, control_for
+from paceline.sim.array.engine import ArraySimulation, control_for, in_agents
 from paceline.sim.array.network import ArrayNetwork
 from paceline.sim.array.no_control import NoControl
+from paceline.sim.array.planned.control import PlannedControl
 from paceline.sim.kernel.library import library
 
 WITH_AN_ARBITER = ArbitratedControl if library() is None else CompiledControl
@@ -29,11 +31,20 @@ def control(policy: Policy) -> object:
 
 
 @pytest.mark.parametrize("name", sorted(POLICIES))
-def test_of_the_policies_only_those_of_mlcc_need_the_agents(name: str) -> None:
+def test_none_of_the_policies_needs_the_agents_where_there_is_c(name: str) -> None:
     unpaced = dict.fromkeys(["fair", "fair-penalty", "mltcp", "mltcp-4"], NoControl)
-    agents = dict.fromkeys(["mlcc", "mlcc-open"], AgentControl)
-    expected = {**unpaced, **agents, "ccml": ArbitratedControl}.get(name, WITH_AN_ARBITER)
+    planned = dict.fromkeys(["mlcc", "mlcc-open"], AgentControl if library() is None else PlannedControl)
+    expected = {**unpaced, **planned, "ccml": ArbitratedControl}.get(name, WITH_AN_ARBITER)
     assert type(control(POLICIES[name]())) is expected
+
+
+def test_a_policy_that_overrides_something_of_mlcc_runs_in_the_agents() -> None:
+    class Bold(Mlcc):
+        def _plan(self, host: HostContext, flow: FlowState, committed_bps: list[float], now_ns: int) -> None:
+            flow.plan_bps = (host.nic_bps,)
+
+    assert type(control(Bold())) is AgentControl
+    assert in_agents(Bold(), cross_traffic=False)
 
 
 def test_a_policy_with_an_arbiter_of_its_own_is_not_left_to_c() -> None:

@@ -36,7 +36,7 @@ def scenario(name: str) -> Scenario:
 ON_ONE_SWITCH, ACROSS = ["two-jobs", "three-hosts", "mixed"], ["clos", "tree"]
 # Nothing of theirs depends on switches.
 PEERS = {"crux", "mltcp"}
-# mltcp-4 is mltcp with another slope, mcs-pipelined is srpt that sees less, mlcc-open runs in the agents as mlcc does.
+# mltcp-4 is mltcp with another slope, mcs-pipelined is srpt that sees less, mlcc-open runs where mlcc does.
 LIKE_OTHERS = {"mltcp-4", "mcs-pipelined", "mlcc-open"}
 CASES = [(name, policy) for name in ON_ONE_SWITCH for policy in sorted(POLICIES.keys() - LIKE_OTHERS)]
 CASES += [(name, policy) for name in ACROSS for policy in sorted(POLICIES.keys() - PEERS - LIKE_OTHERS)]

@@ -1,0 +1,1 @@
+"""Policies whose hosts plan slot by slot (`mlcc`), in C."""

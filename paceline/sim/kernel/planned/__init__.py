@@ -1,0 +1,1 @@
+"""Hosts and switches under `mlcc` in C: planned.h says which file has what."""
