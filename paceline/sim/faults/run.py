@@ -1,11 +1,13 @@
 """One history, checked from its first slot to the last; the verdict is what was violated, or nothing.
 
-The checks look twice a slot. When the jobs' time is over they leave, and END_SLOTS later nothing may be left of them.
+The checks look twice a slot. When the jobs' time is over they leave, and END_SLOTS later nothing may be left of them;
+a withdrawal that was refused takes until its entry ends.
 """
 
 import math
 from typing import NamedTuple
 
+from paceline.flowcore.switch.load_table import ENTRY_SLOTS
 from paceline.sim.faults.checks import SETTLE_SLOTS, Checks, Violation
 from paceline.sim.faults.history import History
 from paceline.sim.faults.world import SLOT_NS, Trace, World
@@ -45,7 +47,10 @@ def _run(world: World) -> None:
         checks.look()
     checks.at_the_end()
     world.stop_all_jobs()
-    world.run_until(world.now_ns + END_SLOTS * SLOT_NS)
+    left_ns = world.now_ns
+    world.run_until(left_ns + END_SLOTS * SLOT_NS)
+    if world.refused_ns >= left_ns:  # the switch, having learned the time, ended a stream and lost this
+        world.run_until(world.now_ns + ENTRY_SLOTS * SLOT_NS)
     checks.nothing_left()
 
 

@@ -35,6 +35,7 @@ class World:
         self.history, self.policy = history, policy
         self.gathers = history.seed % 2 == 1  # there are too few flows for it otherwise
         self.now_ns = 0
+        self.refused_ns = -1  # when a switch last ended the stream of a host, whose report it refused
         self.topology = history.build()
         self.slots = SlotClock(SLOT_NS, HORIZON)
         self._trace = trace
@@ -131,6 +132,7 @@ class World:
         except BadMessage:
             taken = False
         if not taken:  # the switch ends the stream
+            self.refused_ns = self.now_ns
             stream.break_off({stream.lower: 1_000_000, stream.upper: 0})
 
     def send_feedback(self, switch: str, host: str, feedback: Feedback) -> None:
