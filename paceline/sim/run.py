@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import fmean
 
+from paceline.flowcore.model.background import FAIR
 from paceline.flowcore.model.patterns import flows_of
 from paceline.flowcore.model.scenario import JobSpec, Scenario
 from paceline.flowcore.model.units import transfer_ns
@@ -47,6 +48,7 @@ class RunResult:
     max_link_overload: float
     decisions_us: tuple[float, ...]
     simulated_s: float
+    others_bytes: tuple[float, ...] = ()  # what each flow of cross traffic has sent
 
     @property
     def mean_slowdown(self) -> float:
@@ -70,10 +72,11 @@ def run(
     ticker: Ticker | None = None,
     array: bool = False,
     agents: bool = False,
+    background: str = FAIR,
 ) -> RunResult:
     """Simulate, and compare with each job alone; `alone_s` saves measuring that again for the same seed. `array`: in
     the array engine, where it can do what the policy does. `agents`: what holds jobs back is a policy of the agents
-    (policy.HOLDING), as in the daemons."""
+    (policy.HOLDING), as in the daemons. `background`: what is done about cross traffic (model/background.py)."""
     holds_jobs = parts(policy)[1] is not None and not agents
     if holds_jobs:
         check_policy(scenario, policy)
@@ -82,14 +85,20 @@ def run(
     bound = capacity_bound([link_shares(job, scenario, alone_s[job.name]) for job in scenario.jobs])
     # Only the array engine holds whole jobs back.
     if holds_jobs or (array and in_arrays(scenario, policy)):
-        simulated, trained = run_scenario(scenario, policy, seed, latency_ms)
+        simulated, trained = run_scenario(scenario, policy, seed, latency_ms, background)
         jobs = tuple(job_result(job, alone_s[job.spec.name], simulated.now_ns) for job in trained)
         control, decisions_us = simulated.control, tuple(ns / 1e3 for ns in simulated.control.decisions_ns)
         promises = ArbitratedControl | CompiledControl | PlannedControl
         peak_ratio = round(control.peak_ratio, 7) if isinstance(control, promises) else 0.0
-        return RunResult(policy, seed, jobs, bound, peak_ratio, decisions_us, simulated.now_ns / 1e9)
+        told = (peak_ratio, decisions_us, simulated.now_ns / 1e9, simulated.others_bytes)
+        return RunResult(policy, seed, jobs, bound, *told)
     simulation = Simulation(
-        scenario, policy, seed, latency_ms=latency_ms, local=local, recording=recording, journal=journal
+        *(scenario, policy, seed),
+        latency_ms=latency_ms,
+        local=local,
+        recording=recording,
+        journal=journal,
+        background=background,
     )
     simulation.run(ticker)
     jobs = tuple(job_result(job, alone_s[name], simulation.now_ns) for name, job in simulation.jobs.items())
@@ -106,6 +115,7 @@ def run(
         max_link_overload=round(max(planned), 7),
         decisions_us=tuple(ns / 1e3 for ns in simulation.decisions_ns),
         simulated_s=simulation.now_ns / 1e9,
+        others_bytes=simulation.others_bytes,
     )
 
 

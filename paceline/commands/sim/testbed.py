@@ -16,17 +16,19 @@ def add_parser(commands: Any) -> None:
         description=(
             "Simulate scenarios that were measured on the testbed and compare the mean slowdown of their jobs.\n"
             "Exits with 1 where a policy differs by more than 2 %. TCP is compared with max-min sharing, which\n"
-            "it is only about, and not judged."
+            "it is only about, and not judged. Beside cross traffic it also prints what that gets of what it\n"
+            "gets beside TCP, and does not judge it."
         ),
         epilog="example: paceline sim testbed docs/results/paper/mixes.json",
     )
-    parser.add_argument("file", metavar="FILE", type=Path, help="what `paceline bench paper mixes --json` wrote")
+    parser.add_argument(
+        "file", metavar="FILE", type=Path, help="what `paceline bench paper mixes --json` or `bench jobs --json` wrote"
+    )
     parser.add_argument(
         "--scenario",
         metavar="A,B",
         type=lambda text: tuple(text.split(",")),
-        default=MIXES,
-        help=f"names, comma-separated (default: {','.join(MIXES)})",
+        help=f"names, comma-separated (default: of bench jobs the one it ran, else {','.join(MIXES)})",
     )
     parser.add_argument(
         "--scenarios",
@@ -46,16 +48,18 @@ def run_testbed(args: argparse.Namespace) -> int:
 
     from paceline.commands.console import print_json, print_table, progress_bar
     from paceline.commands.provenance import provenance
-    from paceline.sim.agreement.testbed import AGREE, NotMeasured, compared, controls_measured
+    from paceline.sim.agreement.testbed import AGREE, NotMeasured, compared, controls_measured, one_measured
     from paceline.sim.scenario_file import read_scenario
 
     try:
         document = json.loads(args.file.read_text(encoding="utf-8"))
-        for name in args.scenario:  # before anything is simulated
+        one = one_measured(document)
+        names = args.scenario or (MIXES if one is None else (one,))
+        for name in names:  # before anything is simulated
             controls_measured(document, name)
     except ValueError as error:  # also where it is no JSON
         raise CommandError(f"{args.file}: {error}") from None
-    scenarios = [read_scenario(args.scenarios / f"{name}.toml") for name in args.scenario]
+    scenarios = [read_scenario(args.scenarios / f"{name}.toml") for name in names]
     found = []
     with progress_bar() as bar:
         task = bar.add_task("simulated", total=len(scenarios))
@@ -68,10 +72,12 @@ def run_testbed(args: argparse.Namespace) -> int:
     agree = all(one.holds for one in found)
     if args.json:
         rows = [asdict(one) | {"ratio": one.ratio, "judged": one.judged, "holds": one.holds} for one in found]
-        measured = {key: document.get(key) for key in ("commits", "machine")}
+        measured = {key: document.get(key) for key in ("commits", "commit", "machine") if key in document}
         print_json({"agree": agree, "within": AGREE, "measured": measured, "rows": rows} | provenance())
     else:
-        columns = ("scenario", "testbed", "simulator", "measured", "simulated", "difference", "")
+        columns: tuple[str, ...] = ("scenario", "testbed", "simulator", "measured", "simulated", "difference", "")
+        beside_others = any(one.others_measured is not None for one in found)
+        columns += ("others", "simulated") if beside_others else ()
         table = [
             (
                 one.scenario,
@@ -81,6 +87,7 @@ def run_testbed(args: argparse.Namespace) -> int:
                 f"{one.simulated:.3f}",
                 f"{100 * (one.ratio - 1):+.1f} %",
                 "" if one.holds else "differs",
+                *("" if part is None else f"{part:.2f}" for part in one.others if beside_others),
             )
             for one in found
         ]

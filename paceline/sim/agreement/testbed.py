@@ -2,16 +2,23 @@
 
     ratio = mean slowdown over jobs and seeds in the reference engine  ÷  the same as measured, over repeats
 
-The measurements are those of `paceline bench paper mixes`. The simulator has no headers: its links get the payload's
-share of the testbed's capacity. Under TCP it is compared with `fair` for what that is worth: a fluid network has no
-losses, and jobs that are in step stay so.
+The measurements are those of `paceline bench paper mixes`, or of one scenario by `paceline bench jobs`. The simulator
+has no headers: its links get the payload's share of the testbed's capacity. Under TCP it is compared with `fair` for
+what that is worth: a fluid network has no losses, and jobs that are in step stay so.
+
+Where there is cross traffic, what its flows have sent is compared as well, beside what they have beside TCP:
+
+    others = bytes beside the control  ÷  bytes beside cubic on the testbed, and beside `fair` in the simulator
+
+In bytes the simulator gives them more: its flows are at full rate from their first byte on.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
+from paceline.flowcore.model.background import FAIR, TRAINING_FIRST, YIELD
 from paceline.flowcore.model.scenario import Scenario
 from paceline.flowcore.model.units import PAYLOAD_SHARE
 from paceline.flowcore.policy import POLICIES
@@ -19,6 +26,10 @@ from paceline.sim.run import run
 
 AGREE = 0.02
 TCP = ("reno", "cubic", "bbr")
+YARDSTICK = "cubic"
+
+# Controls of the testbed that are a policy and what is done about cross traffic.
+BACKGROUND_OF = {"paceline-yield": ("paceline", YIELD), "paceline-first": ("paceline", TRAINING_FIRST)}
 
 
 class NotMeasured(ValueError):
@@ -33,6 +44,8 @@ class Comparison:
     measured: float  # mean slowdown
     measured_95: tuple[float, float] | None
     simulated: float
+    others_measured: float | None = None  # None: there is no cross traffic, or nothing to compare it with
+    others_simulated: float | None = None
 
     @property
     def ratio(self) -> float:
@@ -41,38 +54,78 @@ class Comparison:
     @property
     def judged(self) -> bool:
         """Where the simulator runs what the testbed runs."""
-        return self.control == self.policy
+        return self.control not in TCP
+
+    @property
+    def others(self) -> tuple[float | None, float | None]:
+        return self.others_measured, self.others_simulated
 
     @property
     def holds(self) -> bool:
         return not self.judged or abs(self.ratio - 1.0) <= AGREE
 
 
+def one_measured(document: Any) -> str | None:
+    """The scenario of a document of `paceline bench jobs`; None: it is another's."""
+    name = document.get("scenario") if isinstance(document, dict) else None
+    return name if isinstance(name, str) else None
+
+
 def controls_measured(document: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
     try:
-        found: list[Mapping[str, Any]] = document["result"]["measured"][name]["controls"]
+        one = document if one_measured(document) == name else document["result"]["measured"][name]
+        found: list[Mapping[str, Any]] = one["controls"]
     except (KeyError, TypeError):
-        raise NotMeasured(f"no measurement of {name!r}: expected what `paceline bench paper mixes` writes") from None
+        expected = "expected what `paceline bench paper mixes` or `paceline bench jobs` writes"
+        raise NotMeasured(f"no measurement of {name!r}: {expected}") from None
     return found
 
 
 def compared(document: Mapping[str, Any], scenario: Scenario, seeds: Sequence[int]) -> list[Comparison]:
     """One for each control that the simulator has an equal or a likeness of."""
-    found, slowdowns = [], dict[str, float]()
-    with_payload = of_payload(scenario)
-    for control in controls_measured(document, scenario.name):
+    found, simulated = [], dict[tuple[str, str], Simulated]()
+    with_payload, measured = of_payload(scenario), controls_measured(document, scenario.name)
+    beside_tcp = next((_others_bytes(one) for one in measured if one["control"] == YARDSTICK), None)
+    for control in measured:
         name = control["control"]
-        policy = "fair" if name in TCP else name
+        policy, background = BACKGROUND_OF.get(name, ("fair" if name in TCP else name, FAIR))
         if policy not in POLICIES:
             continue
-        if policy not in slowdowns:
-            slowdowns[policy] = fmean(run(with_payload, policy, seed).mean_slowdown for seed in seeds)
-        interval = control.get("mean_slowdown_95")
-        within = None if interval is None else (float(interval[0]), float(interval[1]))
+        for chosen, beside in (("fair", FAIR), (policy, background)):
+            if (chosen, beside) not in simulated:
+                simulated[chosen, beside] = _simulated(with_payload, chosen, beside, seeds)
+        interval, others_bytes = control.get("mean_slowdown_95"), _others_bytes(control)
+        slowdown, sent = simulated[policy, background]
+        others = others_bytes / beside_tcp if others_bytes and beside_tcp else None
         found.append(
-            Comparison(scenario.name, name, policy, float(control["mean_slowdown"]), within, slowdowns[policy])
+            Comparison(
+                scenario=scenario.name,
+                control=name,
+                policy=policy,
+                measured=float(control["mean_slowdown"]),
+                measured_95=None if interval is None else (float(interval[0]), float(interval[1])),
+                simulated=slowdown,
+                others_measured=others,
+                others_simulated=None if others is None else sent / simulated["fair", FAIR].others_bytes,
+            )
         )
     return found
+
+
+class Simulated(NamedTuple):
+    mean_slowdown: float
+    others_bytes: float  # of all flows of cross traffic together, in one run
+
+
+def _simulated(scenario: Scenario, policy: str, background: str, seeds: Sequence[int]) -> Simulated:
+    runs = [run(scenario, policy, seed, background=background) for seed in seeds]
+    return Simulated(fmean(one.mean_slowdown for one in runs), fmean(sum(one.others_bytes) for one in runs))
+
+
+def _others_bytes(control: Mapping[str, Any]) -> float | None:
+    """Of all flows of cross traffic together, in one run."""
+    repeats = [sum(map(float, flows)) for flows in control.get("cross_traffic_bytes") or ()]
+    return fmean(repeats) if any(repeats) else None
 
 
 def of_payload(scenario: Scenario) -> Scenario:

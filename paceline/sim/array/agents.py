@@ -42,7 +42,7 @@ class AgentControl:
         self._sequence = count()
         self.decisions_ns: array[int] = array("q")
         self._switches = {
-            name: SwitchAgent(name, domain, context.clock, context.policy)
+            name: SwitchAgent(name, domain, context.clock, context.policy, background=context.background)
             for name, domain in domains(context.network.topology).items()
         }
         self._hosts: dict[str, HostAgent] = {}
@@ -56,12 +56,13 @@ class AgentControl:
             if host not in self._hosts:
                 context = self._context
                 switch = None if context.policy.host_only else self._network.topology.switch_of[host]
-                self._hosts[host] = HostAgent(host, self._network.topology, context.clock, context.policy, switch)
+                known = (host, self._network.topology, context.clock, context.policy, switch, context.background)
+                self._hosts[host] = HostAgent(*known)
                 self._live_on[host] = {}
             flows = tuple(f for f in job.training.flows if f.flow.source == host and not f.flow.local)
             feeds = tuple((f.flow, job.training.downstream[f.flow]) for f in flows)
-            joined = JobJoined(job.name, flows, feeds, job.training.spec.weight, job.training.goal or 0)
-            self._tell(host, joined, now_ns)
+            facts = (job.training.spec.weight, job.training.goal or 0, self._context.cross_traffic)
+            self._tell(host, JobJoined(job.name, flows, feeds, *facts), now_ns)
 
     def left(self, job: NetworkJob, now_ns: int) -> None:
         for number in job.numbers.tolist():  # of a job that is stopped, some may be under way
@@ -129,9 +130,9 @@ class AgentControl:
     def _perform(self, effects: list[Effect], now_ns: int) -> None:
         for effect in effects:
             match effect:
-                case Limit(flow, rate_bps, ceiling_bps):
+                case Limit(flow, rate_bps, ceiling_bps, stands_for):
                     if flow in self._network.numbers:
-                        self._network.limit(self._network.numbers[flow], rate_bps, ceiling_bps)
+                        self._network.limit(self._network.numbers[flow], rate_bps, ceiling_bps, stands_for)
                 case Send(to, message):
                     self._at(now_ns + self._context.latency_ns, to, message)
 

@@ -16,6 +16,7 @@ import numpy as np
 from paceline.cluster.gpu_sharing import Gpu
 from paceline.flowcore.allocation.borrowing import Ints
 from paceline.flowcore.host.policy import Policy
+from paceline.flowcore.model.background import FAIR
 from paceline.flowcore.model.slots import SlotClock
 from paceline.sim.array.network import ArrayNetwork
 from paceline.sim.jobs import TrainingJob
@@ -80,3 +81,5 @@ class ControlContext:
     latency_ns: int
     at: At = field(repr=False)
     pulse: Pulse = field(default_factory=Pulse)
+    cross_traffic: bool = False  # there will be some: a flow can count for several beside it
+    background: str = FAIR  # what is done about it (flowcore/model/background.py)

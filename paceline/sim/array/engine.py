@@ -18,6 +18,7 @@ from itertools import count
 from paceline.cluster.gpu_sharing import Gpu
 from paceline.flowcore.allocation.borrowing import Floats
 from paceline.flowcore.host.policy import Policy
+from paceline.flowcore.model.background import FAIR
 from paceline.flowcore.model.patterns import FlowId, FlowSpec, Role
 from paceline.flowcore.model.scenario import CrossTraffic, Scenario
 from paceline.flowcore.model.slots import SlotClock
@@ -50,12 +51,12 @@ def in_agents(policy: Policy, *, cross_traffic: bool) -> bool:
     return policy.paced and (yields or not (arbitrated.decides(policy) or planned))
 
 
-def control_for(context: ControlContext, *, cross_traffic: bool = False) -> Control:
+def control_for(context: ControlContext) -> Control:
     if not context.policy.paced:
         return NoControl()
     if planned := planned_control(context):
         return planned
-    if plans(context.policy) or in_agents(context.policy, cross_traffic=cross_traffic):
+    if plans(context.policy) or in_agents(context.policy, cross_traffic=context.cross_traffic):
         return AgentControl(context)
     if compiled := compiled_control(context):
         return compiled
@@ -71,7 +72,8 @@ class ArraySimulation:
         *,
         latency_ms: float = DEFAULT_LATENCY_MS,
         step_ms: float | None = None,  # None: longer with more flows
-        cross_traffic: bool = False,  # there will be some
+        cross_traffic: bool = False,  # there will be some ...
+        background: str = FAIR,  # ... and this is done about it
         finished: Callable[[TrainingJob], None] | None = None,
         passed: Callable[[int], None] | None = None,  # is told the time, once in a while
     ) -> None:
@@ -90,8 +92,8 @@ class ArraySimulation:
         )
         pulse = Pulse()
         self._pulse = pulse.cells
-        context = ControlContext(chosen, clock, self.network, ns_from_ms(latency_ms), self.at, pulse)
-        self.control = control_for(context, cross_traffic=cross_traffic)
+        latency_ns, beside = ns_from_ms(latency_ms), (cross_traffic, background)
+        self.control = control_for(ControlContext(chosen, clock, self.network, latency_ns, self.at, pulse, *beside))
         self.gating = gating_for(communication, self.network, self.at, self._send)
         self._gpus = SharedGpus(self.at)
         self.interrupted = False  # set it to make `run` return after the present step
@@ -101,6 +103,7 @@ class ArraySimulation:
         self._indices = count()
         self._flow_steps_elsewhere = 0
         self._decisions_elsewhere: array[int] = array("q")
+        self._others: list[int] = []  # rows of cross traffic
 
     def at(self, time_ns: int, action: Action) -> None:
         pulse = self._pulse
@@ -238,10 +241,16 @@ class ArraySimulation:
 
     # ---- Cross traffic ----
 
+    @property
+    def others_bytes(self) -> tuple[float, ...]:
+        """What each flow of cross traffic has sent."""
+        return tuple(self.network.sent[self._others].tolist())
+
     def cross(self, bursts: CrossTraffic, number: int, draws: random.Random) -> None:
         flow = FlowId(f"cross traffic {number}", bursts.source, bursts.target, Role.OTHER)
         (index,) = self.network.add([FlowSpec(flow, float("inf"), (), float("inf"))], next(self._indices)).tolist()
         self.network.cap(index, bps_from_gbps(bursts.gbps))
+        self._others.append(index)
 
         def burst() -> None:
             self.network.start(index)
@@ -253,7 +262,7 @@ class ArraySimulation:
 
 
 def run_scenario(
-    scenario: Scenario, policy: str, seed: int, latency_ms: float = DEFAULT_LATENCY_MS
+    scenario: Scenario, policy: str, seed: int, latency_ms: float = DEFAULT_LATENCY_MS, background: str = FAIR
 ) -> tuple[ArraySimulation, list[TrainingJob]]:
     """A scenario in the array engine: for policies that hold jobs back, and to compare with the reference engine."""
     cassini = Cassini(scenario.topology)
@@ -278,6 +287,7 @@ def run_scenario(
         policy,
         latency_ms=latency_ms,
         cross_traffic=bool(scenario.cross_traffic),
+        background=background,
         finished=finished,
     )
     jobs = [TrainingJob(spec, seed) for spec in scenario.jobs]

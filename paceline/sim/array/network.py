@@ -85,7 +85,7 @@ class ArrayNetwork(NetworkTable):
         self.piece[number] = piece_bytes(spec.size_bytes) if weighted else 0.0
         self.sent[number] = self.goal[number] = self.rate[number] = self.firm[number] = 0.0
         self.ceiling[number] = math.inf if path else LOCAL_BPS
-        self.mark[number] = math.inf
+        self.stands[number], self.mark[number] = 1.0, math.inf
         self.live[number] = self.paced[number] = False
         self.path[number] = self.beyond
         self.path[number, : len(path)] = [self.link_index[name] for name in path]
@@ -112,9 +112,9 @@ class ArrayNetwork(NetworkTable):
         self.rate[number] = 0.0
         self._steps.changed()
 
-    def limit(self, number: int, firm_bps: float, ceiling_bps: float) -> None:
+    def limit(self, number: int, firm_bps: float, ceiling_bps: float, stands_for: float = 1.0) -> None:
         cells = self.cells
-        cells.firm[number], cells.ceiling[number] = firm_bps, ceiling_bps
+        cells.firm[number], cells.ceiling[number], cells.stands[number] = firm_bps, ceiling_bps, stands_for
         cells.paced[number] = ceiling_bps < math.inf
         self._steps.changed()
 

@@ -57,6 +57,7 @@ class Cells(NamedTuple):
     goal: FloatCells
     firm: FloatCells
     ceiling: FloatCells
+    stands: FloatCells
     mark: FloatCells
     live: BoolCells
     paced: BoolCells
@@ -79,6 +80,7 @@ class FlowTable:
         self.rate: Floats = np.zeros(0)  # bit/s, in this step
         self.firm: Floats = np.zeros(0)  # bit/s that HTB guarantees
         self.ceiling: Floats = np.zeros(0)  # bit/s that HTB lets the flow borrow up to
+        self.stands: Floats = np.zeros(0)  # for so many flows of TCP it counts
         self.mark: Floats = np.zeros(0)  # F at which the driver wants to be told, once; inf: nowhere
         self.live: Bools = np.zeros(0, np.bool_)  # has bytes to send
         self.paced: Bools = np.zeros(0, np.bool_)  # has a limit in force
@@ -105,12 +107,13 @@ class FlowTable:
         self.rate = grown(self.rate, rows, 0.0)
         self.firm = grown(self.firm, rows, 0.0)
         self.ceiling = grown(self.ceiling, rows, math.inf)
+        self.stands = grown(self.stands, rows, 1.0)
         self.mark = grown(self.mark, rows, math.inf)
         self.live = grown(self.live, rows, False)
         self.paced = grown(self.paced, rows, False)
         self.job = grown(self.job, rows, -1)
         self.path = grown_paths(self.path, rows, hops, self.beyond)
-        columns = (self.sent, self.goal, self.firm, self.ceiling, self.mark, self.live, self.paced)
+        columns = (self.sent, self.goal, self.firm, self.ceiling, self.stands, self.mark, self.live, self.paced)
         self.cells = Cells(*map(cells, columns))
 
 

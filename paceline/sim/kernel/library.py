@@ -13,7 +13,7 @@ NUMBER, FRACTION, COLUMN = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
 
 _FIELDS: tuple[tuple[type, str], ...] = (
     (NUMBER, "rows hops"),
-    (COLUMN, "size window grain piece sent goal rate firm ceiling mark live paced job path"),
+    (COLUMN, "size window grain piece sent goal rate firm ceiling stands mark live paced job path"),
     (NUMBER, "links"),
     (COLUMN, "capacity"),
     (NUMBER, "feeds fed_flows"),

@@ -15,7 +15,7 @@ static const double HELD = 1.0 - 1e-9;    /* a flow below this part of its share
 struct network {
     /* Of flows: one row each. */
     int64_t rows, hops;
-    double *size, *window, *grain, *piece, *sent, *goal, *rate, *firm, *ceiling, *mark;
+    double *size, *window, *grain, *piece, *sent, *goal, *rate, *firm, *ceiling, *stands, *mark;
     uint8_t *live, *paced;
     int64_t *job, *path;
     /* Of links; the last one has no end. */

@@ -167,7 +167,7 @@ void share_nics(struct network *n, int64_t flows, const int64_t *nic, const doub
         rates[f] = base[f] + rates[f];
 }
 
-/* ---- MLTCP's weights (flowcore/allocation/aggressiveness.py) ---- */
+/* ---- Weights: MLTCP's (flowcore/allocation/aggressiveness.py), and for how many flows one stands ---- */
 
 static double sent_in_iteration(const struct network *n, int64_t row)
 {
@@ -186,13 +186,15 @@ double left_of_piece(const struct network *n, int64_t row)
 
 const double *weights(struct network *n, int64_t flows)
 {
-    for (int64_t f = 0; n->weighted && f < flows; f++) {
+    int64_t weighted = n->weighted;
+    for (int64_t f = 0; f < flows; f++) {
         int64_t row = n->solved[f];
-        n->weights[f] = 1.0;
-        if (n->piece[row] > 0.0) {
+        n->weights[f] = n->stands[row];
+        weighted |= n->stands[row] != 1.0;
+        if (n->weighted && n->piece[row] > 0.0) {
             double part = (piece_of(n, row) + 0.5) * n->piece[row] / n->size[row];
             n->weights[f] = n->slope * smaller(part, 1.0) + n->intercept;
         }
     }
-    return n->weighted ? n->weights : NULL;
+    return weighted ? n->weights : NULL;
 }

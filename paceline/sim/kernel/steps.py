@@ -316,11 +316,11 @@ class NumpySteps:
         return np.floor((self._sent_in_iteration(rows) + CAUGHT_UP_BYTES) / self.table.piece[rows])
 
     def _weights(self, live: Ints) -> Floats | None:
-        """MLTCP's (flowcore/allocation/aggressiveness.py); None: all flows have the same."""
+        """MLTCP's (flowcore/allocation/aggressiveness.py), or for how many each stands; None: all have the same."""
         table = self.table
+        weights: Floats = table.stands[live]
         if table.aggressiveness is None:
-            return None
-        weights = np.ones(len(live))
+            return weights if (weights != 1.0).any() else None
         weighted = np.flatnonzero(table.piece[live])
         rows = live[weighted]
         part = (self._piece(rows) + 0.5) * table.piece[rows] / table.size[rows]

@@ -16,7 +16,7 @@ from paceline.sim.parameters import CAUGHT_UP_BYTES, DEPENDENCY_ROUNDS, HTB_ROUN
 Array = npt.NDArray[np.generic]
 
 _COLUMNS = (
-    *("size", "window", "grain", "piece", "sent", "goal", "rate", "firm", "ceiling", "mark"),
+    *("size", "window", "grain", "piece", "sent", "goal", "rate", "firm", "ceiling", "stands", "mark"),
     *("live", "paced", "job", "path"),
 )
 _OF_ROWS = (

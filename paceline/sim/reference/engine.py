@@ -33,6 +33,7 @@ from paceline.flowcore.messages.events import (
     Tick,
 )
 from paceline.flowcore.messages.reports import Feedback
+from paceline.flowcore.model.background import FAIR
 from paceline.flowcore.model.domain import domains
 from paceline.flowcore.model.patterns import FlowId, FlowSpec, Role
 from paceline.flowcore.model.scenario import CrossTraffic, Scenario
@@ -60,8 +61,10 @@ class Simulation:
         recording: Recording | None = None,
         journal: JournalSink | None = None,
         hangs_s: Mapping[str, float] | None = None,
+        background: str = FAIR,
     ) -> None:
-        """`hangs_s`: jobs whose bytes stop moving at that time, for ever."""
+        """`hangs_s`: jobs whose bytes stop moving at that time, for ever. `background`: what is done about cross
+        traffic (model/background.py); where there is some, a flow can count for several."""
         self.scenario = scenario
         self.now_ns = 0
         self.end_ns = None if scenario.duration_s is None else ns_from_s(scenario.duration_s)
@@ -81,12 +84,13 @@ class Simulation:
         local = local or chosen.host_only
         busy = dict.fromkeys(host for job in self.jobs.values() for host in job.hosts)
         self.hosts = {
-            host: HostAgent(host, topology, clock, chosen, None if local else topology.switch_of[host]) for host in busy
+            host: HostAgent(host, topology, clock, chosen, None if local else topology.switch_of[host], background)
+            for host in busy
         }
         responsible = domains(topology) if chosen.paced else {}
         max_weight = max((job.weight for job in scenario.jobs), default=1.0)
         self.switches = {
-            name: SwitchAgent(name, domain, clock, chosen, max_weight=max_weight)
+            name: SwitchAgent(name, domain, clock, chosen, max_weight=max_weight, background=background)
             for name, domain in responsible.items()
         }
         self._armed: dict[str, int] = {}
@@ -146,7 +150,8 @@ class Simulation:
         for host in job.hosts:
             flows = tuple(f for f in job.flows if f.flow.source == host and not f.flow.local)
             feeds = tuple((f.flow, job.downstream[f.flow]) for f in flows)
-            self._tell(host, JobJoined(job.spec.name, flows, feeds, job.spec.weight, job.goal or 0))
+            weighable = bool(self.scenario.cross_traffic)
+            self._tell(host, JobJoined(job.spec.name, flows, feeds, job.spec.weight, job.goal or 0, weighable))
         for worker in job.workers.values():
             self._compute(job, worker)
 
@@ -201,6 +206,11 @@ class Simulation:
 
     # ---- Cross traffic ----
 
+    @property
+    def others_bytes(self) -> tuple[float, ...]:
+        """What each flow of cross traffic has sent."""
+        return tuple(one.sent_bytes for flow, one in self.network.channels.items() if flow.role is Role.OTHER)
+
     def _cross(self, bursts: CrossTraffic, number: int, draws: random.Random) -> None:
         flow = FlowId(f"cross traffic {number}", bursts.source, bursts.target, Role.OTHER)
         self.network.add([FlowSpec(flow, float("inf"), (), float("inf"))])
@@ -240,9 +250,9 @@ class Simulation:
             self._journal(self.now_ns, actor, event, effects)
         for effect in effects:
             match effect:
-                case Limit(flow, rate_bps, ceiling_bps):
+                case Limit(flow, rate_bps, ceiling_bps, stands_for):
                     if flow in self.network.channels:
-                        self.network.limit(flow, rate_bps, ceiling_bps)
+                        self.network.limit(flow, rate_bps, ceiling_bps, stands_for)
                 case Send(to, message):
                     self._at(self.now_ns + self._latency_ns, partial(self._deliver, to, message))
 

@@ -3,7 +3,8 @@
 What binds a flow, in this order:
 
     its host       HTB on the NIC: a guaranteed rate first, then borrowing up to a ceiling (Limit)
-    the links      TCP: max-min fair among all flows, whatever their hosts promised them; MLTCP: by weights
+    the links      TCP: max-min fair among all flows, whatever their hosts promised them, but for a flow that stands for
+                   others beside cross traffic (Limit); MLTCP: by weights
     its upstream   a flow cannot forward what has not arrived: F_i ≤ min_j F_j + W_i (patterns.py)
 
 Hosts protect their guarantees only on their own NIC, and only from each other's classes: cross traffic has no class,
@@ -45,6 +46,7 @@ class Channel:
     guaranteed_bps: float = 0.0
     ceiling_bps: float = math.inf
     paced: bool = False  # has a Limit in force
+    stands_for: float = 1.0  # beside others it counts for so many flows of TCP
 
     @property
     def active(self) -> bool:
@@ -59,9 +61,9 @@ class Channel:
     def left_of_piece_bytes(self) -> float:
         return (self.piece + 1) * self.piece_bytes - (self.sent_bytes - self.begun_bytes)
 
-    def weight(self, by: Aggressiveness) -> float:
-        if not self.piece_bytes:
-            return 1.0
+    def weight(self, by: Aggressiveness | None) -> float:
+        if by is None or not self.piece_bytes:
+            return self.stands_for
         return by.weight(min(1.0, (self.piece + 0.5) * self.piece_bytes / self.size_bytes))
 
     def waits_for(self, feeder: "Channel") -> bool:
@@ -135,8 +137,9 @@ class FluidNetwork:
         self._active.pop(flow, None)
         self._stale = True
 
-    def limit(self, flow: FlowId, rate_bps: float, ceiling_bps: float) -> None:
+    def limit(self, flow: FlowId, rate_bps: float, ceiling_bps: float, stands_for: float = 1.0) -> None:
         channel = self.channels[flow]
+        channel.stands_for = stands_for
         channel.paced = ceiling_bps != math.inf
         channel.guaranteed_bps = rate_bps if channel.paced else 0.0
         channel.ceiling_bps = ceiling_bps
@@ -273,7 +276,8 @@ class FluidNetwork:
         """TCP's division of the links, with NICs divided by HTB where flows are paced."""
         paths = [channel.path for channel in channels]
         by = self._aggressiveness
-        weights = None if by is None else [channel.weight(by) for channel in channels]
+        weighted = by is not None or any(channel.stands_for != 1.0 for channel in channels)
+        weights = [channel.weight(by) for channel in channels] if weighted else None
         capacity_bps = self._carried_bps(channels, ceilings)
         nics: dict[int, list[int]] = {}
         for index, channel in enumerate(channels):

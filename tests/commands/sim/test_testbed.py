@@ -51,6 +51,33 @@ def test_a_policy_is_judged_and_tcp_is_not(tmp_path: Path, capsys: pytest.Captur
     assert rows["paceline"]["ratio"] == pytest.approx(1 / 1.005, abs=1e-3)
 
 
+OTHERS = """
+[[cross_traffic]]
+from = "h0"
+to = "h1"
+every_s = 2.0
+lasts_s = [1.0, 1.0]
+gbps = 1.0
+"""
+
+
+def test_beside_cross_traffic_others_are_compared_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "two.toml").write_text(SCENARIO + OTHERS)
+    found = [("cubic", 1.5, 200), ("paceline", 1.2, 200), ("paceline-yield", 1.3, 180), ("paceline-first", 1.1, 50)]
+    controls = [{"control": name, "mean_slowdown": s, "cross_traffic_bytes": [[mb * 1e6]]} for name, s, mb in found]
+    (tmp_path / "jobs.json").write_text(json.dumps({"scenario": "two", "controls": controls}))
+    given = ["sim", "testbed", str(tmp_path / "jobs.json"), "--scenarios", str(tmp_path)]
+    assert main([*given, "--json"]) == 1
+    rows = {row["control"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
+    assert [row["others_measured"] for row in rows.values()] == [1.0, 1.0, 0.9, 0.25]
+    assert rows["cubic"]["others_simulated"] == 1.0
+    # Who counts for sixteen gets nearly all, and who waits for no turn what TCP would have given.
+    assert rows["paceline-first"]["others_simulated"] < 0.7 < rows["paceline-yield"]["others_simulated"]
+    assert rows["paceline-first"]["simulated"] < rows["paceline"]["simulated"] < rows["cubic"]["simulated"]
+    assert main(given) == 1
+    assert "others" in capsys.readouterr().out
+
+
 def test_a_policy_that_is_far_off_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sim", "testbed", *measured(tmp_path, paceline=1.05)]) == 1
     assert "differs" in capsys.readouterr().out

@@ -16,9 +16,15 @@ CROSS = FlowId("cross traffic", "h0", "h3", Role.OTHER)
 SPECS = [FlowSpec(flow, size, (), inf) for flow, size in ((FIRST, 1e9), (SECOND, 1e9), (CROSS, inf))]
 FLOOR, LINE = 1e6, 1e9
 
-Limits = dict[FlowId, tuple[float, float]]  # guarantee and ceiling
+Limits = dict[FlowId, tuple[float, ...]]  # guarantee and ceiling, and for how many flows it stands
 
 CASES: list[tuple[Limits, float, dict[FlowId, float]]] = [
+    # Its turn, and it stands for the one that waits as well: two parts of three, as if both were sending.
+    (
+        {FIRST: (LINE, LINE, 2.0), SECOND: (FLOOR, FLOOR)},
+        LINE,
+        {FIRST: (LINE - FLOOR) * 2 / 3, SECOND: FLOOR, CROSS: (LINE - FLOOR) / 3},
+    ),
     # It has just begun: guaranteed nothing yet, it borrows all of HTB's link, and TCP halves the line.
     ({FIRST: (FLOOR, LINE)}, LINE, {FIRST: 5e8, CROSS: 5e8}),
     # Its turn: HTB holds the other to its floor, and the line is halved all the same.
