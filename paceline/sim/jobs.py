@@ -12,7 +12,8 @@ not, under any policy. Measured straggler factors may take the place of the norm
 """
 
 import random
-from collections.abc import Iterator, Sequence
+from array import array
+from collections.abc import Iterator, MutableSequence, Sequence
 from dataclasses import dataclass, field
 
 from paceline.flowcore.model.patterns import FlowId, FlowSpec, Role, downstream_of, flows_of
@@ -48,7 +49,7 @@ class TrainingJob:
         self.flows: tuple[FlowSpec, ...] = flows_of(spec)
         self.downstream = downstream_of(self.flows)
         self.goal = spec.iterations  # a driver that skips time lowers it by the iterations it skips
-        self.iteration_ends_ns: list[int] = []
+        self.iteration_ends_ns: MutableSequence[int] = array("q")  # eight bytes each: a large run has millions
         self.workers = {host: self._worker(host, seed) for host in spec.workers}
         self._pulls = {
             server: frozenset(f.flow for f in self.flows if f.flow.role is Role.PULL and f.flow.source == server)

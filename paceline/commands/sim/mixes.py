@@ -76,6 +76,7 @@ def run_mixes(args: argparse.Namespace) -> int:
             "policies": [asdict(summary) for summary in summaries],
             "mixes": [compare.mix_document(mix) for mix in mixes],
             "wall_s": wall_s,
+            "cpu_s": round(sum(os.times()[:4]), 3),  # of this process and of those it waited for
         }
         print_json(document | provenance())
         return 0

@@ -114,7 +114,7 @@ def add_parser(commands: Any) -> None:
 def run_trace(args: argparse.Namespace) -> int:
     from paceline.commands.console import print_json, print_table, progress_bar
     from paceline.commands.provenance import provenance
-    from paceline.memory import peak_memory_mb
+    from paceline.memory import PeakByQuarter, peak_memory_mb
     from paceline.sim.profile import profiling
     from paceline.sim.trace import results
     from paceline.sim.trace.formats import stragglers
@@ -139,18 +139,23 @@ def run_trace(args: argparse.Namespace) -> int:
     with progress_bar() as bar, profiling() if args.profile else nullcontext() as profile:
         task = bar.add_task(f"{len(trace.items)} jobs", total=total)
 
+        memory = PeakByQuarter()
+
         def tell(now_s: float, done: int) -> None:
-            bar.update(task, completed=now_s if args.until_s < inf else done)
+            completed = now_s if args.until_s < inf else done
+            bar.update(task, completed=completed)
+            memory.told(completed / max(total, 1))
 
         if args.processes > 1:
             run = run_in_processes(Work(topology, options, profiles, trace.items, args.processes), tell)
         else:
             run.run(trace.items, tell)
+    memory.told(1.0)
     run.refused += trace.refused
     row = results.row(run, perf_counter() - started_s)
     cpu_s = sum(os.times()[:4])  # of this process and of those it waited for: what a busy machine changes less
     row |= {"wall_s_per_simulated_s": row["wall_s"] / row["simulated_s"], "peak_memory_mb": peak_memory_mb()}
-    row |= {"cpu_s": round(cpu_s, 3)}
+    row |= {"cpu_s": round(cpu_s, 3), "peak_memory_mb_by_quarter": memory.mb}
     document = {"trace": args.file.name, "format": args.format, "skipped_lines": trace.skipped} | row
     if profile is not None:
         document |= {"profile": profile.document(MOST_FUNCTIONS)}

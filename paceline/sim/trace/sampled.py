@@ -9,6 +9,7 @@ is simulated for that long and then continued at the pace each job had. Traces l
 """
 
 import heapq
+from array import array
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -98,7 +99,7 @@ class SampledEngine:
         )
         self.skipped_s = 0.0
         self.divided: Divided | None = None  # other jobs than those here go on elsewhere
-        self.iterations_s: dict[str, list[float]] = {}  # of jobs on several servers, those in detail
+        self.iterations_s: dict[str, array[float]] = {}  # of jobs on several servers, those in detail
         self._finished = finished
         self._cassini = Cassini(topology)
         self._shared = shared
@@ -178,8 +179,8 @@ class SampledEngine:
         self._sampled_ns = self.array.now_ns
         self._iterations[name] = self._iterations.get(name, 0) + len(ends_ns)
         if len(job.hosts) > 1:
-            times_s = [(end - begin) / 1e9 for begin, end in pairwise(ends_ns)]
-            self.iterations_s.setdefault(name, []).extend(times_s)
+            times_s = ((end - begin) / 1e9 for begin, end in pairwise(ends_ns))
+            self.iterations_s.setdefault(name, array("d")).extend(times_s)
         self._cassini.left(name)
         self._retime()
 

@@ -11,6 +11,7 @@ from paceline.cluster.schedulers import NAMES
 from paceline.flowcore.model.fields import InputError
 from paceline.flowcore.model.scenario import Pattern
 from paceline.flowcore.policy import POLICIES
+from paceline.memory import PeakByQuarter
 from paceline.sim.policy_names import POLICY_NAMES, parts
 from paceline.sim.trace.formats.job import Refused, TraceJob
 from paceline.sim.trace.results import row
@@ -116,6 +117,26 @@ def test_the_array_engine_has_two_names_on_the_command_line(
     command = ["sim", "trace", str(workload), "--format", "generated", "--servers", "4", "--policy", "fair"]
     assert main([*command, "--engine", name, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["engine"] == "array"
+
+
+def test_memory_is_told_by_quarters_of_the_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    workload = tmp_path / "w.toml"
+    workload.write_text("jobs = 3\nmedian_s = 100.0\ngpu_mix = [[4, 1]]\n")
+    command = ["sim", "trace", str(workload), "--format", "generated", "--servers", "4", "--gpus-per-server", "2"]
+    assert main([*command, "--policy", "fair", "--sample-s", "0", "--until-s", "20", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    quarters = found["peak_memory_mb_by_quarter"]
+    assert len(quarters) == 4 and quarters == sorted(quarters)
+    assert 0.0 < quarters[-1] <= found["peak_memory_mb"]
+
+
+def test_a_quarter_of_the_memory_is_told_once() -> None:
+    peak = PeakByQuarter()
+    told = []
+    for done in (0.1, 0.26, 0.3, 0.8, 1.0, 1.2):
+        peak.told(done)
+        told.append(len(peak.mb))
+    assert told == [0, 1, 1, 3, 4, 4]
 
 
 def test_a_profile_says_where_the_time_went(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
