@@ -1,7 +1,7 @@
 """One scenario under one policy, and the numbers that policies are compared by."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import fmean
@@ -211,7 +211,7 @@ def _and_stuck(job: TrainingJob, now_ns: int, times: list[float]) -> list[float]
     return [*times, running_s] if running_s > max(times, default=0.0) else times
 
 
-def percentile(values: list[float], percent: float) -> float:
+def percentile(values: Sequence[float], percent: float) -> float:
     """Nearest rank; 0 of nothing."""
     ordered = sorted(values)
     return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)] if ordered else 0.0

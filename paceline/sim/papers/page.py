@@ -37,10 +37,13 @@ def _section(document: Mapping[str, Any]) -> Iterator[str]:
     yield f"**As the paper has it.** {document['set_up']}\n"
     yield "**Assumed.**\n"
     yield from (f"- {line}" for line in document["assumed"])
-    yield "\n| claim | section | paper | here | | holds | |"
+    yield f"\n{_count(document['claims'])}\n"
+    yield "| claim | section | paper | here | least … most | holds | why, and what it rests on |"
     yield "| --- | --- | --- | --- | --- | --- | --- |"
+    said = ""
     for claim in document["claims"]:
         least, most = claim["spread"]
+        why, said = "as above" if claim["why"] == said else claim["why"], claim["why"]
         cells = [
             claim["claim"],
             claim["section"],
@@ -48,7 +51,20 @@ def _section(document: Mapping[str, Any]) -> Iterator[str]:
             shown(claim["here"], claim["unit"]),
             f"{least:.1f} … {most:.1f}",
             "yes" if claim["holds"] else "**no**",
-            claim["why"],
+            why,
         ]
         yield f"| {' | '.join(cells)} |"
     yield ""
+
+
+def _count(claims: Sequence[Mapping[str, Any]]) -> str:
+    theirs = [claim for claim in claims if not _ours(claim)]
+    held = sum(claim["holds"] for claim in theirs)
+    return (
+        f"Of {len(theirs)} claims of the paper {held} hold here. The other {len(claims) - len(theirs)} lines (“…”,"
+        " “ours”) are runs that show a reason, or claims of ours."
+    )
+
+
+def _ours(claim: Mapping[str, Any]) -> bool:
+    return claim["section"] == "ours" or claim["claim"].startswith("…") or "(ours)" in claim["claim"]

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from paceline.sim.papers.results import Results, Row
+from paceline.sim.run import percentile
 
 Bar = tuple[float, float, float]  # the mean of the seeds, the least and the most
 
@@ -40,8 +41,7 @@ def bar(results: Results, run: str, key: str, scale: float = 1.0) -> Bar:
 
 def distribution(values: Sequence[float]) -> Row:
     """For a row: the values at POINTS."""
-    ordered = sorted(values)
-    return {_point(point): ordered[round((len(ordered) - 1) * point / 100)] for point in POINTS} if ordered else {}
+    return {_point(point): percentile(values, point) for point in POINTS} if values else {}
 
 
 def curve(results: Results, run: str, scale: float = 1.0) -> list[float]:
