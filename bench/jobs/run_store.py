@@ -80,7 +80,7 @@ class RunStore:
         disturbance: str | None = None,
     ) -> None:
         """`took_s` is all of it, from building the network to its end; `disturbance` is why the run is doubtful."""
-        ends_ns = {job.spec.name: job.iteration_ends_ns for job in run.jobs}
+        ends_ns = {job.spec.name: list(job.iteration_ends_ns) for job in run.jobs}
         self._write(
             {
                 "key": key,
