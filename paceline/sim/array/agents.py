@@ -1,4 +1,4 @@
-"""Policies without an arbiter, or with hooks of their own: the host and switch agents of flowcore themselves.
+"""Policies that no other control runs (engine.py): the host and switch agents of flowcore themselves.
 
 They are driven as the reference engine drives them. Exact, and as slow as the agents are: per flow and slot, not per
 step. Messages and timers of the same time come in the order in which they were sent and armed: all hosts report at the

@@ -3,6 +3,7 @@
 unpaced policies        no_control.py: nothing to decide
 with an arbiter         arbitrated.py: one pass over arrays per reallocation, the switches' latency as a delay;
                         compiled_control.py: the same in C
+mlcc, mlcc-open         planned/control.py: hosts and switches in C, message by message
 any other               agents.py: the host and switch agents themselves; also for a policy with an arbiter that
                         overrides when it reports or what it enforces
 """
