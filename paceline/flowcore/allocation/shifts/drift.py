@@ -32,6 +32,6 @@ def adjusts(now_ns: int, anchor_ns: int, iteration_ns: int) -> bool:
     return ADJUSTED * iteration_ns < late_ns <= iteration_ns / 2
 
 
-def slack(jitter: float, compute: float, iteration: float) -> float:
+def slack(jitter: float, compute: float, iteration: float, sigmas: float = SIGMAS) -> float:
     """By which part a job's iterations are given longer; `jitter`: the computing's relative standard deviation."""
-    return SIGMAS * jitter * compute / iteration
+    return sigmas * jitter * compute / iteration

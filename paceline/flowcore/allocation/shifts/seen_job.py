@@ -19,6 +19,7 @@ CYCLES = 15  # remembered
 FEWEST_CYCLES = 3  # to say how much they differ
 BETTER_KNOWN = (1, FEWEST_CYCLES, CYCLES)  # with so many, times are planned anew even if they have moved little
 NORMAL = 1.4826  # median deviations of a normal distribution in its standard deviation
+SIGMAS = 1.0  # of its computing, by which an iteration is given longer: little is lost by being late (timetable.py)
 MOST_SLACK = 0.25  # a job that would need more is not timed: it would lose more than it could gain
 
 # A claim that comes sooner after the last one, in parts of the computing, or with less left, in parts of a burst, is
@@ -55,6 +56,10 @@ class SeenJob:
         self._whole = False  # the burst in hand was seen from its beginning ...
         self._met = False  # ... and met others on full links
         self._cycles_ns: deque[int] = deque(maxlen=CYCLES)
+
+    @property
+    def sending(self) -> bool:
+        return self.going and self.left_ns is None
 
     # ---- Its claims come and go ----
 
@@ -134,7 +139,7 @@ class SeenJob:
         alone_bps = min(capacity_bps[link] / flows for link, flows in flows_on.items())
         on_link_bits = {link: flows * alone_bps * alone_ns / 1e9 for link, flows in flows_on.items()}
         jitter = self._spread_ns(cycle_ns) / bid.compute_ns
-        longer = slack(jitter, bid.compute_ns, cycle_ns)
+        longer = slack(jitter, bid.compute_ns, cycle_ns, SIGMAS)
         if longer > MOST_SLACK:
             return None
         return Footprint.of((cycle_ns - sends_ns) / 1e9, sends_ns / 1e9, on_link_bits, longer)

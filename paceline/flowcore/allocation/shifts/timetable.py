@@ -1,12 +1,17 @@
 """The times to which a switch holds the jobs that it divides links among, and what it has seen of them.
 
     has begun             goes on, beside whatever else goes
-    has a time            its burst waits until it is due (drift.py), and never longer than one iteration
+    has a time            its burst waits until it is due, and never longer than one iteration
     has none              goes when it is ready: it does not fit, meets no other job, or has been seen for less than one
                           burst and the computing after it
 
 Jobs are remembered while they compute, and for some iterations more. Times are planned anew when a job was seen for
 long enough, has gone, or needs something else than before; the oldest of those that meet keeps its time.
+
+A burst that is late goes at once, and the times of all that it is timed with move by as much: who decides about one
+decides about all. CASSINI's servers know only themselves, so that a job that is late must wait for its next time
+(drift.py); that is the rule here for one that is so late that it would go into another's burst. In this way jobs that
+fit exactly lose what a straggler loses, and not an iteration each.
 
 Law: a job that shares no link is never held.
 """
@@ -15,7 +20,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from paceline.flowcore.allocation.arbiters import Contender
 from paceline.flowcore.allocation.shifts.affinity import components
-from paceline.flowcore.allocation.shifts.drift import wait_ns
+from paceline.flowcore.allocation.shifts.circle import COARSEST
+from paceline.flowcore.allocation.shifts.drift import TOLERANCE, wait_ns
 from paceline.flowcore.allocation.shifts.footprint import Footprint, shared_links
 from paceline.flowcore.allocation.shifts.plan import Link, plan
 from paceline.flowcore.allocation.shifts.seen_job import SeenJob
@@ -29,8 +35,11 @@ LONGEST_MEMORY_NS = 60_000_000_000
 MOST_JOBS = 8
 
 # Measured times of like jobs are never the same. Those that differ by no more than this are taken for the longest of
-# them: on a grid (circle.py) they would cost up to COARSEST, or not fit at all.
-ALIKE = 1.02
+# them: on a grid (circle.py) they would cost up to COARSEST, or not fit at all. With 1.02, jobs whose computing jitters
+# by 5 % were seldom alike.
+ALIKE = 1 + COARSEST
+
+LATEST = 0.5  # of an iteration: a burst that is later is early for its next time
 
 FULL = 1.01  # a link with more than this of its capacity asked for: what sends there is slowed
 
@@ -41,6 +50,7 @@ class Timetable:
         self._capacity_bps = capacity_bps
         self._jobs: dict[str, SeenJob] = {}  # oldest first
         self._due: Due = {}
+        self._part_of: dict[str, frozenset[str]] = {}  # of jobs with a time, those that are timed together
         self._stale = False
 
     @property
@@ -78,10 +88,22 @@ class Timetable:
         job, due = self._jobs[name], self._due.get(name)
         if not job.going:
             if due is not None and job.until_ns is None:
-                job.wait(now_ns, wait_ns(now_ns, *due), due[1])
+                job.wait(now_ns, self._wait_ns(name, now_ns), due[1])
             if due is None or (job.until_ns is not None and job.until_ns <= now_ns):
                 job.go(now_ns)
         return job.going
+
+    def _wait_ns(self, name: str, now_ns: int) -> int:
+        """Until its burst, ready now, is due; 0: it goes, and if it is late, its part's times move."""
+        anchor_ns, every_ns = self._due[name]
+        late_ns = (now_ns - anchor_ns) % every_ns
+        part = self._part_of[name]
+        sending = any(one in self._jobs and self._jobs[one].sending for one in part if one != name)
+        if late_ns > (TOLERANCE if sending else LATEST) * every_ns:
+            return wait_ns(now_ns, anchor_ns, every_ns)
+        for one in part:
+            self._due[one] = self._due[one][0] + late_ns, self._due[one][1]
+        return 0
 
     def _note_meetings(self, going: Sequence[Contender]) -> None:
         """Whose cycles say nothing of what they need."""
@@ -108,7 +130,9 @@ class Timetable:
         for name, (anchor_ns, every_ns) in self._due.items():
             # The last time it was due: counted from an old one, another length of iteration would be another time.
             before[name] = now_ns - (now_ns - anchor_ns) % every_ns, every_ns
-        self._due = due_times(plan(self._few(known), COMPATIBLE), known, before, now_ns)
+        found = plan(self._few(known), COMPATIBLE)
+        self._due = due_times(found, known, before, now_ns)
+        self._part_of = {name: frozenset(part) for part in found.parts_ms for name in part}
         self._stale = False
         for job in self._jobs.values():
             job.until_ns = None  # those that wait do so for another time
