@@ -31,7 +31,8 @@ def footprint(spec: JobSpec, topology: Topology) -> Footprint:
 
 
 class Cassini:
-    def __init__(self, topology: Topology) -> None:
+    def __init__(self, topology: Topology, *, by_sum: bool = False) -> None:
+        self._by_sum = by_sum
         self._capacity_bps = {name: link.capacity_bps for name, link in topology.links.items()}
         self._footprint = lru_cache(maxsize=4096)(lambda spec: footprint(spec, topology))
         self._jobs: dict[str, Footprint] = {}  # those in the network, oldest first
@@ -40,7 +41,7 @@ class Cassini:
         """Which of these placements of one job is best, beside the other jobs."""
         beside = {spec.name: self._footprint(spec) for spec in others}
         ways = [shared_links(beside | {spec.name: self._footprint(spec)}, self._capacity_bps) for spec in candidates]
-        return best(ways, COMPATIBLE)[0]
+        return best(ways, COMPATIBLE, by_sum=self._by_sum)[0]
 
     def joined(self, spec: JobSpec) -> None:
         self._jobs[spec.name] = self._footprint(spec)

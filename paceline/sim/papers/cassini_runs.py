@@ -2,8 +2,11 @@
 
 poisson, dynamic, two-gpus    jobs of the paper's models on its cluster; policy `dedicated`: each job alone on it,
                               which no schedule can beat
+steady                        dynamic, with jobs that do not jitter: their times have no slack
 snapshot-2, snapshot-3        ours: so many like jobs on one link, whose exchanges fit into an iteration with a tenth
                               of it left over; placement `one-link`
+
+A placement with -sum after +cassini ranks candidates by what does not fit on all links together, not by links' mean.
 """
 
 from collections.abc import Iterator, Sequence
@@ -47,7 +50,9 @@ RESTORE_S = 10.0
 DYNAMIC_S = 60.0  # when the second half of the dynamic trace comes
 CUT = 3  # of iterations, if quick
 
-TRACES = {"poisson": (2, 12, 1), "dynamic": (2, 12, 1), "two-gpus": (2, 3, 2)}  # servers a ToR, ToRs, GPUs a server
+# Servers a ToR, ToRs, GPUs a server
+TRACES = {"poisson": (2, 12, 1), "dynamic": (2, 12, 1), "two-gpus": (2, 3, 2), "steady": (2, 12, 1)}
+BY_SUM = "-sum"
 SNAPSHOT = "snapshot-"
 FILLED = {"one-link": 0.9, "crowded": 1.04}  # of an iteration, by the exchanges of a snapshot's jobs together
 
@@ -97,6 +102,7 @@ def perform(run: str, seed: int, quick: bool) -> Row:
     return (
         {"mean_s": row["iteration"]["mean_s"], "p99_s": row["iteration"]["p99_s"], "mean_jct_s": row["mean_jct_s"]}
         | {"moves": float(row["preemptions"])}
+        | {"job_minutes": sum(job.end_s - job.start_s for job in simulated.records.values()) / 60.0}
         | _adjustments(engine.array)
         | distribution(times_s)
     )
@@ -121,10 +127,11 @@ def _simulated(trace: str, jobs: Sequence[TraceJob], placement: str, policy: str
     options = TraceOptions(
         servers=len(topology.hosts),
         gpus_per_server=gpus,
-        placement=placement,
+        placement=placement.removesuffix(BY_SUM),
+        rank_by_sum=placement.endswith(BY_SUM),
         policy=policy,
         seed=seed,
-        jitter=JITTER,
+        jitter=0.0 if trace == "steady" else JITTER,
         sample_s=inf,
         step_ms=STEP_MS,
         round_s=60.0,

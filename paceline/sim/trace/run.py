@@ -94,6 +94,7 @@ class TraceOptions:
     phase_s: float = 0.1  # the longest that a phase of it should take between two machines: Titan's P_{s,s'}
     round_s: float = 600.0  # how often the scheduler looks at jobs that may be preempted
     restore_s: float = 60.0  # to save and restore a job
+    rank_by_sum: bool = False  # of candidates of a placement with +cassini: cluster/cassini/ranking.py
 
     @classmethod
     def of(cls, source: object, **others: Any) -> "TraceOptions":
@@ -135,7 +136,7 @@ class TraceRun:
         self.cluster: ClusterState = ClusterState(options.gpus_per_server, racks, draws)
         if options.jobs_per_gpu > 1:
             self.cluster = SharedGpuState(options.gpus_per_server, racks, draws, jobs_per_gpu=options.jobs_per_gpu)
-        self._cassini = Cassini(self.topology)
+        self._cassini = Cassini(self.topology, by_sum=options.rank_by_sum)
         self.network = NetworkModel(self.topology)
         self.scheduler = scheduler(
             options.placement,

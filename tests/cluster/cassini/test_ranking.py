@@ -27,6 +27,14 @@ def test_the_candidate_with_the_highest_mean_score_wins() -> None:
     assert found.shifts_ms.keys() == {"a", "c"}  # a job that shares no link is not moved
 
 
+def test_a_mean_does_not_say_over_how_many_links() -> None:
+    some = Profile(100.0, (Phase(40.0, 60.0, 50.0),))
+    many = {f"l{number}": link(**{f"a{number}": some, f"b{number}": some}) for number in range(3)}
+    one = {"l1": link(a1=HALF, b1=MOST)}
+    assert best([many, one])[0] == 0
+    assert best([many, one], by_sum=True)[0] == 1
+
+
 def test_a_candidate_with_a_loop_loses_to_a_worse_one_without() -> None:
     loop = {"l1": link(a=HALF, b=HALF), "l2": link(b=HALF, c=HALF), "l3": link(c=HALF, a=HALF)}
     worse = {"l1": link(a=HALF, b=MOST, c=HALF)}

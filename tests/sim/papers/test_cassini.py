@@ -21,7 +21,7 @@ def test_claims_of_a_few_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = cells(paper, 1, quick=True)
     found = results(wanted, [perform(cell) for cell in wanted])
     claims = {claim.claim: claim for claim in paper.claims(found)}
-    assert len(claims) == 27
+    assert len(claims) == 27 + 2
     assert all(claim.why for claim in claims.values())
     # No schedule beats each job alone, and jobs that fit between each other gain by it.
     assert found.mean("dynamic/lwf/dedicated", "mean_s") <= 1.01 * found.mean("dynamic/themis/fair", "mean_s")
