@@ -22,7 +22,16 @@ rule for all. Where a claim does not hold, the last column says what the runs sh
 
 
 def page(documents: Sequence[Mapping[str, Any]]) -> str:
-    return "\n".join([OPENING, *("\n".join(_section(document)) for document in documents)])
+    sections = ("\n".join(_section(document)) for document in documents)
+    return "\n".join([OPENING, *_overview(documents), "", *sections])
+
+
+def _overview(documents: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    yield "| paper | its claims that hold | minutes of one core |"
+    yield "| --- | --- | --- |"
+    for document in documents:
+        theirs, held = _theirs(document["claims"])
+        yield f"| {document['paper']} | {held} of {theirs} | {document.get('cpu_s', 0.0) / 60:.0f} |"
 
 
 def _section(document: Mapping[str, Any]) -> Iterator[str]:
@@ -57,13 +66,17 @@ def _section(document: Mapping[str, Any]) -> Iterator[str]:
     yield ""
 
 
-def _count(claims: Sequence[Mapping[str, Any]]) -> str:
+def _theirs(claims: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
+    """How many claims are the paper's, and how many of those hold."""
     theirs = [claim for claim in claims if not _ours(claim)]
-    held = sum(claim["holds"] for claim in theirs)
-    return (
-        f"Of {len(theirs)} claims of the paper {held} hold here. The other {len(claims) - len(theirs)} lines (“…”,"
-        " “ours”) are runs that show a reason, or claims of ours."
-    )
+    return len(theirs), sum(claim["holds"] for claim in theirs)
+
+
+def _count(claims: Sequence[Mapping[str, Any]]) -> str:
+    theirs, held = _theirs(claims)
+    ours = len(claims) - theirs
+    also = f" The other {ours} lines (“…”, “ours”) are runs that show a reason, or claims of ours." if ours else ""
+    return f"Of {theirs} claims of the paper {held} hold here.{also}"
 
 
 def _ours(claim: Mapping[str, Any]) -> bool:
