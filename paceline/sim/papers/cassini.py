@@ -138,14 +138,23 @@ def _random(results: Results, shown: str) -> Iterator[Claim]:
     why = "ranking alone is {:.1f} % above and shifts alone {:.1f} %, for which see the next lines; ".format(*parts)
     claim = "Random+CASSINI is below Random (ours), dynamic trace"
     yield order(claim, "5.1", "below", beside_random("Random+CASSINI"), why + shown)
-    why = "a mean over links does not say over how many: a sum ranks placements that meet few others first"
-    claim = "… ranked by what does not fit on all links together: ranking alone is below Random, dynamic trace"
-    yield order(claim, "ours", "below", beside_random("Random, ranked by a sum over links"), why)
-    why = "times are longer than iterations by a slack for jitter, and by a grid; without jitter there is no slack"
-    claim = "… shifts cost Random less if jobs do not jitter: by so many points"
-    with_slack, without = beside_random("Random, shifts alone"), beside_random("Random, shifts alone", "steady")
-    saved = [one - other for one, other in zip(without, with_slack, strict=True)]
-    yield order(claim, "ours", "less", saved, why)
+    ranked, shifted = beside_random("Random, ranking alone"), beside_random("Random, shifts alone")
+    for claim, before, after, why in (
+        (
+            "… ranking costs Random less if it adds up what does not fit, over all links: by so many points",
+            ranked,
+            beside_random("Random, ranked by a sum over links"),
+            "a mean over links does not say over how many: a sum ranks placements that meet few others first",
+        ),
+        (
+            "… shifts cost Random less if jobs do not jitter: by so many points",
+            shifted,
+            beside_random("Random, shifts alone", "steady"),
+            "times are longer than iterations by a slack for jitter, and by a grid; without jitter there is no slack",
+        ),
+    ):
+        saved = [one - other for one, other in zip(after, before, strict=True)]
+        yield order(claim, "ours", "less", saved, why, "points")
 
 
 def _snapshots(results: Results) -> Iterator[Claim]:
