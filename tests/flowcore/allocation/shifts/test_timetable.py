@@ -101,7 +101,6 @@ def test_times_move_with_a_job_that_is_late() -> None:
     assert late.slowdown(4) < 1.03 and other.slowdown(4) < 1.03
 
 
-
 def test_three_take_turns_on_one_link() -> None:
     trio = [Job(name, 220, 88, late_ms=36 * number) for number, name in enumerate("abc")]
     run(trio)
