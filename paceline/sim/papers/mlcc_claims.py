@@ -102,20 +102,27 @@ def _not_above(claim: str, gains: Sequence[float], why: str) -> Claim:
 
 
 def _readings(runs: Runs, share: str, load: str) -> Iterator[Claim]:
-    """The paper's own scheduler. Whoever planned a slot first has it, which first come first served shows alone."""
+    """The paper's own scheduler. Whoever planned a slot first has it, which first come first served shows alone; what is
+    left of a link is borrowed as fair sharing would have it."""
     where = f"PS share {share}, {'few jobs' if load == FEW else f'load {load}'}"
     first_come = -fmean(runs.lower(share, load, "fifo", "fair"))
     for reading in READINGS:
-        beside = -fmean(runs.lower(share, load, reading, "fifo"))
         why = (
             f"{runs.seconds(share, load, reading, 'mcs', 'ccml', 'fair', 'fifo')}; first come first served alone, with"
-            f" neither slots nor messages, is {first_come:.1f} % above fair, and {reading} {beside:.1f} % above that"
+            f" neither slots nor messages, is {first_come:.1f} % above fair, and {reading}"
+            f" {_beside(runs.lower(share, load, reading, 'fifo'))} first come first served and"
+            f" {_beside(runs.lower(share, load, reading, 'fair'))} fair"
         )
         for than, paper in BASELINES:
             claim = f"{reading} is below {than.upper()} in mean JCT, {where}"
             yield figure(claim, "VII-A, Fig. 15", paper, runs.lower(share, load, reading, than), why)
         claim = f"{reading} is below fair sharing in mean JCT, {where}"
         yield order(claim, "VI-C", "below", runs.lower(share, load, reading, "fair"), why)
+
+
+def _beside(gains: list[float]) -> str:
+    mean = fmean(gains)
+    return f"{abs(mean):.1f} % {'below' if mean > 0.0 else 'above'}"
 
 
 def _points(runs: Runs) -> Iterator[Claim]:
