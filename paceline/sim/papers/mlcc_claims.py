@@ -102,8 +102,8 @@ def _not_above(claim: str, gains: Sequence[float], why: str) -> Claim:
 
 
 def _readings(runs: Runs, share: str, load: str) -> Iterator[Claim]:
-    """The paper's own scheduler. Whoever planned a slot first has it, which first come first served shows alone; what is
-    left of a link is borrowed as fair sharing would have it."""
+    """The paper's own scheduler. Whoever planned a slot first has it, which first come first served shows alone; what
+    is left of a link is borrowed as fair sharing would have it."""
     where = f"PS share {share}, {'few jobs' if load == FEW else f'load {load}'}"
     first_come = -fmean(runs.lower(share, load, "fifo", "fair"))
     for reading in READINGS:
