@@ -10,6 +10,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from paceline.service.instruments import HostInstruments, SwitchInstruments
 from tests.promql import Scrape, Series, firing
 
+pytestmark = pytest.mark.slow
+
 ALERTS = Path(__file__).parents[1] / "deploy" / "alerts.yml"
 RULES = [rule for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]]
 STEP_S, STEPS = 30.0, 64  # half an hour, as long as the most patient alert waits

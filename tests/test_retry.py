@@ -4,6 +4,8 @@ import pytest
 
 from tests.retry import LONG_STALL_S, MOST_RETRIES, RetryAfterStall
 
+pytestmark = pytest.mark.slow
+
 FAILS_FIRST = """
 attempts = []
 

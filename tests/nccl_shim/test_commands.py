@@ -16,6 +16,8 @@ from nccl_shim.segment.identity import Identity
 from nccl_shim.segment.layout import Kind, Source
 from nccl_shim.segment.python_writer import PythonWriter
 
+pytestmark = pytest.mark.slow
+
 COMMAND = [sys.executable, "-m", "nccl_shim"]
 
 

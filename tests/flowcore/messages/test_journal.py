@@ -24,6 +24,8 @@ from paceline.flowcore.policy import POLICIES
 from paceline.flowcore.switch.agent import SwitchAgent
 from paceline.sim.reference.engine import Simulation
 
+pytestmark = pytest.mark.slow
+
 # A tree, so that switches talk to each other; both patterns, so that every kind of message is in the journal.
 SCENARIO = """
 version = 1

@@ -15,6 +15,8 @@ from nccl_shim.page.writer import PageWriter
 from nccl_shim.segment.reader import Reader
 from tests.nccl_shim.csrc.test_plugin import compile_driver
 
+pytestmark = pytest.mark.slow
+
 SLOT_NS = 60_000_000
 ASK_MS = 2 * SLOT_NS / 1e6
 ASK = Entry(ANY_PEER, State.ASK)

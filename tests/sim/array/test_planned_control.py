@@ -22,7 +22,10 @@ from paceline.sim.trace.run import TraceOptions, TraceRun
 from paceline.sim.trace.sampled import SampledEngine
 from paceline.sim.trace.workload import build_topology, read_jobs
 
-pytestmark = pytest.mark.skipif(library() is None, reason="without a compiler mlcc runs in the agents")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(library() is None, reason="without a compiler mlcc runs in the agents"),
+]
 
 ROOT = Path(__file__).parents[3]
 

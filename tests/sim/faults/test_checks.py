@@ -13,6 +13,8 @@ from paceline.sim.faults.host_shell import HostShell
 from paceline.sim.faults.run import check
 from paceline.sim.faults.shrink import shrink
 
+pytestmark = pytest.mark.slow
+
 RINGS = ("h0", "h2"), ("h1", "h2"), ("h0", "h1", "h2")  # flows of several hosts meet at every host
 CROWD = tuple(Job(f"job{n}", ring, (), 16.0, 0.5, 0.1 * n) for n, ring in enumerate(RINGS))
 

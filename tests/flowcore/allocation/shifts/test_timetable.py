@@ -12,6 +12,8 @@ from paceline.flowcore.messages.reports import Bid, Claim
 from paceline.flowcore.model.patterns import FlowId, Role
 from paceline.flowcore.switch.arbitration import Arbitration
 
+pytestmark = pytest.mark.slow
+
 LINKS = {"up": 1e9, "down": 1e9, "elsewhere": 1e9}
 MS = 1_000_000
 STEP_MS = 4
