@@ -112,4 +112,9 @@ struct packing {
 void packing_rows(struct packing *p);
 int packing_rates(struct packing *p, const double *weight, double *rates);
 
+/* Memory (control/memory.c): as much room as wanted, at least; the same with the new room zeroed; and zeroed anew. */
+void *roomy(void *memory, int64_t *room, int64_t wanted, size_t size);
+void *grown(void *memory, int64_t *room, int64_t wanted, size_t size);
+void *zeroed(int64_t count, size_t size);
+
 #endif

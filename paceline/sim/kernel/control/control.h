@@ -119,7 +119,6 @@ struct control {
 
 /* ---- Lists ---- */
 void put(list *to, int64_t item);
-void *roomy(void *memory, int64_t *room, int64_t wanted, size_t size);   /* as much memory as wanted, at least */
 
 /* ---- events.c ---- */
 int64_t slot_of(const struct control *c, int64_t now_ns);

@@ -1,4 +1,4 @@
-/* The control's memory: jobs come and leave. */
+/* Memory that grows, and the control's: jobs come and leave. */
 
 #include <stdlib.h>
 
@@ -18,10 +18,9 @@ void put(list *to, int64_t item)
     to->items[to->count++] = item;
 }
 
-static void *zeroed(int64_t count, size_t size) { return calloc((size_t)(count > 0 ? count : 1), size); }
+void *zeroed(int64_t count, size_t size) { return calloc((size_t)(count > 0 ? count : 1), size); }
 
-/* As much room as wanted, the new one zeroed. */
-static void *grown(void *memory, int64_t *room, int64_t wanted, size_t size)
+void *grown(void *memory, int64_t *room, int64_t wanted, size_t size)
 {
     const int64_t before = *room;
     char *found = roomy(memory, room, wanted, size);

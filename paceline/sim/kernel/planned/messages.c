@@ -4,14 +4,6 @@
 
 #include "planned.h"
 
-void *room_for(void *memory, int64_t *room, int64_t wanted, size_t size)
-{
-    if (wanted <= *room)
-        return memory;
-    *room = 2 * wanted;
-    return realloc(memory, size * (size_t)*room);
-}
-
 /* ---- Slots: model/slots.py ---- */
 
 int64_t slot_at(const struct planned *c, int64_t now_ns)
@@ -43,7 +35,7 @@ void send_message(struct planned *c, struct message m, int64_t when_ns)
 {
     m.when_ns = when_ns;
     m.sequence = c->sequence++;
-    c->heap = room_for(c->heap, &c->messages_room, c->messages + 1, sizeof(struct message));
+    c->heap = roomy(c->heap, &c->messages_room, c->messages + 1, sizeof(struct message));
     int64_t at = c->messages++;
     for (; at && before(&m, c->heap + (at - 1) / 2); at = (at - 1) / 2)
         c->heap[at] = c->heap[(at - 1) / 2];

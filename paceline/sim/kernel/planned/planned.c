@@ -7,8 +7,6 @@
 
 #include "planned.h"
 
-static void *zeroed(int64_t count, size_t size) { return calloc((size_t)(count > 0 ? count : 1), size); }
-
 struct planned *planned_new(struct network *n, const struct planning *rules, const int64_t *options, int64_t *shared,
                             const int64_t *tors, const double *nics_bps)
 {
@@ -38,15 +36,6 @@ struct planned *planned_new(struct network *n, const struct planning *rules, con
 }
 
 /* ---- Jobs come and leave ---- */
-
-static void *grown(void *memory, int64_t *room, int64_t wanted, size_t size)
-{
-    const int64_t before = *room;
-    char *found = room_for(memory, room, wanted, size);
-    if (*room > before)
-        memset(found + (size_t)before * size, 0, size * (size_t)(*room - before));
-    return found;
-}
 
 static void free_flow(struct planned_flow *flow)
 {
@@ -121,7 +110,7 @@ void planned_add_flow(struct planned *c, int64_t of, const int64_t *facts, doubl
         place->said.available_bps = zeroed(c->horizon, sizeof(double));
         place->said.load = zeroed(c->horizon, sizeof(double));
     }
-    host->flow = room_for(host->flow, &host->room, host->flows + 1, sizeof(int64_t));
+    host->flow = roomy(host->flow, &host->room, host->flows + 1, sizeof(int64_t));
     host->flow[host->flows++] = of;
 }
 
@@ -200,7 +189,7 @@ void planned_run(struct planned *c, int64_t now_ns)
     clock_gettime(CLOCK_MONOTONIC, &began);
     handle_messages(c, now_ns);
     clock_gettime(CLOCK_MONOTONIC, &ended);
-    c->decision_ns = room_for(c->decision_ns, &c->decisions_room, c->decisions + 1, sizeof(int64_t));
+    c->decision_ns = roomy(c->decision_ns, &c->decisions_room, c->decisions + 1, sizeof(int64_t));
     c->decision_ns[c->decisions++] = (ended.tv_sec - began.tv_sec) * 1000000000 + ended.tv_nsec - began.tv_nsec;
     show_next(c);
 }

@@ -137,6 +137,5 @@ struct message new_message(const struct planned *c, int64_t kind, int64_t to, in
 void send_message(struct planned *c, struct message m, int64_t when_ns);
 void arm_ticks(struct planned *c, int64_t now_ns);
 void handle_messages(struct planned *c, int64_t now_ns);
-void *room_for(void *memory, int64_t *room, int64_t wanted, size_t size);
 
 #endif

@@ -149,7 +149,7 @@ static void forward(struct planned *c, const struct message *m, int64_t kind, in
             while (at < messages && to[at].to != flow->place[k].at)
                 at++;
             if (at == messages) {
-                to = room_for(to, &room, ++messages, sizeof(struct message));
+                to = roomy(to, &room, ++messages, sizeof(struct message));
                 to[at] = new_message(c, kind, flow->place[k].at, m->to, m->count);
             }
             memcpy(to[at].words + to[at].count++ * c->stride, m->words + word * c->stride,
