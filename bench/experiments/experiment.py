@@ -62,13 +62,15 @@ class Experiment:
     differs: str = ""  # from the paper, and why
     repeats: int | None = 3  # unless told otherwise; None: always made once
     controls: tuple[str, ...] | None = None  # None: those asked for
+    more_controls: tuple[str, ...] = ()  # beside those
 
     def effective_options(self, options: Options) -> Options:
         """The options without those that do not apply to this experiment."""
+        controls = options.controls if self.controls is None else self.controls
         return replace(
             options,
             repeats=1 if self.repeats is None else options.repeats,
-            controls=options.controls if self.controls is None else self.controls,
+            controls=tuple(dict.fromkeys((*controls, *self.more_controls))),
         )
 
 

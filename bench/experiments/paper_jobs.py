@@ -7,17 +7,19 @@ so that a burst lasts as long as the paper's. The paper does not give computing 
 communicating takes between a tenth (ResNet50) and two thirds (GPT2) of an iteration at 10 Gbit/s.
 """
 
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from bench.jobs.shared_cluster import SharedCluster
 from paceline.flowcore.model.scenario import CrossTraffic, JobSpec, Pattern, Scenario, SlotsSpec
 from paceline.flowcore.model.topology import star
 
 SCALE = 62.5
-HOSTS = 6
+HOSTS, GPUS_PER_HOST = 6, 2
 BATCH = 64  # images or sequences per worker and iteration
-CROSS_EVERY_S, CROSS_LASTS_S = 2.0, (0.2, 2.0)
+OTHERS_EVERY_S, OTHERS_LAST_S = 2.0, (0.2, 2.0)
+QUIET = SharedCluster(GPUS_PER_HOST)
+WITH_OTHERS = SharedCluster(GPUS_PER_HOST, OTHERS_EVERY_S, OTHERS_LAST_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +54,10 @@ def as_ring(spec: JobSpec) -> JobSpec:
     return replace(spec, pattern=Pattern.ALLREDUCE, workers=spec.workers + spec.servers, servers=())
 
 
-def random_hosts(model: str, topology_hosts: Sequence[str], draws: random.Random) -> list[str]:
-    """For three workers of an all-reduce job, or two workers and two servers of a parameter-server job."""
-    return draws.sample(topology_hosts, 3 if MODELS[model].pattern is Pattern.ALLREDUCE else 4)
+def queued_job(name: str, model: str, iterations: int | None = None, start_s: float = 0.0) -> JobSpec:
+    """Three workers, or two and two servers; where they are is decided when there are GPUs for them."""
+    hosts = 3 if MODELS[model].pattern is Pattern.ALLREDUCE else 4
+    return job(name, model, host_names()[:hosts], iterations, start_s)
 
 
 def cluster(
@@ -75,19 +78,10 @@ def host_names(hosts: int = HOSTS) -> tuple[str, ...]:
     return star(hosts, 1.0).hosts
 
 
-def iperf(paper_gbps: float, draws: random.Random) -> list[CrossTraffic]:
-    """Cross traffic: from every host to another, every 2 s for 0.2 to 2 s, as fast as TCP lets it."""
-    names = host_names()
-    return [
-        CrossTraffic(source, draws.choice([host for host in names if host != source]),
-                     CROSS_EVERY_S, CROSS_LASTS_S, gbps_here(paper_gbps))
-        for source in names
-    ]  # fmt: skip
-
-
 def sped_up(scenario: Scenario, duration_s: float | None, times: float = 4.0) -> Scenario:
     """For --quick: computing and sending take a fraction of the time."""
     jobs = tuple(
-        replace(spec, model_mb=spec.model_mb / times, compute_s=spec.compute_s / times) for spec in scenario.jobs
+        replace(spec, model_mb=spec.model_mb / times, compute_s=spec.compute_s / times, start_s=spec.start_s / times)
+        for spec in scenario.jobs
     )
     return replace(scenario, jobs=jobs, duration_s=duration_s)

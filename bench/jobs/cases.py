@@ -21,6 +21,7 @@ from bench.jobs.fork_server import ForkServer
 from bench.jobs.launch import fork_server_environment, modules_for
 from bench.jobs.plan import PlannedRun, plan
 from bench.jobs.process_group import RunFailed
+from bench.jobs.queued_run import run_queued
 from bench.jobs.run import Conditions, JobsRun, run_once
 from bench.jobs.run_store import Observations, RunStore, run_key
 from paceline.flowcore.model.scenario import Scenario
@@ -183,7 +184,7 @@ def _make(
         observer = None if case.observer is None or planned.alone else case.observer(planned.control)
         gaps, began_s = TickGaps(tick), monotonic()
         try:
-            run = run_once(planned.scenario, observer or planned.control, planned.conditions, fork_server, gaps.tick)
+            run = _run(planned, observer or planned.control, fork_server, gaps.tick)
         except (RunFailed, DaemonFailed) as failure:
             store.save_failure(key, what, str(failure), monotonic() - began_s)
             if attempt == ATTEMPTS:
@@ -197,6 +198,13 @@ def _make(
         store.save(key, what, run, observations, took_s, disturbance)
         return run, observations
     raise AssertionError  # count() does not end
+
+
+def _run(planned: PlannedRun, control: Control, fork_server: ForkServer, tick: Callable[[], None]) -> JobsRun:
+    scenario, conditions = planned.scenario, planned.conditions
+    if conditions.shared is None or planned.alone is not None:
+        return run_once(scenario, control, conditions, fork_server, tick)
+    return run_queued(scenario, control, conditions, conditions.shared, fork_server, tick)
 
 
 class TickGaps:

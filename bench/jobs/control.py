@@ -8,11 +8,11 @@ by name in control_names.py.
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from bench.testbed.network import Testbed
 from paceline.failure import Failure
-from paceline.flowcore.model.scenario import Scenario
+from paceline.flowcore.model.scenario import JobSpec, Scenario
 
 
 class ControlError(Failure):
@@ -36,6 +36,14 @@ class RunningControl(Protocol):
 
     def fail_opens(self) -> int:
         """How often a daemon gave up control since; raises Failure where one has ended."""
+
+
+@runtime_checkable
+class ToldOfPlaces(Protocol):
+    """A running control that must know where jobs run."""
+
+    def place(self, job: JobSpec, number: int) -> None:
+        """The scenario's job of this number starts on hosts that the scenario did not say."""
 
 
 class Control(Protocol):

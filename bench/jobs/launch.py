@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.jobs.daemons import registration_socket
+from bench.jobs.shared_cluster import SharedCluster
 from bench.testbed.accelerator import gpu
 from bench.testbed.addresses import Addresses
 from bench.testbed.network import DATA_IFNAME
@@ -21,6 +22,7 @@ from paceline.flowcore.model.scenario import CrossTraffic, JobSpec, Scenario
 from paceline.flowcore.model.units import bps_from_gbps
 
 CROSS_TRAFFIC = "bench.workload.cross_traffic"
+NEW_CONNECTIONS = "bench.workload.new_connections"
 _ROOT = Path(__file__).parents[2]
 _RENDEZVOUS_PORT = 9  # the last of a job's ports
 # Variables of the caller that would give a job another identity or another plugin.
@@ -75,7 +77,7 @@ def process_specs(
     specs = [
         spec
         for number, job in enumerate(scenario.jobs)
-        for spec in _of_job(job, number, seed, program_for(job, workload), addresses, directory, registered)
+        for spec in job_processes(job, number, seed, program_for(job, workload), addresses, directory, registered)
     ]
     for number, bursts in enumerate(scenario.cross_traffic):
         port = FIRST_PORT + PORTS_PER_JOB * (len(scenario.jobs) + number)
@@ -83,7 +85,7 @@ def process_specs(
     return specs
 
 
-def _of_job(
+def job_processes(
     job: JobSpec,
     number: int,
     seed: int,
@@ -146,6 +148,22 @@ def known_as(job: JobSpec, number: int) -> str:
 def _rank(own: Assignment, program: Program) -> int:
     """A ring of the scenario sends to the next worker, gloo's to the rank before: so gloo's ranks count backwards."""
     return -own.rank % own.world_size if program in RINGS.values() else own.rank
+
+
+def others_processes(shared: SharedCluster, jobs: int, seed: int, addresses: Addresses) -> list[ProcessSpec]:
+    """A source and a sink on every host; `jobs` have the ports before theirs."""
+    if shared.others_every_s is None:
+        return []
+    port = str(FIRST_PORT + PORTS_PER_JOB * jobs)
+    times = (str(shared.others_every_s), *map(str, shared.others_last_s))
+    specs = []
+    for number, (host, address) in enumerate(addresses.data.items()):
+        others = [str(other) for name, other in addresses.data.items() if name != host]
+        source = ("source", port, *times, f"{seed}/others/{number}", *others)
+        for role, arguments in (("to", ("sink", str(address), port)), ("from", source)):
+            name = f"traffic of others {role} {host}"
+            specs.append(ProcessSpec(name, None, host, role == "from", 0.0, NEW_CONNECTIONS, arguments, _environment()))
+    return specs
 
 
 def _of_cross_traffic(bursts: CrossTraffic, number: int, seed: int, address: str, port: str) -> Iterator[ProcessSpec]:

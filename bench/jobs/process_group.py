@@ -23,6 +23,11 @@ _POLL_S = 0.2
 _LEAD_S = 0.05  # from the word to the start, so that every process has read it
 
 
+def soon_ns() -> int:
+    """When processes can begin that are told so now."""
+    return time.monotonic_ns() + round(_LEAD_S * 1e9)
+
+
 class RunFailed(Failure):
     """A process of the run failed; str() says which and how in one line."""
 
@@ -87,14 +92,22 @@ class ProcessGroup:
 
     def __enter__(self) -> "ProcessGroup":
         try:
-            for number, spec in enumerate(self._specs):
-                process = RunProcess(spec, self._fork_server, self._testbed, self._directory / f"{number}.log")
-                self.processes.append(process)
-                self._selector.register(process.output, selectors.EVENT_READ, process)
+            self.start(self._specs)
         except BaseException:
             self.__exit__()
             raise
         return self
+
+    def start(self, specs: Sequence[ProcessSpec]) -> list[RunProcess]:
+        """Processes that join the group, also while others run."""
+        joined = []
+        for spec in specs:
+            log = self._directory / f"{len(self.processes)}.log"
+            process = RunProcess(spec, self._fork_server, self._testbed, log)
+            self.processes.append(process)
+            self._selector.register(process.output, selectors.EVENT_READ, process)
+            joined.append(process)
+        return joined
 
     def __exit__(self, *failure: Any) -> None:
         self._selector.close()
@@ -111,7 +124,7 @@ class ProcessGroup:
 
     def go(self) -> int:
         """Lets every job begin, each at its own time; returns the run's beginning on the monotonic clock."""
-        begin_ns = time.monotonic_ns() + round(_LEAD_S * 1e9)
+        begin_ns = soon_ns()
         for process in self.processes:
             process.go(begin_ns + round(process.spec.start_s * 1e9))
         return begin_ns

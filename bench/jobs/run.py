@@ -7,7 +7,7 @@ simulator's own TrainingJob, so that both are judged by the same code.
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from math import inf
 
@@ -16,6 +16,7 @@ from bench.jobs.daemon_control import DaemonControl
 from bench.jobs.fork_server import ForkServer
 from bench.jobs.launch import process_specs, throttled
 from bench.jobs.process_group import ProcessGroup, RunFailed, RunProcess
+from bench.jobs.shared_cluster import SharedCluster
 from bench.stalls import watching_stalls
 from bench.testbed.impair import UNIMPAIRED, Impairment
 from bench.testbed.leftovers import new_directory
@@ -42,6 +43,7 @@ class Conditions:
     seed: int
     impairment: Impairment = UNIMPAIRED
     bundle_bytes: int | None = None
+    shared: SharedCluster | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,7 @@ class JobsRun:
     cpu: DaemonCpu
     fail_opens: int = 0  # how often a daemon gave up control, and the jobs ran without limits for a while
     stalled_percent: float | None = None  # of the cores' time, by the machine itself; None: our load looks like that
+    starts_ns: Mapping[str, int] = field(default_factory=dict)  # of jobs that waited for GPUs
 
 
 def run_once(

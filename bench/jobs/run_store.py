@@ -94,6 +94,7 @@ class RunStore:
                 "cpu": asdict(run.cpu),
                 "fail_opens": run.fail_opens,
                 "stalled_percent": run.stalled_percent,
+                "starts_ns": dict(run.starts_ns),
                 "seen": observations,
                 "took_s": round(took_s, 3),
                 "although": disturbance,
@@ -143,4 +144,5 @@ def _restored(entry: dict[str, Any], scenario: Scenario, seed: int) -> JobsRun:
         DaemonCpu(**entry["cpu"]),
         entry.get("fail_opens", 0),
         entry.get("stalled_percent"),
+        entry.get("starts_ns", {}),
     )

@@ -12,7 +12,7 @@ from bench.mltcp.telling import Teller, telling
 from bench.testbed.network import Testbed
 from hostd.congestion.libbpf import BpfError
 from paceline.flowcore.allocation.aggressiveness import PAPER, PUBLISHED_CODE
-from paceline.flowcore.model.scenario import Scenario
+from paceline.flowcore.model.scenario import JobSpec, Scenario
 
 TCP = ("reno", "cubic", "bbr")
 MLTCP = {"mltcp": PAPER, "mltcp-4": PUBLISHED_CODE}
@@ -28,6 +28,14 @@ class NoDaemons:
 
     def fail_opens(self) -> int:
         return 0
+
+
+class MltcpRunning(NoDaemons):
+    def __init__(self, teller: Teller) -> None:
+        self._teller = teller
+
+    def place(self, job: JobSpec, number: int) -> None:
+        self._teller.add(known_as(job, number), job)
 
 
 class TcpControl:
@@ -57,11 +65,13 @@ class MltcpControl:
 
     @contextmanager
     def running(self, testbed: Testbed, scenario: Scenario, directory: Path) -> Iterator[RunningControl]:
-        jobs = {known_as(job, number): job for number, job in enumerate(scenario.jobs)}
         host_of = {str(address): host for host, address in testbed.addresses.data.items()}
         counters = {host: directory / host for host in scenario.topology.hosts}
-        with telling(Teller(_in_kernel(), jobs, host_of, counters, self._line)):
-            yield NoDaemons()
+        teller = Teller(_in_kernel(), host_of, counters, self._line)
+        for number, job in enumerate(scenario.jobs):
+            teller.add(known_as(job, number), job)
+        with telling(teller):
+            yield MltcpRunning(teller)
 
 
 @cache

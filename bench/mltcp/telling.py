@@ -27,21 +27,25 @@ class Teller:
     def __init__(
         self,
         mltcp: Mltcp,
-        jobs: Mapping[str, JobSpec],
         host_of: Mapping[str, str],
         counters: Mapping[str, Path],
         line: tuple[float, float],
     ) -> None:
-        """Jobs by the names that their counters have, hosts by address, and each host's counters."""
+        """Hosts by address, and each host's counters."""
         self._mltcp, self._host_of, self._line = mltcp, host_of, line
         self._readers = {host: Reader(directory) for host, directory in counters.items()}
         self._processes: dict[int, ProcessSockets] = {}
         self._told: dict[int, Iteration] = {}  # by the socket's cookie
-        self._compute_s = {name: job.compute_s for name, job in jobs.items()}
-        self._sizes: Counter[tuple[str, str, str]] = Counter()
-        for name, job in jobs.items():
-            for one in flows_of(job):
-                self._sizes[name, one.flow.source, one.flow.target] += round(one.size_bytes)
+        self._compute_s: dict[str, float] = {}
+        self._sizes: Mapping[tuple[str, str, str], int] = {}
+
+    def add(self, name: str, job: JobSpec) -> None:
+        """`name` is the job's in its counters. One that was added before has other hosts now."""
+        sizes = Counter({key: size for key, size in self._sizes.items() if key[0] != name})
+        for one in flows_of(job):
+            sizes[name, one.flow.source, one.flow.target] += round(one.size_bytes)
+        self._compute_s[name] = job.compute_s
+        self._sizes = sizes  # at once: a thread reads it
 
     def look(self) -> None:
         for host, reader in self._readers.items():
@@ -50,7 +54,7 @@ class Teller:
                 process = self._processes.setdefault(pid, ProcessSockets(pid, LEAST_BYTES))
                 process.look()
                 for target, sockets in by_host(process.sockets, self._host_of, host).items():
-                    self._tell(job, self._sizes[job, host, target], sockets)
+                    self._tell(job, self._sizes.get((job, host, target), 0), sockets)
 
     def _tell(self, job: str, size_bytes: int, sockets: tuple[DataSocket, ...]) -> None:
         if not size_bytes:

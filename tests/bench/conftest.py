@@ -3,6 +3,7 @@ follow from a factor per control.
 """
 
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from paceline.flowcore.model.scenario import Scenario
 from paceline.sim.jobs import TrainingJob
 
 # Iteration time ÷ computing time, where jobs run together.
-FACTORS = {"reno": 1.6, "cubic": 1.5, "bbr": 1.7, "mlcc": 2.0, "paceline": 1.3, "observe": 1.0}
+FACTORS = {"reno": 1.6, "cubic": 1.5, "bbr": 1.7, "mlcc": 2.0, "paceline": 1.3, "paceline-first": 1.3, "observe": 1.0}
 ALONE = 1.2
 ITERATIONS = 12
 
@@ -55,11 +56,19 @@ class FakeRuns:
         cpu = DaemonCpu(10.0, 5.0) if control.name in ("mlcc", "paceline") else DaemonCpu()
         return JobsRun(control.name, jobs, lasted_ns, {}, (10_000_000,) * len(scenario.cross_traffic), cpu)
 
+    def queued(
+        self, scenario: Scenario, control: Any, conditions: Conditions, shared: Any, fork_server: Any, tick: Any
+    ) -> JobsRun:
+        """Every job gets its GPUs as it arrives."""
+        starts_ns = {job.name: round(job.start_s * 1e9) for job in scenario.jobs}
+        return replace(self(scenario, control, conditions, fork_server, tick), starts_ns=starts_ns)
+
 
 @pytest.fixture
 def fake_runs(monkeypatch: pytest.MonkeyPatch) -> FakeRuns:
     fake = FakeRuns()
     monkeypatch.setattr(jobs_cases, "run_once", fake)
+    monkeypatch.setattr(jobs_cases, "run_queued", fake.queued)
     monkeypatch.setattr(jobs_cases, "_fork_server", lambda of: nullcontext())
     monkeypatch.setattr(mixes, "simulated_slowdown", lambda scenario: 1.2)
     return fake

@@ -2,6 +2,7 @@
 
 from bench.experiments.experiment import Experiment, Options, Result, change, spread
 from bench.experiments.paper.jct import arrivals, jct_s, unfinished
+from bench.experiments.paper_jobs import WITH_OTHERS
 from bench.jobs.cases import Case
 from bench.jobs.report import Estimate
 from bench.jobs.run import Conditions
@@ -16,7 +17,7 @@ BEST = "best slot length"
 
 def run(options: Options) -> Result:
     slots_ms, bandwidths = (SLOTS_MS[1:4:2], PAPER_GBPS[1:]) if options.quick else (SLOTS_MS, PAPER_GBPS)
-    conditions = Conditions("synthetic" if options.quick else "auto", options.seed)
+    conditions = Conditions("synthetic" if options.quick else "auto", options.seed, shared=WITH_OTHERS)
     cases = {
         (gbps, slot_ms): Case(
             f"{gbps:g} Gbit/s, {slot_ms:g} ms",

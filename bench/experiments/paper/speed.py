@@ -1,10 +1,9 @@
 """Fig. 9: training speed of each model by bandwidth, all four models on six hosts, among non-ML flows."""
 
-import random
 from statistics import fmean
 
 from bench.experiments.experiment import Experiment, Options, Result, change
-from bench.experiments.paper_jobs import BATCH, MODELS, cluster, host_names, iperf, job, random_hosts, sped_up
+from bench.experiments.paper_jobs import BATCH, MODELS, WITH_OTHERS, cluster, queued_job, sped_up
 from bench.jobs.cases import Case, iteration_s
 from bench.jobs.report import Estimate
 from bench.jobs.run import Conditions, JobsRun
@@ -17,9 +16,7 @@ DURATION_S = 60.0  # a GPT2 takes up to ten seconds for an iteration at 10 Gbit/
 
 
 def one_of_each(gbps: float, options: Options) -> Scenario:
-    draws = random.Random(f"{options.seed}/models")
-    jobs = [job(model, model, random_hosts(model, host_names(), draws)) for model in MODELS]
-    scenario = cluster("models", gbps, jobs, duration_s=DURATION_S, cross_traffic=iperf(gbps, draws))
+    scenario = cluster("models", gbps, [queued_job(model, model) for model in MODELS], duration_s=DURATION_S)
     return sped_up(scenario, 3.0) if options.quick else scenario
 
 
@@ -30,7 +27,7 @@ def samples_per_s(run: JobsRun, name: str) -> float:
 
 def run(options: Options) -> Result:
     bandwidths = PAPER_GBPS[:1] if options.quick else PAPER_GBPS
-    conditions = Conditions("synthetic" if options.quick else "auto", options.seed)
+    conditions = Conditions("synthetic" if options.quick else "auto", options.seed, shared=WITH_OTHERS)
     cases = [
         Case(_name(gbps), one_of_each(gbps, options), options.controls, conditions, alone=False) for gbps in bandwidths
     ]
