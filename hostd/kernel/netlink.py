@@ -108,6 +108,17 @@ class Netlink:
                     raise _failure(payload) or OSError(errno.EPROTO, os.strerror(errno.EPROTO))
                 answers.append(payload)
 
+    def get(self, kind: int, body: bytes) -> bytes:
+        """The one answer to a question about one thing; raises what the kernel answers instead."""
+        self._sequence += 1
+        self._socket.send(HEADER.pack(HEADER.size + len(body), kind, NLM_F_REQUEST, self._sequence, 0) + body)
+        while True:
+            for answer, sequence, payload in self._receive():
+                if sequence == self._sequence:
+                    if answer == NLMSG_ERROR:
+                        raise _failure(payload) or OSError(errno.EPROTO, os.strerror(errno.EPROTO))
+                    return payload
+
     def _failures(self, first: int) -> dict[int, OSError]:
         """By sequence number, of the messages from `first` to the last one sent, which is always answered."""
         failed: dict[int, OSError] = {}
