@@ -12,6 +12,7 @@ from paceline.flowcore.model.background import BACKGROUNDS, FAIR, FIRST, TRAININ
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.policy.paceline import arbitrate
 from paceline.flowcore.switch.division import contender, divide
+from paceline.flowcore.switch.standing import PLACE
 from tests.flowcore.switch.test_division import GBPS, LINKS, Claims, claim, groups, of_jobs, some_links
 
 PORT = frozenset({"sw->h2"})
@@ -41,12 +42,18 @@ def three() -> Claims:
 
 
 def test_who_sends_stands_for_all_that_wait() -> None:
-    assert by_job(shares(three())) == {"a": (0.0, 0.0, 1.0), "b": (GBPS, GBPS, 3.0), "c": (0.0, 0.0, 1.0)}
+    stands_for = 1.0 + 2 * PLACE
+    assert by_job(shares(three())) == {"a": (0.0, 0.0, 1.0), "b": (GBPS, GBPS, stands_for), "c": (0.0, 0.0, 1.0)}
+
+
+def test_it_stands_on_all_its_links_for_those_that_wait_on_one() -> None:
+    """Nobody else would: under TCP those that wait on the port would hold it up, on its host's link as well."""
+    assert by_job(shares(three(), PORT | {"h1->sw"}))["b"] == (GBPS, GBPS, 1.0 + 2 * PLACE)
 
 
 def test_who_waits_on_the_same_host_does_not_borrow_what_cross_traffic_takes() -> None:
     same = weighable(of_jobs(claim("a", "h0", "h2"), claim("b", "h0", "h2", 9.0)))
-    assert by_job(shares(same)) == {"a": (0.0, 0.0, 1.0), "b": (GBPS, GBPS, 2.0)}
+    assert by_job(shares(same)) == {"a": (0.0, 0.0, 1.0), "b": (GBPS, GBPS, 1.0 + PLACE)}
     assert by_job(shares(same, frozenset()))["a"] == (0.0, GBPS, 1.0)
 
 
@@ -54,7 +61,7 @@ def test_a_flow_that_does_not_move_would_not_send_under_tcp_either() -> None:
     jobs = three()
     jobs["a"].append(claim("a", "h1", "h2")._replace(weighable=True))
     unmoved = frozenset({jobs["a"][1].flow})
-    assert shares(jobs, unmoved=unmoved)[jobs["b"][0].flow].stands_for == 3.0
+    assert shares(jobs, unmoved=unmoved)[jobs["b"][0].flow].stands_for == 1.0 + 2 * PLACE
 
 
 def test_one_host_that_cannot_weigh_and_nobody_takes_turns() -> None:
@@ -88,16 +95,18 @@ def test_without_cross_traffic_nothing_changes_but_for_weights(claims_of: Claims
 
 
 @given(groups(), some_links)
-def test_together_they_count_for_as_many_as_there_are(claims_of: Claims, shared: frozenset[str]) -> None:
-    """On each link no more than would send there under TCP; as many where all who send have no other such link."""
+def test_they_count_for_those_that_send_and_a_part_of_those_that_wait(
+    claims_of: Claims, shared: frozenset[str]
+) -> None:
+    """Of those that wait on one link; and nobody for more than all that there are on one."""
     claims_of = weighable(claims_of)
     found = shares(claims_of, shared)
     claims: list[Claim] = [one for jobs in claims_of.values() for one in jobs]
     for link in shared:
         there = [one for one in claims if link in one.path]
         sending = [one for one in there if found[one.flow].share_bps > 0.0]
-        count = sum(found[one.flow].stands_for for one in sending)
-        assert all(found[one.flow].stands_for >= 1.0 for one in there)
-        assert count <= len(there) + 1e-9
+        most = max(sum(other in one.path for one in claims) for other in shared)
+        assert all(1.0 <= found[one.flow].stands_for <= most + 1e-9 for one in there)
         if sending and all(shared.intersection(one.path) == {link} for one in sending):
-            assert count == pytest.approx(len(there))
+            count = sum(found[one.flow].stands_for for one in sending)
+            assert count == pytest.approx(len(sending) + PLACE * (len(there) - len(sending)))
