@@ -46,7 +46,8 @@ class OwnLink:
         self._judged_ns, self._judged_bytes = 0, 0.0  # while others passed and wanted much
         self._asked: dict[int, Asked] = {}
         self._told_bps: dict[int, float] = {}  # guarantees
-        self._before: tuple[int, int, dict[int, int]] | None = None  # time, bytes of the device, and by class
+        self._device = (0, 0)  # when it was last asked, and what it had sent by then ...
+        self._before: tuple[int, int, dict[int, int]] | None = None  # ... and the same with what each class had
         self._looked_ns = 1  # how long the last look goes back
         self._sending: set[int] = set()  # classes that had something to send at the last look
         self._flows_ns = self._others_ns = self._counted_ns = -_REST_NS  # when they last wanted much
@@ -96,8 +97,13 @@ class OwnLink:
                 self.faster = self._judged_bytes > carries_bytes
 
     def _use_bps(self, now_ns: int) -> tuple[float, float]:
-        """Of others and of flows, since the last look."""
-        device, used = self.tree.sent_bytes(), self.tree.use()
+        """Of others and of flows, since the last look. While the device sends little, classes are not asked."""
+        device = self.tree.sent_bytes()
+        (idle_ns, idle_bytes), self._device = self._device, (now_ns, device)
+        if not self.connections and device - idle_bytes < MUCH * transfer_bytes(self.tree.link_bps, now_ns - idle_ns):
+            self._before = None
+            return 0.0, 0.0
+        used = self.tree.use()
         if self.connections and OTHERS_MINOR not in used:  # another program deleted it: once more, from the beginning
             self.connections = 0
             self.lost_class(OTHERS_MINOR)
