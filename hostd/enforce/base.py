@@ -56,6 +56,9 @@ class Backend(Protocol):
     def watch_others(self) -> list[EnforcementError]:
         """Leaves the traffic of others what TCP would of the host's own links, where the backend is in its way."""
 
+    def others(self) -> dict[str, int]:
+        """How many of their connections have a part of a link, by device, where the backend divides it."""
+
     def read_back(self) -> dict[FlowId, Limit]:
         """What the kernel says it holds each attached flow to; a flow without a controlled socket is not there."""
 

@@ -160,6 +160,9 @@ class HtbBackend:
                 changes += [_Change(link, minor, message) for minor, message in found]
         return errors + self._change(changes)
 
+    def others(self) -> dict[str, int]:
+        return {name: link.connections for name, link in self._links.items() if link.connections}
+
     def _others_of(self, name: str) -> int:
         ours = {one.cookie for state in self._flows.values() for one in state.controlled}
         return sending_connections(self._present[name].addresses, ours)

@@ -78,10 +78,12 @@ def test_training_first_and_its_control_does_not_outlive_hostd(cluster: Cluster)
 def test_on_the_jobs_own_host_others_have_the_part_of_a_connection(cluster: Cluster) -> None:
     """Without a class of their own HTB would serve them first (hostd/enforce/own_link.py)."""
     cluster.switchd()
-    for daemon in [cluster.hostd(host, with_switch=True) for host in ("h0", "h1")]:
+    daemons = [cluster.hostd(host, with_switch=True) for host in ("h0", "h1")]
+    for daemon in daemons:
         daemon.await_hostd(connected=True)
     group = cluster.jobs("a", model_mb=6.0, compute_s=0.01)
     [one] = cluster.sockets(group)
     with cubic_flow(cluster, source="h0") as arrived:
         cluster.pause(group, 2.5)  # their first second is only looked at
         assert abs(part_of_port(cluster, group, one, arrived, 3.0) - 0.5) < 0.1
+        assert [daemon.status()["others"] for daemon in daemons] == [{"eth0": 1}, {}]
