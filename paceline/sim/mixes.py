@@ -10,7 +10,7 @@ import random
 from dataclasses import replace
 
 from paceline.flowcore.model.patterns import flows_of
-from paceline.flowcore.model.scenario import JobSpec, Pattern, Scenario, SlotsSpec
+from paceline.flowcore.model.scenario import CrossTraffic, JobSpec, Pattern, Scenario, SlotsSpec
 from paceline.flowcore.model.topology import Topology, star, tree
 
 FEWEST_JOBS, MOST_JOBS = 2, 6
@@ -21,6 +21,7 @@ MOST_BUSY = 0.85
 JITTER = 0.03
 LINK_GBPS = 1.0
 DURATION_S = 40.0
+OTHERS_EVERY_S, OTHERS_LAST_S = 2.0, (1.0, 1.0)
 
 
 def random_mix(number: int, seed: int, kind: str = "star", duration_s: float = DURATION_S) -> Scenario:
@@ -42,6 +43,18 @@ def random_mix(number: int, seed: int, kind: str = "star", duration_s: float = D
         for job, burst_s, ratio in zip(drafts, bursts_s, ratios, strict=True)
     )
     return Scenario(f"mix {number}", seed, duration_s, SlotsSpec(), topology, jobs, ())
+
+
+def beside_others(mix: Scenario) -> Scenario:
+    """The same, and from every host a flow of no job to another, as fast as the link, for half of the time."""
+    draws, hosts = random.Random(f"{mix.seed}/{mix.name}/others"), mix.topology.hosts
+    flows = (
+        CrossTraffic(
+            host, draws.choice([one for one in hosts if one != host]), OTHERS_EVERY_S, OTHERS_LAST_S, LINK_GBPS
+        )
+        for host in hosts
+    )
+    return replace(mix, cross_traffic=tuple(flows))
 
 
 def peak_load(scenario: Scenario) -> float:

@@ -40,6 +40,9 @@ def add_parser(commands: Any) -> None:
         default=40.0,
         help="simulated seconds per run (default: %(default)s)",
     )
+    parser.add_argument(
+        "--others", action="store_true", help="beside a flow of no job from every host, for one second in two"
+    )
     parser.add_argument("--engine", choices=("array", "reference"), default="array", help="default: %(default)s")
     parser.add_argument(
         "--processes", metavar="N", type=integer(1, 1024), default=os.cpu_count(), help="default: one per CPU"
@@ -56,7 +59,7 @@ def run_mixes(args: argparse.Namespace) -> int:
     from paceline.sim import compare
 
     policies = tuple(dict.fromkeys([compare.YARDSTICK, *args.policies]))
-    series = compare.Series(args.seed, args.kind, args.duration_s, policies, args.engine == "array")
+    series = compare.Series(args.seed, args.kind, args.duration_s, policies, args.engine == "array", args.others)
     started_s = perf_counter()
     mixes = []
     with progress_bar() as bar:
@@ -73,6 +76,7 @@ def run_mixes(args: argparse.Namespace) -> int:
             "kind": args.kind,
             "duration_s": args.duration_s,
             "engine": args.engine,
+            "others": args.others,
             "policies": [asdict(summary) for summary in summaries],
             "mixes": [compare.mix_document(mix) for mix in mixes],
             "wall_s": wall_s,
@@ -81,5 +85,6 @@ def run_mixes(args: argparse.Namespace) -> int:
         print_json(document | provenance())
         return 0
     title = f"{args.count} mixes on a {args.kind}, seed {args.seed}, {args.duration_s:g} s each"
-    print_table(title, compare.COLUMNS, [compare.row(summary) for summary in summaries])
+    columns = compare.COLUMNS + (compare.OTHERS_COLUMNS if args.others else ())
+    print_table(title, columns, [compare.row(summary) for summary in summaries])
     return 0

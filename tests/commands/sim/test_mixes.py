@@ -56,3 +56,13 @@ def test_mixes_on_a_tree_as_a_table(capsys) -> None:
     out, err = capsys.readouterr()
     assert err == ""
     assert "worst job" in out
+
+
+def test_beside_others_what_they_get_is_told(capsys) -> None:
+    arguments = ["sim", "mixes", "--count", "1", "--duration-s", "6", "--policies", "paceline", "--others"]
+    _, document = run_json(arguments, capsys)
+    fair, ours = document["policies"]
+    assert fair["others_vs_fair"] == fair["least_others_vs_fair"] == 1.0
+    assert 0.5 < ours["least_others_vs_fair"] <= ours["others_vs_fair"] < 2.0
+    assert main(arguments) == 0
+    assert "least" in capsys.readouterr().out
