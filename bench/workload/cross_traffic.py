@@ -1,5 +1,7 @@
 """Cross traffic: one TCP connection outside all control that sends in bursts, no faster than it is told.
 
+It is cubic, as most of the world is, whatever congestion control the jobs are compared under.
+
 The source prints the lines of runner_protocol.py; instead of an iteration's end it prints, after each burst, the bytes
 that the other side has acknowledged so far.
 """
@@ -12,6 +14,7 @@ import time
 from bench.workload.exchange import CHUNK_BYTES, connect, listen
 from bench.workload.runner_protocol import wait_for_go
 
+CONGESTION_CONTROL = b"cubic"
 _SO_MAX_PACING_RATE = 47
 _TCP_INFO_BYTES, _BYTES_ACKED_AT = 128, 120
 
@@ -28,6 +31,7 @@ def sink(address: str, port: str) -> None:
 def source(address: str, port: str, every_s: str, shortest_s: str, longest_s: str, bps: str, seed: str) -> None:
     draws = random.Random(seed)
     connection = connect(address, int(port))
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, CONGESTION_CONTROL)
     connection.setsockopt(socket.SOL_SOCKET, _SO_MAX_PACING_RATE, struct.pack("=Q", int(float(bps) / 8)))
     block = bytes(CHUNK_BYTES)
     wait_for_go()

@@ -10,11 +10,10 @@ import socket
 import time
 from itertools import count
 
-from bench.workload.cross_traffic import acknowledged_bytes
+from bench.workload.cross_traffic import CONGESTION_CONTROL, acknowledged_bytes
 from bench.workload.exchange import CHUNK_BYTES, connect, listen
 from bench.workload.runner_protocol import wait_for_go
 
-CONGESTION_CONTROL = b"cubic"
 _TCP_NOTSENT_LOWAT = 25
 
 
