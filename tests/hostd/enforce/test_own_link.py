@@ -1,5 +1,6 @@
 """The traffic of others on a host's own link, in the real kernel: it has its part beside a job, and no more."""
 
+import socket
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -10,6 +11,7 @@ import pytest
 from bench.testbed.network import Testbed
 from hostd.enforce.htb import HtbBackend
 from hostd.enforce.htb_device import MAJOR, OTHERS_MINOR
+from hostd.kernel import connections
 from hostd.kernel.connections import sending_connections
 from hostd.kernel.htb_class import RTM_DELTCLASS, TCMSG
 from hostd.kernel.netlink import Message, Netlink
@@ -142,6 +144,19 @@ def test_connections_are_counted_that_send_and_are_not_ours(wire: Wire) -> None:
         wait_until(lambda: sending_connections(here, ()) == 3)  # on an idle link they have nothing to send now and then
         wait_until(lambda: sending_connections(here, known) == 2)
         assert all(sending_connections(here, known) <= 2 and sending_connections((), ()) == 0 for _ in range(100))
+
+
+def test_very_many_connections_are_not_all_looked_at(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+    with wire.here.enter(), ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server((str(HERE.ip), PORT), backlog=2000))
+        for _ in range(200):  # more than one answer of the kernel has room for
+            sender = stack.enter_context(socket.create_connection((str(HERE.ip), PORT)))
+            stack.enter_context(listener.accept()[0])
+            sender.setblocking(False)
+            sender.send(bytes(10_000_000))  # nobody reads
+        assert sending_connections((str(HERE.ip),), ()) == 200
+        monkeypatch.setattr(connections, "MOST_LOOKED_AT", 10)
+        assert sending_connections((str(HERE.ip),), ()) < 200
 
 
 def test_a_program_deletes_the_class_of_others(network: Wire, backend: HtbBackend) -> None:
