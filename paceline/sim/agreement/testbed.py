@@ -25,7 +25,7 @@ from paceline.flowcore.policy import POLICIES
 from paceline.sim.run import run
 
 AGREE = 0.02
-TCP = ("reno", "cubic", "bbr")
+TCP, MLTCP = ("reno", "cubic", "bbr"), ("mltcp", "mltcp-4")
 YARDSTICK = "cubic"
 
 # Controls of the testbed that are a policy and what is done about cross traffic.
@@ -53,8 +53,8 @@ class Comparison:
 
     @property
     def judged(self) -> bool:
-        """Where the simulator runs what the testbed runs."""
-        return self.control not in TCP
+        """Where the simulator runs what the testbed runs, and not a fluid in place of a congestion control."""
+        return self.control not in (*TCP, *MLTCP)
 
     @property
     def others(self) -> tuple[float | None, float | None]:
