@@ -87,7 +87,7 @@ MAY_IMPORT = {
     "bench.web": f"{CORE} paceline.failure bench. bench.testbed bench.jobs",
     "bench.fuzz": f"{CORE} paceline.wire nccl_shim hostd switchd",
     "bench.experiments.experiment": f"{CORE} bench.jobs bench.report",
-    "bench.experiments.paper_jobs": CORE,
+    "bench.experiments.paper_jobs": f"{CORE} bench.jobs.shared_cluster",
     "bench.experiments": f"{CORE} paceline.failure paceline.sim bench.testbed bench.workload bench.jobs bench.micro"
     " bench.report bench.experiments.experiment bench.experiments.paper_jobs",
     "bench.experiments.acceptance.any_transport": f"{CORE} paceline.failure paceline.commands.provenance nccl_shim"
