@@ -43,19 +43,14 @@ class Going:
         assert self.daemon.stop() == 0
 
 
-def test_junk_in_the_directory(cluster: Cluster) -> None:
-    """Some of it is as large as a segment."""
+def test_junk_in_the_directory_and_names_and_sockets_of_one_process(cluster: Cluster) -> None:
+    """Some of the junk is as large as a segment."""
     going = Going(cluster)
     for number in range(JUNK_FILES):
         file = cluster.directory / "h0" / f"{number}-{number}-0.pls"
         file.touch(mode=0o600)
         if number % 10 == 0:
             os.truncate(file, 1 << 20)
-    going.is_not_delayed()
-
-
-def test_names_and_sockets_of_one_process(cluster: Cluster) -> None:
-    going = Going(cluster)
     (cluster.directory / "h0").chmod(0o1777)
     for parent in (cluster.directory / "h0").parents:
         if parent.stat().st_mode & 0o777 == 0o700:

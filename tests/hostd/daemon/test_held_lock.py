@@ -75,11 +75,12 @@ def state_of(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
-@pytest.fixture(params=["htb", "pacing"])
-def beside(cluster: Cluster, request: pytest.FixtureRequest) -> Beside:
-    return Beside(cluster, request.param)
+@pytest.fixture
+def beside(cluster: Cluster, backend: str) -> Beside:
+    return Beside(cluster, backend)
 
 
+@pytest.mark.parametrize("backend", ["htb", "pacing"])
 def test_hostd_goes_on_and_a_new_one_begins_when_it_is_killed(beside: Beside) -> None:
     before = beside.daemon.status()
     iterations = len(beside.going.processes[0].numbers)
@@ -101,7 +102,7 @@ def test_hostd_goes_on_and_a_new_one_begins_when_it_is_killed(beside: Beside) ->
     assert beside.state() == beside.before
 
 
-@pytest.mark.parametrize("hangs", [False, True])
+@pytest.mark.parametrize(("backend", "hangs"), [("htb", False), ("htb", True), ("pacing", False)])
 def test_a_release_returns_and_says_what_it_could_not_reach(beside: Beside, hangs: bool) -> None:
     if hangs:  # then it is the guardian's, and the command's own
         beside.daemon.signal(signal.SIGSTOP)
