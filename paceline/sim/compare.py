@@ -5,7 +5,7 @@ from dataclasses import astuple, dataclass
 from functools import partial
 from statistics import fmean
 
-from paceline.sim.mixes import beside_others, peak_load, random_mix
+from paceline.sim.mixes import beside_cross_traffic, peak_load, random_mix
 from paceline.sim.processes import collecting_seldom, each
 from paceline.sim.run import alone_iterations_s, run
 
@@ -21,7 +21,7 @@ class Series:
     duration_s: float
     policies: tuple[str, ...]  # with the yardstick
     array: bool = False  # in the array engine, where it can do what the policy does
-    others: bool = False  # beside flows of no job
+    cross_traffic: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def run_mixes(series: Series, count: int, processes: int) -> Iterator[MixResult]
 
 def run_mix(series: Series, number: int) -> MixResult:
     scenario = random_mix(number, series.seed, series.kind, series.duration_s)
-    scenario = beside_others(scenario) if series.others else scenario
+    scenario = beside_cross_traffic(scenario) if series.cross_traffic else scenario
     with collecting_seldom():
         alone_s = alone_iterations_s(scenario, series.seed, array=series.array)
         results = {

@@ -45,7 +45,7 @@ def random_mix(number: int, seed: int, kind: str = "star", duration_s: float = D
     return Scenario(f"mix {number}", seed, duration_s, SlotsSpec(), topology, jobs, ())
 
 
-def beside_others(mix: Scenario) -> Scenario:
+def beside_cross_traffic(mix: Scenario) -> Scenario:
     """The same, and from every host a flow of no job to another, as fast as the link, for half of the time."""
     draws, hosts = random.Random(f"{mix.seed}/{mix.name}/others"), mix.topology.hosts
     flows = (

@@ -41,7 +41,7 @@ def add_parser(commands: Any) -> None:
         help="simulated seconds per run (default: %(default)s)",
     )
     parser.add_argument(
-        "--others", action="store_true", help="beside a flow of no job from every host, for one second in two"
+        "--cross-traffic", action="store_true", help="a flow of no job from every host, for one second in two"
     )
     parser.add_argument("--engine", choices=("array", "reference"), default="array", help="default: %(default)s")
     parser.add_argument(
@@ -59,7 +59,7 @@ def run_mixes(args: argparse.Namespace) -> int:
     from paceline.sim import compare
 
     policies = tuple(dict.fromkeys([compare.YARDSTICK, *args.policies]))
-    series = compare.Series(args.seed, args.kind, args.duration_s, policies, args.engine == "array", args.others)
+    series = compare.Series(args.seed, args.kind, args.duration_s, policies, args.engine == "array", args.cross_traffic)
     started_s = perf_counter()
     mixes = []
     with progress_bar() as bar:
@@ -76,7 +76,7 @@ def run_mixes(args: argparse.Namespace) -> int:
             "kind": args.kind,
             "duration_s": args.duration_s,
             "engine": args.engine,
-            "others": args.others,
+            "cross_traffic": args.cross_traffic,
             "policies": [asdict(summary) for summary in summaries],
             "mixes": [compare.mix_document(mix) for mix in mixes],
             "wall_s": wall_s,
@@ -85,6 +85,6 @@ def run_mixes(args: argparse.Namespace) -> int:
         print_json(document | provenance())
         return 0
     title = f"{args.count} mixes on a {args.kind}, seed {args.seed}, {args.duration_s:g} s each"
-    columns = compare.COLUMNS + (compare.OTHERS_COLUMNS if args.others else ())
+    columns = compare.COLUMNS + (compare.OTHERS_COLUMNS if args.cross_traffic else ())
     print_table(title, columns, [compare.row(summary) for summary in summaries])
     return 0

@@ -58,8 +58,8 @@ def test_mixes_on_a_tree_as_a_table(capsys) -> None:
     assert "worst job" in out
 
 
-def test_beside_others_what_they_get_is_told(capsys) -> None:
-    arguments = ["sim", "mixes", "--count", "1", "--duration-s", "6", "--policies", "paceline", "--others"]
+def test_beside_cross_traffic_what_it_gets_is_told(capsys) -> None:
+    arguments = ["sim", "mixes", "--count", "1", "--duration-s", "6", "--policies", "paceline", "--cross-traffic"]
     _, document = run_json(arguments, capsys)
     fair, ours = document["policies"]
     assert fair["others_vs_fair"] == fair["least_others_vs_fair"] == 1.0
