@@ -1,4 +1,4 @@
-"""For all tests: hypothesis profiles, the option that rewrites golden files, no skips on CI, retries after a stall."""
+"""For all tests: hypothesis profiles, the option that rewrites golden files, no skips on CI."""
 
 import os
 import signal
@@ -7,13 +7,9 @@ from collections.abc import Generator
 import pytest
 from hypothesis import settings
 
-from tests.retry import RetryAfterStall
-
 # A fork inside a network namespace would have gRPC start its threads again there, for good: they would connect to the
 # loopback of a test that has ended. Read when gRPC is imported, which no line above does.
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
-
-pytest_plugins = ["pytester"]
 
 # `fixed` makes a run depend on the code alone, so that a red build means a change and not a roll of the dice;
 # `quick` is a glance, for `scripts/test --quick`; `--hypothesis-profile=explore` looks for new counterexamples. No
@@ -38,10 +34,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("mix_number", range(metafunc.config.getoption("--mixes")))
 
 
-def pytest_configure(config: pytest.Config) -> None:
+def pytest_configure() -> None:
     # A shell starts what runs in the background with SIGINT ignored, and so would be all that tests start.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    config.pluginmanager.register(RetryAfterStall())
 
 
 @pytest.hookimpl(wrapper=True)

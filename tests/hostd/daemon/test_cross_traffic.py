@@ -22,6 +22,8 @@ __all__ = ["fork_server"]
 
 pytestmark = pytest.mark.root
 
+WINDOWS = 4  # one in which the machine was not too busy will do: a control that does not work does so in none
+
 
 @contextmanager
 def cubic_flow(cluster: Cluster) -> Iterator[Callable[[], int]]:
@@ -70,6 +72,9 @@ def test_training_first_and_its_control_does_not_outlive_hostd(cluster: Cluster)
     assert control_of(one).startswith(NAME)
     with cubic_flow(cluster) as arrived:
         cluster.pause(group, 0.5)
-        assert abs(part_of_port(cluster, group, one, arrived, 2.0) - FIRST / (FIRST + 1)) < 0.1
+        parts = list[float]()
+        while not any(abs(part - FIRST / (FIRST + 1)) < 0.1 for part in parts) and len(parts) < WINDOWS:
+            parts.append(part_of_port(cluster, group, one, arrived, 1.5))
+        assert abs(parts[-1] - FIRST / (FIRST + 1)) < 0.1, parts
         daemons[0].signal(signal.SIGKILL)
         cluster.run(group, lambda: control_of(one) == "cubic")
