@@ -56,6 +56,9 @@ def run(args: argparse.Namespace) -> int:
         measured = [asdict(one) | {"median": one.median, "ideal": one.ideal} for one in shares]
         print_json({"shares": measured, "most_off": MOST_OFF, "holds": holds} | provenance())
         return 0
-    rows = [(f"{one.gbps:g}", f"{one.weight:g}", f"{one.median:.2f}", f"{one.ideal:.2f}") for one in shares]
-    print_table("The weighted socket's part", ("Gbit/s", "weight", "median", "ideal"), rows)
+    rows = [
+        (f"{one.gbps:g}", f"{one.carried_gbps:.3g}", f"{one.weight:g}", f"{one.median:.2f}", f"{one.ideal:.2f}")
+        for one in shares
+    ]
+    print_table("The weighted socket's part", ("Gbit/s", "carried", "weight", "median", "ideal"), rows)
     return 0
