@@ -327,7 +327,7 @@ class Switch:
 
     def _shared_links(self) -> int:
         arbitration = self.agent.arbitration
-        return 0 if arbitration is None or arbitration.empty else len(arbitration.shared_links)
+        return 0 if arbitration is None or arbitration.empty else len(arbitration.shared_links.now)
 
     def split_jobs(self) -> list[tuple[str, str]]:
         """Pairs of names that look like one job."""

@@ -17,6 +17,7 @@ cross traffic; but then the flow whose turn it is does not need the whole link e
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from paceline.flowcore.messages.reports import Claim
 from paceline.flowcore.model.patterns import FlowId
@@ -37,8 +38,18 @@ HOLD_SLOTS = 12  # then it is tried again, whatever was promised meanwhile
 # a while, and where that was wrong, tried again after twice as long.
 FIRST_TRY_SLOTS, LAST_TRY_SLOTS = 2 * HOLD_SLOTS, 64 * HOLD_SLOTS
 
+# For so long who sends still counts for those that wait (switch/standing.py): where nobody else sends that changes
+# nothing, and cross traffic that comes back would have a head start for as long as it takes to notice it.
+RECENT_SLOTS = 160
+SMOOTHED = 0.25  # the weight of the last few slots in what senders get of a shared link
+
 # Instead of ENOUGH_SLOTS and CARRIED, of links whose flows are all weighable; no turns without weights are tried there.
 ENOUGH_SLOTS_WEIGHED, CARRIED_WEIGHED = 2, 0.85
+
+
+class SharedLinks(NamedTuple):
+    now: frozenset[str] = frozenset()  # links that carry cross traffic
+    recent: Mapping[str, float] = {}  # these and those that did not long ago; what senders get then of their promises
 
 
 @dataclass(slots=True)
@@ -46,14 +57,17 @@ class _Link:
     since_ns: int = 0
     promised_bytes: float = 0.0
     carried_bytes: float = 0.0
+    senders_bytes: float = 0.0  # of what was carried, by flows with promises ...
+    senders_part: float = 1.0  # ... and of what was promised, while the link was shared
     shared_until_ns: int = 0
+    recent_until_ns: int = 0
     try_ns: int = 0  # when turns are tried again ...
     tried_ns: int = 0  # ... and when they last were
     wait_slots: int = FIRST_TRY_SLOTS
     unweighable: int = 0  # flows that cross it
 
     def begin(self, now_ns: int) -> None:
-        self.since_ns, self.promised_bytes, self.carried_bytes = now_ns, 0.0, 0.0
+        self.since_ns, self.promised_bytes, self.carried_bytes, self.senders_bytes = now_ns, 0.0, 0.0, 0.0
 
 
 class CrossTrafficDetector:
@@ -64,8 +78,10 @@ class CrossTrafficDetector:
         self._last: dict[FlowId, tuple[float, float]] = {}  # promised and sent by a flow's last report
         self._unweighable: dict[FlowId, list[_Link]] = {}  # with the links that they cross
 
-    def shared_links(self, now_ns: int) -> frozenset[str]:
-        return frozenset(name for name, link in self._links.items() if now_ns < link.shared_until_ns)
+    def found(self, now_ns: int) -> SharedLinks:
+        recent = {name: link for name, link in self._links.items() if now_ns < link.recent_until_ns}
+        now = frozenset(name for name, link in recent.items() if now_ns < link.shared_until_ns)
+        return SharedLinks(now, {name: link.senders_part for name, link in recent.items()})
 
     def forget(self, flow: FlowId) -> None:
         self._last.pop(flow, None)
@@ -84,6 +100,7 @@ class CrossTrafficDetector:
         for name, link in here.items():
             link.promised_bytes += promised
             link.carried_bytes += carried
+            link.senders_bytes += carried if promised else 0.0
             news |= self._judge(link, self._capacity_bps[name], now_ns)
         return news
 
@@ -115,5 +132,9 @@ class CrossTrafficDetector:
         elif shared and not weighed and carried >= CARRIED and now_ns >= link.try_ns:
             shared, link.tried_ns = False, now_ns
         link.shared_until_ns = now_ns + HOLD_SLOTS * self._slot_ns if shared else now_ns
+        if shared:
+            weight = SMOOTHED if now_ns < link.recent_until_ns else 1.0
+            link.senders_part += weight * (link.senders_bytes / link.promised_bytes - link.senders_part)
+            link.recent_until_ns = now_ns + RECENT_SLOTS * self._slot_ns
         link.begin(now_ns)
         return shared != was_shared

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 from paceline.flowcore.allocation.arbiters import Arbiter, Contender, groups
 from paceline.flowcore.allocation.shifts.timetable import Timetable
-from paceline.flowcore.detect.cross_traffic import CrossTrafficDetector
+from paceline.flowcore.detect.cross_traffic import CrossTrafficDetector, SharedLinks
 from paceline.flowcore.messages.escalation import Share
 from paceline.flowcore.messages.reports import Bid, Claim
 from paceline.flowcore.model.background import FAIR
@@ -51,7 +51,7 @@ class Arbitration:
         scope_bps: Mapping[str, float],
         arbiter: Arbiter,
         table_bps: Mapping[str, float] | None = None,
-        cross_traffic: CrossTrafficDetector | None = None,
+        detector: CrossTrafficDetector | None = None,
         ledger: Ledger | None = None,
         background: str = FAIR,
         timetable: Timetable | None = None,
@@ -61,13 +61,13 @@ class Arbitration:
         held to times. `background`: see divide."""
         self.shares: dict[FlowId, Share] = {}
         self.child_of: dict[FlowId, str] = {}  # the child that sent a flow's claim up
-        self.shared_links: frozenset[str] = frozenset()  # with cross traffic
+        self.shared_links = SharedLinks()
         self.passing: dict[FlowId, tuple[str, ...]] = {}  # paths of flows that contend elsewhere
         self.peak_ratio = 0.0
         self._scope_bps = scope_bps
         self._known_bps = {**scope_bps, **(table_bps or {})}
         self._arbiter = arbiter
-        self._cross_traffic = cross_traffic
+        self._detector = detector
         self._ledger = ledger
         self._background = background
         self._timetable = timetable
@@ -103,8 +103,8 @@ class Arbitration:
         new = False
         for claim in claims:
             new |= claim.flow not in self._claims
-            if self._cross_traffic is not None:
-                new |= self._cross_traffic.heard(claim, now_ns)
+            if self._detector is not None:
+                new |= self._detector.heard(claim, now_ns)
             if self._ledger is not None:
                 self._ledger.heard(claim)
             self._claims[claim.flow] = claim
@@ -121,8 +121,8 @@ class Arbitration:
             self._heard_slot.pop(flow, None)
             self.child_of.pop(flow, None)
             self.shares.pop(flow, None)
-            if self._cross_traffic is not None:
-                self._cross_traffic.forget(flow)
+            if self._detector is not None:
+                self._detector.forget(flow)
             if self._ledger is not None:
                 self._ledger.forget(flow)
             if flow in self._escalated:
@@ -152,8 +152,8 @@ class Arbitration:
 
     def reallocate(self, now_ns: int, *, alone: bool = False) -> Reallocation:
         """Divide the links anew, `alone` without a parent to turn to."""
-        if self._cross_traffic is not None:
-            self.shared_links = self._cross_traffic.shared_links(now_ns)
+        if self._detector is not None:
+            self.shared_links = self._detector.found(now_ns)
         claims_of: dict[str, list[Claim]] = {}
         for claim in self._claims.values():
             claims_of.setdefault(claim.flow.job, []).append(claim)

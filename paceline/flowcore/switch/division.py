@@ -19,6 +19,7 @@ import numpy as np
 
 from paceline.flowcore.allocation.arbiters import Arbiter, Contender, by_group, max_min_shares
 from paceline.flowcore.allocation.borrowing import FEW_FLOWS, ceilings, ceilings_of_few
+from paceline.flowcore.detect.cross_traffic import SharedLinks
 from paceline.flowcore.messages.escalation import Share
 from paceline.flowcore.messages.reports import Claim
 from paceline.flowcore.model.background import FAIR
@@ -44,16 +45,15 @@ def divide(
     claims_of: Mapping[str, Sequence[Claim]],
     capacity_bps: Mapping[str, float],
     arbiter: Arbiter,
-    shared_links: frozenset[str],
+    shared_links: SharedLinks,
     overdrawn: frozenset[str] = frozenset(),
     unmoved: frozenset[FlowId] = frozenset(),
     background: str = FAIR,
     held: frozenset[str] = frozenset(),
 ) -> Division:
-    """Links that are not in `capacity_bps` do not count; `shared_links` are those with cross traffic. `overdrawn` are
-    the jobs that get what the others leave, `unmoved` the flows that do not count among their job's and may only borrow
-    (both: ledger.py). `background` is the operator's choice (model/background.py). `held` are jobs whose time has not
-    come: they may not even borrow."""
+    """Links that are not in `capacity_bps` do not count. `overdrawn` are the jobs that get what the others leave,
+    `unmoved` the flows that do not count among their job's and may only borrow (both: ledger.py). `background` is the
+    operator's choice (model/background.py). `held` are jobs whose time has not come: they may not even borrow."""
     members = list(members)
     shares = {claim.flow: Share(claim.flow, 0.0, 0.0) for job in held for claim in claims_of[job]}
     members = [member for member in members if member.job not in held]
@@ -85,7 +85,8 @@ def divide(
         ceiling_bps, ratio = _ceilings(given, capacity_bps)
         for (claim, rate), ceiling in zip(given, ceiling_bps, strict=True):
             shares[claim.flow] = Share(claim.flow, rate, ceiling)
-        for share in stand(background, shared_links, [claim for claim, _ in given], shares, unmoved):
+        claims = [claim for claim, _ in given]
+        for share in stand(background, shared_links, claims, shares, unmoved, capacity_bps):
             shares[share.flow] = share
         peak_ratio = max(peak_ratio, ratio)
     return Division(shares, peak_ratio)

@@ -12,6 +12,7 @@ from paceline.flowcore.detect.cross_traffic import (
     ENOUGH_SLOTS,
     FRESH_SLOTS,
     HOLD_SLOTS,
+    RECENT_SLOTS,
     STILL,
     CrossTrafficDetector,
 )
@@ -53,7 +54,7 @@ class Link:
             self.promised += promised * SLOTFUL
             one = claim("a", sent=self.sent, promised=self.promised)._replace(weighable=self.weighable)
             self.detector.heard(one, self.now_ns)
-        return UP in self.detector.shared_links(self.now_ns)
+        return UP in self.detector.found(self.now_ns).now
 
 
 def test_hosts_slower_than_their_link_do_not_give_up_turns_for_ever() -> None:
@@ -103,7 +104,7 @@ def test_half_of_what_was_promised_is_cross_traffic() -> None:
     link = Link()
     assert not link.slots(ENOUGH_SLOTS - 1, carried=0.5), "too soon to say"
     assert link.slots(1, carried=0.5)
-    assert link.detector.shared_links(link.now_ns) == {UP, DOWN}
+    assert link.detector.found(link.now_ns) == ({UP, DOWN}, {UP: 0.5, DOWN: 0.5})
 
 
 @given(st.floats(CARRIED + 0.01, 1.5), st.integers(1, 100))
@@ -125,11 +126,29 @@ def test_a_shared_link_stays_so_until_jobs_carry_all_of_it() -> None:
     assert not link.slots(ENOUGH_SLOTS, carried=STILL + 0.01)
 
 
+def test_cross_traffic_that_was_there_is_not_forgotten_at_once() -> None:
+    link = Link()
+    assert not link.detector.found(link.now_ns).recent
+    link.slots(ENOUGH_SLOTS, carried=0.5)
+    assert not link.slots(RECENT_SLOTS - 1, carried=1.0)
+    assert link.detector.found(link.now_ns) == (set(), {UP: 0.5, DOWN: 0.5})
+    link.slots(1, carried=1.0)
+    assert not link.detector.found(link.now_ns).recent
+
+
+def test_what_those_who_wait_carry_is_not_counted_as_the_senders() -> None:
+    link, waiting = Link(weighable=True), claim("b")._replace(weighable=True)
+    link.detector.heard(waiting, link.now_ns)
+    link.detector.heard(waiting._replace(sent_bytes=0.2 * SLOTFUL), link.now_ns)
+    assert link.slots(2, carried=0.6)
+    assert link.detector.found(link.now_ns).recent[UP] == pytest.approx(0.6)
+
+
 def test_it_is_tried_again_when_no_flow_reports() -> None:
     link = Link()
     link.slots(ENOUGH_SLOTS, carried=0.5)
-    assert link.detector.shared_links(link.now_ns + (HOLD_SLOTS - 1) * SLOT_NS)
-    assert not link.detector.shared_links(link.now_ns + HOLD_SLOTS * SLOT_NS)
+    assert link.detector.found(link.now_ns + (HOLD_SLOTS - 1) * SLOT_NS).now
+    assert not link.detector.found(link.now_ns + HOLD_SLOTS * SLOT_NS).now
 
 
 def test_a_claim_that_comes_back_begins_anew() -> None:
@@ -144,7 +163,7 @@ def test_a_claim_that_comes_back_begins_anew() -> None:
 
 
 def arbitration_with(shared: bool) -> Arbitration:
-    arbitration = Arbitration(LINKS, arbitrate, cross_traffic=CrossTrafficDetector(LINKS, SLOT_NS))
+    arbitration = Arbitration(LINKS, arbitrate, detector=CrossTrafficDetector(LINKS, SLOT_NS))
     share = 0.5 if shared else 1.0
     for slot in range(ENOUGH_SLOTS + 1):
         arbitration.put([claim("a", sent=share * slot * SLOTFUL, promised=slot * SLOTFUL)], slot, slot * SLOT_NS)

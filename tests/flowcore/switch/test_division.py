@@ -1,12 +1,13 @@
 """Dividing one group's links: turns and ceilings, and what changes on links shared with cross traffic."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.flowcore.allocation.arbiters import Contender, max_min_shares, strict_priority
+from paceline.flowcore.detect.cross_traffic import SharedLinks
 from paceline.flowcore.messages.reports import Bid, Claim
 from paceline.flowcore.model.patterns import FlowId, Role
 from paceline.flowcore.policy.paceline import arbitrate
@@ -31,9 +32,14 @@ def of_jobs(*claims: Claim) -> Claims:
     return claims_of
 
 
+def traffic_on(links: Iterable[str], senders_part: float = 1.0) -> SharedLinks:
+    """Of no job; `senders_part` of the links is left to those whose turn it is."""
+    return SharedLinks(frozenset(links), dict.fromkeys(links, senders_part))
+
+
 def divided(claims_of: Claims, shared: frozenset[str] = frozenset()) -> Division:
     members = [contender(job, claims) for job, claims in claims_of.items()]
-    return divide(members, claims_of, LINKS, arbitrate, shared)
+    return divide(members, claims_of, LINKS, arbitrate, traffic_on(shared))
 
 
 def loads_of(claims_of: Claims, division: Division) -> dict[str, float]:
@@ -81,7 +87,7 @@ def test_the_peak_shows_an_arbiter_that_gives_too_much(claims_of: Claims, part: 
         return [part * one.alone_bps(capacity_bps) for one in contenders]
 
     members = [contender(job, claims) for job, claims in claims_of.items()]
-    division = divide(members, claims_of, LINKS, arbiter, frozenset())
+    division = divide(members, claims_of, LINKS, arbiter, SharedLinks())
     assert division.peak_ratio == pytest.approx(max(loads_of(claims_of, division).values()))
 
 
@@ -142,7 +148,7 @@ def test_a_group_that_falls_apart_is_divided_in_parts(between: list[Claim], shar
     far = () if between else ("far",)
     claims_of = of_jobs(claim("a", "h0", "h1", beyond=far), claim("b", "h2", "h0", beyond=far), *between)
     members = [contender(job, claims) for job, claims in claims_of.items()]
-    divide(members, claims_of, LINKS, arbiter, frozenset(shared))
+    divide(members, claims_of, LINKS, arbiter, traffic_on(shared))
     assert sorted(divisions) == [["a"], ["b"]]
 
 

@@ -1,11 +1,12 @@
 """On links with cross traffic, who sends stands for those that wait."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paceline.flowcore.detect.cross_traffic import SharedLinks
 from paceline.flowcore.messages.escalation import Share
 from paceline.flowcore.messages.reports import Claim
 from paceline.flowcore.model.background import BACKGROUNDS, FAIR, FIRST, TRAINING_FIRST, YIELD
@@ -13,7 +14,7 @@ from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.policy.paceline import arbitrate
 from paceline.flowcore.switch.division import contender, divide
 from paceline.flowcore.switch.standing import PLACE
-from tests.flowcore.switch.test_division import GBPS, LINKS, Claims, claim, groups, of_jobs, some_links
+from tests.flowcore.switch.test_division import GBPS, LINKS, Claims, claim, groups, of_jobs, some_links, traffic_on
 
 PORT = frozenset({"sw->h2"})
 
@@ -24,12 +25,13 @@ def weighable(claims_of: Claims) -> Claims:
 
 def shares(
     claims_of: Claims,
-    shared: frozenset[str] = PORT,
+    shared: Iterable[str] | SharedLinks = PORT,
     background: str = FAIR,
     unmoved: frozenset[FlowId] = frozenset(),
 ) -> Mapping[FlowId, Share]:
     members = [contender(job, claims) for job, claims in claims_of.items()]
-    return divide(members, claims_of, LINKS, arbitrate, shared, frozenset(), unmoved, background).shares
+    found = shared if isinstance(shared, SharedLinks) else traffic_on(shared)
+    return divide(members, claims_of, LINKS, arbitrate, found, frozenset(), unmoved, background).shares
 
 
 def by_job(found: Mapping[FlowId, Share]) -> dict[str, tuple[float, float, float]]:
@@ -51,10 +53,42 @@ def test_it_stands_on_all_its_links_for_those_that_wait_on_one() -> None:
     assert by_job(shares(three(), PORT | {"h1->sw"}))["b"] == (GBPS, GBPS, 1.0 + 2 * PLACE)
 
 
+def on_one_host() -> Claims:
+    return weighable(of_jobs(claim("a", "h0", "h2"), claim("b", "h0", "h2", 9.0), claim("c", "h0", "h2")))
+
+
 def test_who_waits_on_the_same_host_does_not_borrow_what_cross_traffic_takes() -> None:
-    same = weighable(of_jobs(claim("a", "h0", "h2"), claim("b", "h0", "h2", 9.0)))
-    assert by_job(shares(same)) == {"a": (0.0, 0.0, 1.0), "b": (GBPS, GBPS, 1.0 + PLACE)}
-    assert by_job(shares(same, frozenset()))["a"] == (0.0, GBPS, 1.0)
+    """Beside three flows TCP would leave it a quarter."""
+    beside = by_job(shares(on_one_host(), traffic_on(PORT, senders_part=0.75)))
+    assert beside == {"a": (0.0, 0.0, 1.0), "b": (GBPS, GBPS, 1.0 + 2 * PLACE), "c": (0.0, 0.0, 1.0)}
+    assert by_job(shares(on_one_host(), ()))["a"] == (0.0, GBPS, 1.0)
+
+
+def test_but_it_borrows_what_a_sender_that_pauses_leaves_of_their_place() -> None:
+    beside = by_job(shares(on_one_host(), traffic_on(PORT, senders_part=0.5)))
+    assert [beside[job][1] for job in "abc"] == pytest.approx([GBPS / 8, GBPS, GBPS / 8])
+
+
+def test_cross_traffic_that_may_come_back_finds_a_sender_that_counts_for_all() -> None:
+    recent = by_job(shares(on_one_host(), SharedLinks(recent=dict.fromkeys(PORT, 0.5))))
+    without = by_job(shares(on_one_host(), ()))
+    assert recent == without | {"b": (GBPS, GBPS, 1.0 + 2 * PLACE)}
+    assert by_job(shares(on_one_host(), SharedLinks(recent=dict.fromkeys(PORT, 0.5)), YIELD)) == without
+
+
+@given(groups(), some_links, st.floats(0.0, 1.0))
+def test_jobs_that_wait_leave_cross_traffic_its_place(
+    claims_of: Claims, shared: frozenset[str], senders_part: float
+) -> None:
+    """With what the senders get there they stay below k/(k + 1)."""
+    claims_of = weighable(claims_of)
+    found = shares(claims_of, traffic_on(shared, senders_part))
+    for link in shared:
+        there = [one for claims in claims_of.values() for one in claims if link in one.path]
+        waiting = [one for one in there if found[one.flow].share_bps <= 0.0]
+        if len(waiting) < len(there):
+            borrowed = sum(found[one.flow].ceiling_bps for one in waiting) / LINKS[link]
+            assert borrowed <= max(0.0, len(there) / (len(there) + 1) - senders_part) + 1e-9
 
 
 def test_a_flow_that_does_not_move_would_not_send_under_tcp_either() -> None:
