@@ -4,32 +4,21 @@ A job's processes start when it has its GPUs, and it begins when all of them are
 its arrival, as its owner would: `start_s` of the scenario's job. Where it ran is known to the control only.
 """
 
-import shutil
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import permutations
-from math import inf
 from pathlib import Path
 
-from bench.jobs.control import Control, RunningControl, ToldOfPlaces
+from bench.jobs.control import Control, ToldOfPlaces
 from bench.jobs.daemon_control import DaemonControl
 from bench.jobs.fork_server import ForkServer
 from bench.jobs.gpu_queue import GpuQueue
-from bench.jobs.launch import job_processes, others_processes
-from bench.jobs.process_group import ProcessGroup, RunProcess, soon_ns
-from bench.jobs.run import (
-    Conditions,
-    JobsRun,
-    check_bytes,
-    cross_traffic_bytes,
-    iteration_ends_ns,
-    progress_timeout_s,
-)
+from bench.jobs.launch import ProcessSpec, job_processes, others_processes
+from bench.jobs.process_group import RunProcess, soon_ns
+from bench.jobs.run import Conditions, JobsRun, Stage, check_bytes, iteration_ends_ns, jobs_run, run_on_testbed
 from bench.jobs.shared_cluster import SharedCluster
-from bench.stalls import watching_stalls
-from bench.testbed.leftovers import new_directory
-from bench.testbed.network import Testbed
+from bench.testbed.addresses import Addresses
 from bench.testbed.routes import Pair, paths_of
 from bench.workload.choice import program_for
 from paceline.flowcore.model.patterns import FlowId, Role
@@ -46,49 +35,27 @@ def run_queued(
     tick: Callable[[], None] = lambda: None,
 ) -> JobsRun:
     """Raises RunFailed when a process fails or bytes are missing; `tick` is called a few times a second."""
-    topology, paths, directory = scenario.topology, _all_paths(scenario), new_directory()
-    network = (topology, control.congestion_control, paths, conditions.impairment, conditions.bundle_bytes)
-    try:
-        with Testbed(*network) as testbed:
-            for host in topology.hosts:
-                (directory / host).mkdir()
-            others = others_processes(shared, len(scenario.jobs), conditions.seed, testbed.addresses)
-            group = ProcessGroup(fork_server, testbed, others, directory)
-            with control.running(testbed, scenario, directory) as running, group, watching_stalls() as stalls:
-                group.await_ready()
-                before = testbed.link_bytes()
-                running.begin()
-                begin_ns = group.go()
-                end_ns = None if scenario.duration_s is None else begin_ns + round(scenario.duration_s * 1e9)
-                registered = isinstance(control, DaemonControl)
-                jobs = _Jobs(scenario, conditions, shared, testbed, group, running, directory, registered, begin_ns)
+    paths, registered = _all_paths(scenario), isinstance(control, DaemonControl)
+    found = list[_Jobs]()
 
-                def finished() -> bool:
-                    tick()
-                    jobs.step()
-                    return jobs.all_finished
+    def others(addresses: Addresses, directory: Path) -> list[ProcessSpec]:
+        return others_processes(shared, len(scenario.jobs), conditions.seed, addresses)
 
-                group.listen_until(finished, end_ns, progress_timeout_s(scenario) if end_ns is None else inf)
-                lasted_ns = time.monotonic_ns() - begin_ns
-                after = testbed.link_bytes()
-                fail_opens, cpu = running.fail_opens(), running.cpu()
-                others_bytes = cross_traffic_bytes(group.processes)
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
-    carried = {link: after[link] - before[link] for link in after}
-    check_bytes([*jobs.placed()], paths, carried)
-    stalled_percent = stalls.percent if stalls.reliable else None
-    return JobsRun(
-        control.name,
-        tuple(jobs.training.values()),
-        lasted_ns,
-        carried,
-        others_bytes,
-        cpu,
-        fail_opens,
-        stalled_percent,
-        jobs.starts_ns,
-    )
+    def begin(stage: Stage) -> Callable[[], bool]:
+        jobs = _Jobs(scenario, conditions, shared, stage, registered)
+        found.append(jobs)
+
+        def finished() -> bool:
+            tick()
+            jobs.step()
+            return jobs.all_finished
+
+        return finished
+
+    counted = run_on_testbed(scenario, control, conditions, paths, fork_server, others, begin)
+    [jobs] = found
+    check_bytes([*jobs.placed()], paths, counted.link_bytes)
+    return jobs_run(control, [*jobs.training.values()], counted, jobs.starts_ns)
 
 
 def _all_paths(scenario: Scenario) -> dict[Pair, tuple[str, ...]]:
@@ -106,15 +73,10 @@ class _Jobs:
         scenario: Scenario,
         conditions: Conditions,
         shared: SharedCluster,
-        testbed: Testbed,
-        group: ProcessGroup,
-        running: RunningControl,
-        directory: Path,
+        stage: Stage,
         registered: bool,
-        begin_ns: int,
     ) -> None:
-        self._conditions, self._testbed, self._group, self._running = conditions, testbed, group, running
-        self._directory, self._registered, self._begin_ns = directory, registered, begin_ns
+        self._conditions, self._stage, self._registered = conditions, stage, registered
         self._numbers = {job.name: number for number, job in enumerate(scenario.jobs)}
         self._queue = GpuQueue(scenario.topology.hosts, shared.gpus_per_host, conditions.seed)
         self._to_come = deque(sorted(scenario.jobs, key=lambda job: job.start_s))
@@ -136,7 +98,7 @@ class _Jobs:
             yield there
 
     def step(self) -> None:
-        now_ns = time.monotonic_ns() - self._begin_ns
+        now_ns = time.monotonic_ns() - self._stage.begin_ns
         while self._to_come and self._to_come[0].start_s * 1e9 <= now_ns:
             self._queue.arrive(self._to_come.popleft())
         self._note_iterations()
@@ -147,7 +109,7 @@ class _Jobs:
     def _note_iterations(self) -> None:
         for name in self.starts_ns.keys() - self._ended:
             job = self.training[name]
-            job.iteration_ends_ns = iteration_ends_ns(name, self._group.processes, self._begin_ns)
+            job.iteration_ends_ns = iteration_ends_ns(name, self._stage.group.processes, self._stage.begin_ns)
             if job.finished:
                 self._ended.add(name)
                 self._queue.end(name)
@@ -155,18 +117,18 @@ class _Jobs:
     def _start(self, job: JobSpec) -> None:
         self._places[job.name] = job
         number, workload = self._numbers[job.name], self._conditions.workload
-        if isinstance(self._running, ToldOfPlaces):
-            self._running.place(job, number)
+        if isinstance(self._stage.running, ToldOfPlaces):
+            self._stage.running.place(job, number)
         specs = job_processes(
             job,
             number,
             self._conditions.seed,
             program_for(job, workload),
-            self._testbed.addresses,
-            self._directory,
+            self._stage.testbed.addresses,
+            self._stage.directory,
             self._registered,
         )
-        self._starting[job.name] = self._group.start([*specs])
+        self._starting[job.name] = self._stage.group.start([*specs])
 
     def _let_go(self) -> None:
         for name, processes in [*self._starting.items()]:
@@ -174,7 +136,7 @@ class _Jobs:
                 start_ns = soon_ns()
                 for process in processes:
                     process.go(start_ns)
-                self.starts_ns[name] = start_ns - self._begin_ns
+                self.starts_ns[name] = start_ns - self._stage.begin_ns
                 del self._starting[name]
 
 

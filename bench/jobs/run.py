@@ -10,14 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import inf
+from pathlib import Path
 
-from bench.jobs.control import Control, DaemonCpu
+from bench.jobs.control import Control, DaemonCpu, RunningControl
 from bench.jobs.daemon_control import DaemonControl
 from bench.jobs.fork_server import ForkServer
-from bench.jobs.launch import process_specs, throttled
+from bench.jobs.launch import ProcessSpec, process_specs, throttled
 from bench.jobs.process_group import ProcessGroup, RunFailed, RunProcess
 from bench.jobs.shared_cluster import SharedCluster
 from bench.stalls import watching_stalls
+from bench.testbed.addresses import Addresses
 from bench.testbed.impair import UNIMPAIRED, Impairment
 from bench.testbed.leftovers import new_directory
 from bench.testbed.network import Testbed
@@ -59,6 +61,29 @@ class JobsRun:
     starts_ns: Mapping[str, int] = field(default_factory=dict)  # of jobs that waited for GPUs
 
 
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What a run has while its jobs run."""
+
+    testbed: Testbed
+    group: ProcessGroup
+    running: RunningControl
+    directory: Path
+    begin_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What a run leaves beside its jobs' iterations: fields of JobsRun."""
+
+    lasted_ns: int
+    link_bytes: Mapping[str, int]
+    cross_traffic_bytes: tuple[int, ...]
+    cpu: DaemonCpu
+    fail_opens: int
+    stalled_percent: float | None
+
+
 def run_once(
     scenario: Scenario,
     control: Control,
@@ -68,46 +93,82 @@ def run_once(
 ) -> JobsRun:
     """Raises RunFailed when a process fails or bytes are missing; `tick` is called a few times a second."""
     paths = paths_of(scenario.topology, flows_in(scenario))
-    seed, directory = conditions.seed, new_directory()
+    jobs = [TrainingJob(spec, conditions.seed) for spec in scenario.jobs]
+    # What reads counters itself, beside or instead of hostd, finds them in files.
+    registered = isinstance(control, DaemonControl)
+
+    def processes(addresses: Addresses, directory: Path) -> list[ProcessSpec]:
+        specs = process_specs(scenario, conditions.seed, conditions.workload, addresses, directory, registered)
+        return throttled(specs) if isinstance(control, DaemonControl) and control.throttled else specs
+
+    def begin(stage: Stage) -> Callable[[], bool]:
+        def finished() -> bool:
+            tick()
+            for job in jobs:
+                job.iteration_ends_ns = iteration_ends_ns(job.spec.name, stage.group.processes, stage.begin_ns)
+            return all(job.finished for job in jobs)
+
+        return finished
+
+    counted = run_on_testbed(scenario, control, conditions, paths, fork_server, processes, begin)
+    sizes = zip(scenario.cross_traffic, counted.cross_traffic_bytes, strict=True)
+    check_bytes(jobs, paths, counted.link_bytes, [((one.source, one.target), size) for one, size in sizes])
+    return jobs_run(control, jobs, counted)
+
+
+def jobs_run(
+    control: Control, jobs: Sequence[TrainingJob], counted: Counted, starts_ns: Mapping[str, int] | None = None
+) -> JobsRun:
+    return JobsRun(
+        control.name,
+        tuple(jobs),
+        counted.lasted_ns,
+        counted.link_bytes,
+        counted.cross_traffic_bytes,
+        counted.cpu,
+        counted.fail_opens,
+        counted.stalled_percent,
+        starts_ns or {},
+    )
+
+
+def run_on_testbed(
+    scenario: Scenario,
+    control: Control,
+    conditions: Conditions,
+    paths: Mapping[Pair, tuple[str, ...]],
+    fork_server: ForkServer,
+    processes: Callable[[Addresses, Path], Sequence[ProcessSpec]],
+    begin: Callable[[Stage], Callable[[], bool]],
+) -> Counted:
+    """Starts `processes` and, when all are ready, the run; it lasts until what `begin` returns is true, or for as long
+    as the scenario says."""
+    directory = new_directory()
     network = (scenario.topology, control.congestion_control, paths, conditions.impairment, conditions.bundle_bytes)
     try:
         with Testbed(*network) as testbed:
             for host in scenario.topology.hosts:
                 (directory / host).mkdir()
-            # What reads counters itself, beside or instead of hostd, finds them in files.
-            registered = isinstance(control, DaemonControl)
-            specs = process_specs(scenario, seed, conditions.workload, testbed.addresses, directory, registered)
-            if isinstance(control, DaemonControl) and control.throttled:
-                specs = throttled(specs)
-            group = ProcessGroup(fork_server, testbed, specs, directory)
+            group = ProcessGroup(fork_server, testbed, processes(testbed.addresses, directory), directory)
             with control.running(testbed, scenario, directory) as running, group, watching_stalls() as stalls:
                 group.await_ready()
                 before = testbed.link_bytes()
                 running.begin()
-                begin_ns = group.go()
-                jobs = [TrainingJob(spec, seed) for spec in scenario.jobs]
-                end_ns = None if scenario.duration_s is None else begin_ns + round(scenario.duration_s * 1e9)
-
-                def finished() -> bool:
-                    tick()
-                    for job in jobs:
-                        job.iteration_ends_ns = iteration_ends_ns(job.spec.name, group.processes, begin_ns)
-                    return all(job.finished for job in jobs)
-
-                group.listen_until(finished, end_ns, progress_timeout_s(scenario) if end_ns is None else inf)
-                lasted_ns = time.monotonic_ns() - begin_ns
+                stage = Stage(testbed, group, running, directory, group.go())
+                finished = begin(stage)
+                end_ns = None if scenario.duration_s is None else stage.begin_ns + round(scenario.duration_s * 1e9)
+                timeout_s = progress_timeout_s(scenario) if end_ns is None else inf
+                group.listen_until(finished, end_ns, timeout_s)
+                lasted_ns = time.monotonic_ns() - stage.begin_ns
                 after = testbed.link_bytes()
                 fail_opens, cpu = running.fail_opens(), running.cpu()
                 cross_bytes = cross_traffic_bytes(group.processes)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
     carried = {link: after[link] - before[link] for link in after}
-    cross = [((one.source, one.target), size) for one, size in zip(scenario.cross_traffic, cross_bytes, strict=True)]
-    check_bytes(jobs, paths, carried, cross)
     # Packets one by one keep a core's interrupts busy for so long that our own load looks like a stall.
     reliable = stalls.reliable and not conditions.impairment.one_by_one
-    stalled_percent = stalls.percent if reliable else None
-    return JobsRun(control.name, tuple(jobs), lasted_ns, carried, cross_bytes, cpu, fail_opens, stalled_percent)
+    return Counted(lasted_ns, carried, cross_bytes, cpu, fail_opens, stalls.percent if reliable else None)
 
 
 def progress_timeout_s(scenario: Scenario) -> float:
