@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from socket import IPPROTO_TCP, MSG_TRUNC, TCP_CONGESTION, create_connection, create_server, socket
 from statistics import median
 
@@ -16,9 +17,9 @@ from bench.testbed.network import Testbed
 from hostd.congestion.weighted import NAME, Weighted
 from paceline.flowcore.model.topology import star
 
-# Windows meet after tens of losses, and there is one in a second or two.
-SETTLES_S, MEASURED_S = 10.0, 20.0
+SETTLES = 1 / 3  # of the time: windows meet after tens of losses
 PORT = 7000
+BUFFERS = "4096 131072 67108864"  # the kernel's 4 MB would hold windows down at several Gbit/s, and no packet be lost
 MOST_BYTES = 1 << 20  # of a call
 
 
@@ -38,23 +39,29 @@ class Share:
         return self.weight / (self.weight + 1)
 
 
-def measure(gbps: Sequence[float], weights: Sequence[float], repeats: int, tick: Callable[[], None]) -> Iterator[Share]:
+def measure(
+    gbps: Sequence[float], weights: Sequence[float], repeats: int, lasts_s: float, tick: Callable[[], None]
+) -> Iterator[Share]:
     """Raises BpfError where the kernel cannot have the control."""
     with Weighted() as weighted:
         for rate in gbps:
             for weight in weights:
                 rates_gbps = []
                 for repeat in range(repeats):
-                    rates_gbps.append(_rates_gbps(weighted, rate, weight, first=repeat % 2 == 0))
+                    rates_gbps.append(_rates_gbps(weighted, rate, weight, lasts_s, first=repeat % 2 == 0))
                     tick()
                 shares = tuple(own / (own + other) for own, other in rates_gbps)
                 yield Share(rate, weight, shares, median(map(sum, rates_gbps)))
 
 
-def _rates_gbps(weighted: Weighted, gbps: float, weight: float, first: bool) -> tuple[float, float]:
+def _rates_gbps(weighted: Weighted, gbps: float, weight: float, lasts_s: float, first: bool) -> tuple[float, float]:
     """The weighted socket's, and the other's. `first`: the weighted socket begins, and is alone at first."""
     with Testbed(star(3, gbps)) as testbed, ExitStack() as stack:
         address = (str(testbed.addresses.data["h2"]), PORT)
+        for host in testbed.topology.hosts:
+            with testbed.nodes[host].enter():
+                for name in ("tcp_rmem", "tcp_wmem"):
+                    Path("/proc/sys/net/ipv4", name).write_text(BUFFERS, encoding="ascii")
         with testbed.nodes["h2"].enter():
             listener = stack.enter_context(create_server(address))
         received = {}
@@ -66,10 +73,10 @@ def _rates_gbps(weighted: Weighted, gbps: float, weight: float, first: bool) -> 
                 weighted.tell(sender.fileno(), weight)
             receiver = stack.enter_context(listener.accept()[0])
             received[host] = stack.enter_context(streaming(sender, receiver))
-        time.sleep(SETTLES_S)
+        time.sleep(lasts_s * SETTLES)
         before = {host: count() for host, count in received.items()}
-        time.sleep(MEASURED_S)
-        own, other = (8e-9 * (received[host]() - before[host]) / MEASURED_S for host in ("h0", "h1"))
+        time.sleep(lasts_s * (1 - SETTLES))
+        own, other = (8e-9 * (received[host]() - before[host]) / (lasts_s * (1 - SETTLES)) for host in ("h0", "h1"))
         return own, other
 
 

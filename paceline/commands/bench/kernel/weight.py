@@ -16,7 +16,7 @@ def add_parser(commands: Any) -> None:
         help="what a weighted socket gets of a link",
         description=(
             "Let a socket of weight w and one of cubic meet in a switch, and see which part of the link the first one\n"
-            "gets: w/(w + 1), if it stands for w. Half a minute for each pair of speed and weight, and repeat."
+            "gets: w/(w + 1), if it stands for w. Faster links need longer: windows are larger, and losses rare."
         ),
         epilog="example: paceline bench weight --gbps 0.1,1 --weights 1,4 --repeat 3\n\n"
         "Needs root, libbpf, and a kernel that publishes its types.",
@@ -24,6 +24,13 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--gbps", metavar="A,B", type=_numbers, default=GBPS, help="of the link (default: 0.1,0.5,1,5)")
     parser.add_argument("--weights", metavar="A,B", type=_numbers, default=WEIGHTS, help="default: 1,2,4,8")
     parser.add_argument("--repeat", metavar="N", type=integer(1, 100), default=1, help="default: 1")
+    parser.add_argument(
+        "--seconds",
+        metavar="S",
+        type=integer(3, 3600),
+        default=30,
+        help="of a run (default: 30); the first third settles",
+    )
     add_json(parser)
     parser.set_defaults(run=run)
 
@@ -48,13 +55,13 @@ def run(args: argparse.Namespace) -> int:
     try:
         with progress_bar() as bar:
             task = bar.add_task("runs", total=total)
-            shares = list(measure(args.gbps, args.weights, args.repeat, lambda: bar.advance(task)))
+            shares = list(measure(args.gbps, args.weights, args.repeat, args.seconds, lambda: bar.advance(task)))
     except BpfError as error:
         raise CommandError(f"the congestion control cannot be had: {error}") from None
     holds = all(abs(one.median - one.ideal) <= MOST_OFF for one in shares)
     if args.json:
         measured = [asdict(one) | {"median": one.median, "ideal": one.ideal} for one in shares]
-        print_json({"shares": measured, "most_off": MOST_OFF, "holds": holds} | provenance())
+        print_json({"shares": measured, "seconds": args.seconds, "most_off": MOST_OFF, "holds": holds} | provenance())
         return 0
     rows = [
         (f"{one.gbps:g}", f"{one.carried_gbps:.3g}", f"{one.weight:g}", f"{one.median:.2f}", f"{one.ideal:.2f}")
