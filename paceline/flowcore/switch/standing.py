@@ -86,4 +86,5 @@ def stand(
         held = [name for name in names if name in shared_links.now and links[name].given_bps > 0.0]
         if held:
             left_bps = min(links[name].left(recent[name]) * capacity_bps[name] for name in held)
-            yield share._replace(ceiling_bps=min(share.ceiling_bps, left_bps))
+            ceiling_bps = 0.0 if claim.flow in unmoved else min(share.ceiling_bps, left_bps)
+            yield share._replace(ceiling_bps=ceiling_bps)

@@ -95,7 +95,9 @@ def test_a_flow_that_does_not_move_would_not_send_under_tcp_either() -> None:
     jobs = three()
     jobs["a"].append(claim("a", "h1", "h2")._replace(weighable=True))
     unmoved = frozenset({jobs["a"][1].flow})
-    assert shares(jobs, unmoved=unmoved)[jobs["b"][0].flow].stands_for == 1.0 + 2 * PLACE
+    found = shares(jobs, traffic_on(PORT, senders_part=0.5), unmoved=unmoved)
+    assert found[jobs["b"][0].flow].stands_for == 1.0 + 2 * PLACE
+    assert found[jobs["a"][1].flow].ceiling_bps == 0.0, "no part of the place of those that wait is its"
 
 
 def test_one_host_that_cannot_weigh_and_nobody_takes_turns() -> None:
