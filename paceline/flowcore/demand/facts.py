@@ -26,6 +26,7 @@ class JobFacts(NamedTuple):
     completed_bytes: float = 0.0  # ... of those, by calls that have come to their end (another count, of wire bytes)
     outstanding: bool = False  # some have not
     expected_bytes: float = 0.0  # in all, as in the last one
+    marked_bytes: float = 0.0  # of wire bytes, at the mark with which it began: all before it
     idle: frozenset[Ends] = frozenset()  # of these, the sockets hold nothing that the network has not taken
     # Dates of the shim's own clock; 0: it has none.
     began_ns: int = 0  # the iteration in hand

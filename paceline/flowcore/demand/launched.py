@@ -11,9 +11,11 @@ bytes are out; so counter and announcements say how many iterations there are, a
     all flows have sent the iteration's size  IterationEnded
     at the first rest after a count           a sample of the iteration's size: JobJoined where it is news
 
-From one rest after a count to the next lies a whole number of iterations, however far ahead they were launched. An
-iteration that rests short of its size waits for another member, until two more have been counted: a job is at most one
-launch ahead of the network when it rests.
+From one rest after a count to the next lies a whole number of iterations, however far ahead they were launched; but a
+job rests in the middle of a burst, too, where it waits for another job's, and between a launch and its first byte. So a
+sample must agree with the plugin's own count, which the plugin takes at its marks. An iteration that rests short of its
+size waits for another member, until two more have been counted: a job is at most one launch ahead of the network when
+it rests.
 
 No flow is said to feed another: hosts would have to agree on the number of an iteration, and each counts its own.
 """
@@ -27,6 +29,10 @@ from paceline.flowcore.messages.events import HostEvent, IterationEnded
 
 LAUNCHED_AHEAD = 2  # iterations counted since this one began: it is over, whatever it sent
 
+# A sample is of whole iterations if the plugin's count differs by no more than this; marks come at any time within the
+# burst of a job that computes meanwhile.
+WHOLE = 0.2
+
 # Of an iteration: a job of several bursts that sends so much beyond the end of one did not rest there this time, or
 # too shortly to be seen.
 BEYOND = 0.01
@@ -39,7 +45,8 @@ class LaunchedDemand(Demand):
         self._rested: Mapping[Ends, float] | None = None  # sent when it last rested; None: not since this burst began
         self._stopped: Mapping[Ends, float] | None = None  # sent when the last burst ended, of several an iteration
         self._counted = -1  # iterations at the last sample ...
-        self._counted_with: Mapping[Ends, float] = {}  # ... and what had been sent by then
+        self._counted_with: Mapping[Ends, float] = {}  # ... and what had been sent by then, ...
+        self._marked_bytes = 0.0  # ... or by the last mark, as the plugin counts
         self._began_at: int | None = None  # the counter when the iteration in hand began; None: it has not yet
 
     @property
@@ -121,11 +128,21 @@ class LaunchedDemand(Demand):
     def _sample(self, facts: JobFacts) -> list[HostEvent]:
         """Iterations have been counted since the last sample."""
         passed = facts.iteration - self._counted
-        sample = {ends: (sent - self._counted_with.get(ends, 0.0)) / passed for ends, sent in facts.sent_bytes.items()}
+        sent = {ends: sent - self._counted_with.get(ends, 0.0) for ends, sent in facts.sent_bytes.items()}
         known = self._counted >= 0 and not self.before_first and self._counted_with.keys() == facts.sent_bytes.keys()
+        sent_bytes, counted_bytes = sum(sent.values()), self._counted_bytes(facts) if known else 0.0
+        if sent_bytes < (1 - WHOLE) * counted_bytes:
+            return []  # the last of them is not out yet
+        whole = not counted_bytes or sent_bytes <= (1 + WHOLE) * counted_bytes
         self.before_first = self._counted < 0
-        self._counted, self._counted_with = facts.iteration, dict(facts.sent_bytes)
-        events = self._learn(facts, sample) if known else []
+        self._counted, self._counted_with, self._marked_bytes = facts.iteration, facts.sent_bytes, facts.marked_bytes
+        events = self._learn(facts, {ends: size / passed for ends, size in sent.items()}) if known and whole else []
         if events:
             self._base, self._began_at = dict(facts.sent_bytes), None
         return events
+
+    def _counted_bytes(self, facts: JobFacts) -> float:
+        """What the iterations since the last sample sent, by the plugin's count; 0: it has none."""
+        counted_bytes = facts.marked_bytes + facts.completed_bytes
+        scale = sum(facts.sent_bytes.values()) / counted_bytes if counted_bytes else 0.0  # sockets count another way
+        return scale * max(0.0, facts.marked_bytes - self._marked_bytes)

@@ -134,3 +134,36 @@ def test_a_launch_that_waits_ends_the_iteration_before_which_sent_less_than_its_
     events = job.iterate(40.0) + held_at_the_gate(job, held=True)
     assert [type(event) for event in events] == [FlowReady, FlowDone, IterationEnded, FlowReady]
     assert [type(event) for event in job.iterate(100.0)] == [FlowDone, IterationEnded], "of all its bytes"
+
+
+class CountedJob(Job):
+    """Launches an iteration and marks it, sends it, computes; the plugin counts what it sends."""
+
+    def __init__(self) -> None:
+        self.marked = 0.0
+        super().__init__(ahead=0)
+
+    def looks(self, *, resting: bool = True) -> Iterator[HostEvent]:
+        facts = JobFacts(self.counter, True, True, 2, {NEXT: self.sent}, {}, resting=resting, idle=IDLE)
+        counted = facts._replace(marked_bytes=self.marked, completed_bytes=self.sent - self.marked)
+        yield from self.demand.observe(counted)
+
+    def launch(self) -> None:
+        self.counter, self.marked = self.counter + 1, self.sent
+
+    def send(self, size: float, *, rests: bool) -> list[HostEvent]:
+        self.sent += size
+        return [*self.looks(resting=False), *(self.looks() if rests else ())]
+
+
+@pytest.mark.parametrize("rests_before", [0b01010, 0b00110, 0b01101])  # the iterations in which a look finds it so
+@pytest.mark.parametrize("rests_after", [0.0, 40.0, 70.0])  # bytes of a burst
+def test_a_rest_in_or_before_a_burst_makes_no_size(rests_before: int, rests_after: float) -> None:
+    job, sizes = CountedJob(), []
+    for number in range(10):
+        job.launch()
+        events = list(job.looks()) if rests_before >> number % 5 & 1 else []
+        events += job.send(rests_after, rests=number % 2 == 0)
+        events += job.send(100.0 - rests_after, rests=True)
+        sizes += [spec.size_bytes for event in events if isinstance(event, JobJoined) for spec in event.flows]
+    assert sizes == [100.0]
