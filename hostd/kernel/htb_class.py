@@ -25,8 +25,10 @@ _U32_MAX = 0xFFFF_FFFF
 _AF_UNSPEC = 0
 
 # What a class may send at once. Not less than a bundle of segments, or a class could never send one without debt; not
-# less than what passes between two runs of the kernel's timer, or a fast class would be held below its rate.
-_TIMER_NS = 100_000
+# less than by how much the timer of a busy machine is late, or the link stands still for the rest of that time: a
+# third of this was not enough at 10 Gbit/s, where turns had no effect because nobody could fill the link. Up to 1.6
+# Gbit/s a bundle of hostd's is as long (htb_device.py).
+_TIMER_NS = 330_000
 
 # Classes that borrow from the same parent take turns, each as long as its guarantee needs this long for. A class that
 # was raised borrows until its debt is paid: without weights it would share the link evenly with classes that wait.
