@@ -25,16 +25,18 @@ class Admission:
         self.quotas = Quotas(config.quotas, config.slots.clock().length_ns)
         self._config, self._users, self._joined = config, users, joined
         self._asked: dict[str, float] = {}  # weights, by job
-        self.weighable: Callable[[str], bool] = lambda job: False  # whether its sockets can count for several
+        self.weighable: Callable[[str], bool] = lambda job: False  # whether its sockets can count for several, ...
+        self.unstoppable: Callable[[str], bool] = lambda job: False  # ... and whether only its launches can be held
 
     def reload(self, config: HostConfig) -> set[str]:
-        """Returns the jobs that count more or less from now on, or whose sockets can."""
+        """Returns the jobs that count more or less from now on, or whose flows are held another way."""
         self._config, self.quotas.limits = config, config.quotas
         self.released.clear()
         return {
             job
             for job, joined in self._joined.items()
-            if (self._weight(job), self.weighable(job)) != (joined.progress.weight, joined.weighable)
+            if (self._weight(job), self.weighable(job), self.unstoppable(job))
+            != (joined.progress.weight, joined.weighable, joined.unstoppable)
         }
 
     def _weight(self, job: str) -> float:
@@ -52,7 +54,12 @@ class Admission:
         for event in events:
             if isinstance(event, JobJoined):
                 self._asked[event.job] = event.weight
-                event = replace(event, weight=self._weight(event.job), weighable=self.weighable(event.job))
+                event = replace(
+                    event,
+                    weight=self._weight(event.job),
+                    weighable=self.weighable(event.job),
+                    unstoppable=self.unstoppable(event.job),
+                )
             elif isinstance(event, JobLeft):
                 self._asked.pop(event.job, None)
             if isinstance(event, JobJoined) and not self.wants(event.job):

@@ -140,6 +140,7 @@ class HostDaemon:
         self._monitor.slow_poll = config.mode == "observe"
         self._enforcer.pages.jobs = self._monitor
         self._admission.weighable = lambda job: not self._enforcer.why_unweighed and self._monitor.has_sockets(job)
+        self._admission.unstoppable = lambda job: self._enforcer.choice(job).backend == "gate"
         self._open.callback(self._monitor.close)
         journal = None
         if self._journal_path is not None:

@@ -197,6 +197,7 @@ CLAIMS = Rows(
     promised_bytes=Numbers(default=0.0),
     weight=Numbers(LEAST, MOST, default=1.0),
     weighable=Flags(default=False),
+    unstoppable=Flags(default=False),
 )
 WITHDRAWALS = Rows(Withdrawal, flow=FlowColumn("withdrawn"), volume_bytes=Numbers(column="withdrawn_bytes"))
 STANDS_FOR = Numbers(1.0, MOST_STOOD_FOR, default=1.0)

@@ -55,7 +55,7 @@ class Welcome(_message.Message):
     def __init__(self, name: _Optional[str] = ..., protocol: _Optional[int] = ..., epoch_ns: _Optional[int] = ..., slot_length_ns: _Optional[int] = ..., horizon: _Optional[int] = ..., phase_ns: _Optional[int] = ..., policy: _Optional[str] = ..., takes_state: _Optional[bool] = ...) -> None: ...
 
 class Claims(_message.Message):
-    __slots__ = ("flow", "size_bytes", "urgency", "compute_ns", "remaining_ns", "sent_bytes", "planned_bytes", "upstream_count", "upstream", "downstream_count", "downstream", "plan_slots", "plan_bps", "promised_bytes", "weight", "weighable")
+    __slots__ = ("flow", "size_bytes", "urgency", "compute_ns", "remaining_ns", "sent_bytes", "planned_bytes", "upstream_count", "upstream", "downstream_count", "downstream", "plan_slots", "plan_bps", "promised_bytes", "weight", "weighable", "unstoppable")
     FLOW_FIELD_NUMBER: _ClassVar[int]
     SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
     URGENCY_FIELD_NUMBER: _ClassVar[int]
@@ -72,6 +72,7 @@ class Claims(_message.Message):
     PROMISED_BYTES_FIELD_NUMBER: _ClassVar[int]
     WEIGHT_FIELD_NUMBER: _ClassVar[int]
     WEIGHABLE_FIELD_NUMBER: _ClassVar[int]
+    UNSTOPPABLE_FIELD_NUMBER: _ClassVar[int]
     flow: _containers.RepeatedScalarFieldContainer[str]
     size_bytes: _containers.RepeatedScalarFieldContainer[float]
     urgency: _containers.RepeatedScalarFieldContainer[float]
@@ -88,7 +89,8 @@ class Claims(_message.Message):
     promised_bytes: _containers.RepeatedScalarFieldContainer[float]
     weight: _containers.RepeatedScalarFieldContainer[float]
     weighable: _containers.RepeatedScalarFieldContainer[bool]
-    def __init__(self, flow: _Optional[_Iterable[str]] = ..., size_bytes: _Optional[_Iterable[float]] = ..., urgency: _Optional[_Iterable[float]] = ..., compute_ns: _Optional[_Iterable[float]] = ..., remaining_ns: _Optional[_Iterable[float]] = ..., sent_bytes: _Optional[_Iterable[float]] = ..., planned_bytes: _Optional[_Iterable[float]] = ..., upstream_count: _Optional[_Iterable[int]] = ..., upstream: _Optional[_Iterable[str]] = ..., downstream_count: _Optional[_Iterable[int]] = ..., downstream: _Optional[_Iterable[str]] = ..., plan_slots: _Optional[_Iterable[int]] = ..., plan_bps: _Optional[_Iterable[float]] = ..., promised_bytes: _Optional[_Iterable[float]] = ..., weight: _Optional[_Iterable[float]] = ..., weighable: _Optional[_Iterable[bool]] = ...) -> None: ...
+    unstoppable: _containers.RepeatedScalarFieldContainer[bool]
+    def __init__(self, flow: _Optional[_Iterable[str]] = ..., size_bytes: _Optional[_Iterable[float]] = ..., urgency: _Optional[_Iterable[float]] = ..., compute_ns: _Optional[_Iterable[float]] = ..., remaining_ns: _Optional[_Iterable[float]] = ..., sent_bytes: _Optional[_Iterable[float]] = ..., planned_bytes: _Optional[_Iterable[float]] = ..., upstream_count: _Optional[_Iterable[int]] = ..., upstream: _Optional[_Iterable[str]] = ..., downstream_count: _Optional[_Iterable[int]] = ..., downstream: _Optional[_Iterable[str]] = ..., plan_slots: _Optional[_Iterable[int]] = ..., plan_bps: _Optional[_Iterable[float]] = ..., promised_bytes: _Optional[_Iterable[float]] = ..., weight: _Optional[_Iterable[float]] = ..., weighable: _Optional[_Iterable[bool]] = ..., unstoppable: _Optional[_Iterable[bool]] = ...) -> None: ...
 
 class Report(_message.Message):
     __slots__ = ("sender", "number", "first_slot", "claims", "withdrawn", "withdrawn_bytes")

@@ -24,3 +24,10 @@ def test_a_job_that_has_gone_is_forgotten() -> None:
     admission = Admission(CONFIG, Users(), {})
     admission.expelled["1/a"] = "it has counted 1e+20 of something"
     assert admission.waiting([], 0) == [] and admission.expelled == {}
+
+
+def test_how_a_job_is_held_is_asked_when_it_joins() -> None:
+    admission = Admission(CONFIG, Users(), {})
+    admission.unstoppable = lambda job: job == "0/a"
+    joined = [JobJoined("0/a", ()), JobJoined("0/b", ())]
+    assert [event.unstoppable for event in admission.passed(joined, 0)] == [True, False]

@@ -141,7 +141,10 @@ def good_report() -> pb.Report:
     flow = FlowId("a", "h0", "h1", Role.RING)
     other = FlowId("b", "h0", "h7", Role.PUSH)
     claimed = tuple(
-        Claim(one, PATHS.path(one), 1e6, Bid(1.0, 2.0, 3.0), 4.0, 5.0, (flow,), (other,), (1e8, 2e8), 6.0, 2.0, True)
+        Claim(
+            *(one, PATHS.path(one), 1e6, Bid(1.0, 2.0, 3.0), 4.0, 5.0, (flow,), (other,), (1e8, 2e8)),
+            *(6.0, 2.0, True, True),
+        )
         for one in (flow, other)
     )
     return REPORT.to_wire(Report("h0", 7, 100, claimed, (Withdrawal(flow, 9.0),)))
@@ -177,7 +180,7 @@ DOUBLES = [
     *("size_bytes", "urgency", "compute_ns", "remaining_ns", "sent_bytes", "planned_bytes", "promised_bytes"),
     *("weight", "plan_bps"),
 ]
-CLAIM_COLUMNS = [*DOUBLES[:-1], "upstream_count", "downstream_count", "plan_slots", "weighable"]
+CLAIM_COLUMNS = [*DOUBLES[:-1], "upstream_count", "downstream_count", "plan_slots", "weighable", "unstoppable"]
 GRANT_COLUMNS = ["accepted", "share_bps", "ceiling_bps", "alone_ns", "upstream_bytes", "downstream_bytes"]
 
 
@@ -230,8 +233,9 @@ def test_a_host_that_counts_no_promises_and_knows_no_weights_is_understood() -> 
     wire.claims.ClearField("promised_bytes")
     wire.claims.ClearField("weight")
     wire.claims.ClearField("weighable")
+    wire.claims.ClearField("unstoppable")
     report = REPORT.from_wire(pb.Report.FromString(wire.SerializeToString()), PATHS)
-    assert [(claim.promised_bytes, *claim[-2:]) for claim in report.claims] == [(0.0, 1.0, False)] * 2
+    assert [(claim.promised_bytes, *claim[-3:]) for claim in report.claims] == [(0.0, 1.0, False, False)] * 2
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.09, 10.1])

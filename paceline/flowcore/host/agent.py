@@ -186,6 +186,7 @@ class HostAgent:
                 promised_bytes=flow.promised_bytes,
                 weight=self.jobs[flow.id.job].progress.weight,
                 weighable=self.jobs[flow.id.job].weighable,
+                unstoppable=self.jobs[flow.id.job].unstoppable and flow.has_share,
             )
             claims.append(claim)
         gone = [flow for flow in withdraw if flow.withdraw(now_ns)]
@@ -221,7 +222,7 @@ class HostAgent:
     def _join(self, event: JobJoined, now_ns: int) -> None:
         self._leave(event.job, now_ns)  # a job that joins again has been restarted
         progress = JobProgress(now_ns, event.weight, event.iterations)
-        job = self.jobs[event.job] = JobFlows(progress, weighable=event.weighable)
+        job = self.jobs[event.job] = JobFlows(progress, weighable=event.weighable, unstoppable=event.unstoppable)
         downstream = dict(event.downstream)
         for spec in event.flows:
             path = self.topology.path(spec.flow.source, spec.flow.target, str(spec.flow))
@@ -363,8 +364,7 @@ class HostAgent:
 
     def _bid(self, flow: FlowState) -> Bid:
         job = self.jobs[flow.id.job]
-        granted = flow.grant is not None and flow.grant.share_bps > 0.0
-        state = JobState(job.progress, job.remaining_share, flow.ready_ns, granted, job.sent_iterations)
+        state = JobState(job.progress, job.remaining_share, flow.ready_ns, flow.has_share, job.sent_iterations)
         return self.policy.bid(state)
 
     def _planned_bytes(self, flow: FlowState, now_ns: int) -> float:

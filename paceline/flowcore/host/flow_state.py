@@ -6,7 +6,7 @@ from paceline.flowcore.detect.stalls import StallDetector
 from paceline.flowcore.host.bandwidth import BandwidthEstimate, Stretches
 from paceline.flowcore.host.flow_phase import Phase, PhasedFlow, all_stalled
 from paceline.flowcore.host.progress import JobProgress
-from paceline.flowcore.messages.events import Limit
+from paceline.flowcore.messages.events import FLOOR_BPS, Limit
 from paceline.flowcore.model.patterns import FlowId, FlowSpec
 from paceline.flowcore.model.units import UNLIMITED, transfer_bytes
 
@@ -51,6 +51,11 @@ class FlowState(PhasedFlow):
     def remaining_bytes(self) -> float:
         """Of its burst."""
         return max(0.0, self.until_bytes - self.sent_bytes)
+
+    @property
+    def has_share(self) -> bool:
+        """It was given one in this burst."""
+        return self.grant is not None and self.grant.share_bps > FLOOR_BPS
 
     @property
     def burst_bytes(self) -> float:
@@ -159,6 +164,7 @@ class JobFlows:
     progress: JobProgress
     flows: list[FlowState] = field(default_factory=list)
     weighable: bool = False  # beside cross traffic its flows can count for several
+    unstoppable: bool = False  # what has been launched cannot be held
 
     @property
     def size_bytes(self) -> float:

@@ -20,6 +20,7 @@ class JobJoined:
     weight: float = 1.0  # how much it counts beside others (model/weights.py)
     iterations: int = 0  # that it will do; 0: nobody knows
     weighable: bool = False  # its sockets can be made to count for several
+    unstoppable: bool = False  # its launches can be held, and nothing that has been launched
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,10 @@
 Jobs take turns: the policy's arbiter gives each contender the rate of its flows, and what is left over is borrowed up
 to a ceiling that touches no other host's share (allocation/borrowing.py).
 
+A burst that its host cannot stop keeps its turn to its end (backend `gate`): the links go to such jobs first, and the
+others take turns in what is left. To give the turn to another job would let both share the link, which costs the
+first and hardly helps the second.
+
 On a link with cross traffic the flow whose turn it is counts for those that wait (standing.py). Where it cannot, a job
 that crosses the link waits for no turn, on none of its links: what it could not use of its turn would be lost to the
 jobs that wait for it. It is guaranteed what it would have of every link if all were shared equally (by the jobs'
@@ -69,13 +73,14 @@ def divide(
         at_once, capacity_bps, peak_ratio = _at_once(free, known, claims_of, capacity_bps, unmoved)
         shares |= at_once
         known = [member for member in known if member not in free]
-    last = [member for member in known if member.job in overdrawn]
-    known = [member for member in known if member.job not in overdrawn]
-    # What is left of a group may have fallen apart.
-    rates_bps = by_group(arbiter, known, capacity_bps) if cut or free or last or held else arbiter(known, capacity_bps)
-    if last:
-        rates_bps += by_group(arbiter, last, _left(known, rates_bps, capacity_bps))
-        known += last
+    tiers = _tiers(known, claims_of, overdrawn)
+    if cut or free or held or len(tiers) > 1:  # what is left of a group may have fallen apart
+        known, rates_bps = [], list[float]()
+        for tier in tiers:
+            rates_bps += by_group(arbiter, tier, _left(known, rates_bps, capacity_bps))
+            known += tier
+    else:
+        rates_bps = arbiter(known, capacity_bps)
     given = [
         (claim, 0.0 if claim.flow in unmoved else rate)
         for member, rate in zip(known, rates_bps, strict=True)
@@ -112,6 +117,17 @@ def _at_once(
             share_bps = 0.0 if claim.flow in unmoved else fair_bps[member.job]
             shares[claim.flow] = Share(claim.flow, share_bps, narrowest_bps)
     return shares, left_bps, peak_ratio
+
+
+def _tiers(
+    members: Sequence[Contender], claims_of: Mapping[str, Sequence[Claim]], overdrawn: frozenset[str]
+) -> list[list[Contender]]:
+    """Each takes turns in what those before it leave: bursts that cannot be stopped, the others, the overdrawn."""
+    tiers: dict[int, list[Contender]] = {}
+    for member in members:
+        goes_on = any(claim.unstoppable for claim in claims_of[member.job])
+        tiers.setdefault(2 if member.job in overdrawn else 0 if goes_on else 1, []).append(member)
+    return [tiers[number] for number in sorted(tiers)]
 
 
 def _left(

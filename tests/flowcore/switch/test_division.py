@@ -11,7 +11,7 @@ from paceline.flowcore.detect.cross_traffic import SharedLinks
 from paceline.flowcore.messages.reports import Bid, Claim
 from paceline.flowcore.model.patterns import FlowId, Role
 from paceline.flowcore.policy.paceline import arbitrate
-from paceline.flowcore.switch.division import Division, contender, divide
+from paceline.flowcore.switch.division import LEAST_BPS, Division, contender, divide
 
 GBPS = 1e9
 LINKS = {"h0->sw": GBPS, "h1->sw": GBPS, "h2->sw": 2 * GBPS, "sw->h0": GBPS, "sw->h1": GBPS / 2, "sw->h2": GBPS}
@@ -156,3 +156,16 @@ def test_a_contender_counts_its_flows_by_link_and_bids_as_its_most_urgent_host()
     member = contender("a", [claim("a", "h0", "h1", 1.0), claim("a", "h0", "h2", 5.0), claim("a", "h1", "h2", 3.0)])
     assert member.flows_on == {"h0->sw": 2, "sw->h1": 1, "sw->h2": 2, "h1->sw": 1}
     assert member.bid.urgency == 5.0
+
+
+def test_a_burst_that_cannot_be_stopped_keeps_its_turn() -> None:
+    begun = claim("a", "h0", "h2", urgency=0.1)._replace(unstoppable=True)
+    urgent, elsewhere = claim("b", "h0", "h1", urgency=9.0), claim("c", "h1", "h2", urgency=1.0)
+    claims_of = of_jobs(begun, urgent, elsewhere)
+    shares = divided(claims_of).shares
+    assert shares[begun.flow].share_bps == GBPS, "sw->h2 has room for one of a and c"
+    assert max(shares[one.flow].share_bps for one in (urgent, elsewhere)) <= LEAST_BPS
+    assert divided(of_jobs(begun._replace(unstoppable=False), urgent, elsewhere)).shares[begun.flow].share_bps == 0.0
+    members = [contender(job, claims) for job, claims in claims_of.items()]
+    overdrawn = divide(members, claims_of, LINKS, arbitrate, traffic_on(()), frozenset("a"))
+    assert overdrawn.shares[begun.flow].share_bps <= LEAST_BPS, "not for more than its part in the long run"

@@ -76,7 +76,7 @@ def host_message(draws: random.Random, slot: int) -> bytes:
             column.extend(draws.choice(TEXTS) for _ in range(length))
         elif name in ("upstream_count", "downstream_count", "plan_slots"):
             column.extend(draws.choice((0, 1, 1, 10, 2**32 - 1)) for _ in range(length))
-        elif name == "weighable":
+        elif name in ("weighable", "unstoppable"):
             column.extend(draws.random() < 0.5 for _ in range(length))
         else:
             column.extend(draws.choice(NONSENSE) for _ in range(length))
