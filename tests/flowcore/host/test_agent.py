@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from paceline.flowcore.messages.events import HostEvent, IterationEnded, JobLeft, Limit, Progress
+from paceline.flowcore.messages.events import HostEvent, IterationEnded, JobJoined, JobLeft, Limit, Progress
 from paceline.flowcore.messages.reports import Feedback
-from paceline.flowcore.model.patterns import FlowId
+from paceline.flowcore.model.patterns import FlowId, FlowSpec, Role
 from tests.flowcore.host.scripted_host import (
     FLOOR_BPS,
     GBPS,
@@ -195,3 +195,16 @@ def test_nothing_is_left_of_a_hundred_jobs() -> None:
         host.tell(JobLeft(f"job{number}"))
     kept = [value for value in vars(host.agent).values() if isinstance(value, dict | list | set)]
     assert sum(len(value) for value in kept) <= 2  # at most the effects of the last event
+
+
+@pytest.mark.parametrize("unstoppable", [False, True])
+def test_a_job_whose_launches_alone_are_held_says_when_its_burst_has_begun(unstoppable: bool) -> None:
+    host = Host()
+    flow = FlowId("a", "h0", "h1", Role.RING)
+    host.tell(JobJoined("a", (FlowSpec(flow, SIZE_BYTES, (), INF),), unstoppable=unstoppable))
+    host.ready(flow, 10 * MS)
+    said = [(at_ns, claim.unstoppable) for at_ns, report in host.reports() for claim in report.claims]
+    assert said == [(10 * MS, False)]
+    host.answer(grant(flow, share_bps=GBPS))
+    host.until(SLOT_NS + 10 * MS)
+    assert [claim.unstoppable for _, report in host.reports(11 * MS) for claim in report.claims] == [unstoppable]
