@@ -226,7 +226,7 @@ class JobTracker:
     def _sum_of_counters(self) -> JobFacts:
         snapshots = [view.snapshot for view in self._views]
         iteration = max([one.iteration_counter.iteration for one in snapshots if one.iteration_counter], default=0)
-        expected_bytes = announced_bytes = completed_bytes = marked_bytes = began_ns = announced_ns = completed_ns = 0
+        expected_bytes = announced_bytes = completed_bytes = began_ns = announced_ns = completed_ns = 0
         announced = counts_early = outstanding = False
         for view in self._views:
             flows, counter = view.snapshot.flows, view.snapshot.iteration_counter
@@ -237,7 +237,6 @@ class JobTracker:
             announced = announced or view.iteration_enqueued_bytes > ANNOUNCING * counter.last_enqueued_bytes
             announced_bytes += view.iteration_enqueued_bytes
             completed_bytes += view.iteration_sent_bytes
-            marked_bytes += counter.tx_at_start
             expected_bytes += counter.last_enqueued_bytes
             began_ns = max(began_ns, counter.start_ns)
             announced_ns = max([announced_ns, *[flow.enqueued_ns for flow in flows if flow.kind in OUTBOUND]])
@@ -253,7 +252,8 @@ class JobTracker:
             completed_bytes=float(completed_bytes),
             outstanding=outstanding,
             expected_bytes=float(expected_bytes),
-            marked_bytes=float(marked_bytes),
+            counted_bytes=float(sum(one.tx_bytes for one in snapshots)),
+            marked_bytes=float(sum(one.iteration_counter.tx_at_start for one in snapshots if one.iteration_counter)),
             began_ns=began_ns,
             announced_ns=announced_ns,
             completed_ns=completed_ns,

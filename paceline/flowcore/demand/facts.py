@@ -26,8 +26,10 @@ class JobFacts(NamedTuple):
     completed_bytes: float = 0.0  # ... of those, by calls that have come to their end (another count, of wire bytes)
     outstanding: bool = False  # some have not
     expected_bytes: float = 0.0  # in all, as in the last one
-    marked_bytes: float = 0.0  # of wire bytes, at the mark with which it began: all before it
     idle: frozenset[Ends] = frozenset()  # of these, the sockets hold nothing that the network has not taken
+    # Of wire bytes since the job began, by the shim's count; 0: it has none.
+    counted_bytes: float = 0.0
+    marked_bytes: float = 0.0  # when its processes last marked the end of an iteration
     # Dates of the shim's own clock; 0: it has none.
     began_ns: int = 0  # the iteration in hand
     announced_ns: int = 0  # bytes were last handed over for sending ...

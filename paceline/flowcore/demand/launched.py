@@ -143,6 +143,7 @@ class LaunchedDemand(Demand):
 
     def _counted_bytes(self, facts: JobFacts) -> float:
         """What the iterations since the last sample sent, by the plugin's count; 0: it has none."""
-        counted_bytes = facts.marked_bytes + facts.completed_bytes
-        scale = sum(facts.sent_bytes.values()) / counted_bytes if counted_bytes else 0.0  # sockets count another way
+        if not facts.counted_bytes:
+            return 0.0
+        scale = sum(facts.sent_bytes.values()) / facts.counted_bytes  # sockets count another way
         return scale * max(0.0, facts.marked_bytes - self._marked_bytes)

@@ -145,7 +145,7 @@ class CountedJob(Job):
 
     def looks(self, *, resting: bool = True) -> Iterator[HostEvent]:
         facts = JobFacts(self.counter, True, True, 2, {NEXT: self.sent}, {}, resting=resting, idle=IDLE)
-        counted = facts._replace(marked_bytes=self.marked, completed_bytes=self.sent - self.marked)
+        counted = facts._replace(counted_bytes=self.sent, marked_bytes=self.marked)
         yield from self.demand.observe(counted)
 
     def launch(self) -> None:

@@ -23,10 +23,12 @@ def record(kind: Kind, size: int, address: str = "") -> FlowCounters:
     return FlowCounters(kind, Source.NCCL, 1, 0, 2, -1, True, *told, peer_bytes(address) if address else bytes(16))
 
 
-def view(pid: int, flows: Sequence[FlowCounters], iteration: int = 0, held_ns: int = 0) -> ProcessView:
-    counter = IterationCounter(iteration, 1, 0, 0, 100, 1)
+def view(
+    pid: int, flows: Sequence[FlowCounters], iteration: int = 0, held_ns: int = 0, marked: int = 0, counted: int = 0
+) -> ProcessView:
+    counter = IterationCounter(iteration, 1, 0, marked, 100, 1)
     identity = ("a", 0, 2, 0, ProcessRole.WORKER, pid, 1, 1, 0, True, False, 0, 0, 0)
-    snapshot = ProcessSnapshot(*identity, counter, tuple(flows), 0, 0, 0, weight=1.0, held_ns=held_ns)
+    snapshot = ProcessSnapshot(*identity, counter, tuple(flows), 0, 0, counted, weight=1.0, held_ns=held_ns)
     return ProcessView(snapshot, 0, pid, True, 0, None, 0, 0, None)
 
 
@@ -72,3 +74,11 @@ def test_a_job_without_sockets_joins_by_its_counts_and_a_launch_that_waits_is_a_
     events.clear()
     look(5, held_ns=now_ns)
     assert [type(event) for event in events] == [FlowReady] and job.demand.live == {TO_H1}
+
+
+def test_counts_and_marks_are_of_all_processes_also_of_one_that_has_yet_to_mark() -> None:
+    job = JobTracker("a", "h0")
+    job.consists_of({1: view(1, [], 7, marked=700, counted=750), 2: view(2, [], 6, marked=600, counted=690)})
+    job.read(1)
+    assert job.facts is not None
+    assert (job.facts.iteration, job.facts.counted_bytes, job.facts.marked_bytes) == (7, 1440.0, 1300.0)
