@@ -98,6 +98,8 @@ def _because(view: HostView, flow: FlowState) -> str:
     if flow.grant.share_bps <= FLOOR_BPS:
         counts = f" (its weight is {weight:g})" if (weight := _weight(view, flow)) != 1.0 else ""
         return f"other jobs on its path are worth more now{counts}; it may borrow what they leave, up to its ceiling"
+    if view.agent.jobs[flow.id.job].unstoppable and flow.has_share:
+        return "its burst has begun, and only launches can be held here: it keeps its turn"
     if flow.grant.share_bps >= 0.99 * view.agent.nic_bps:
         return "its job has the path to itself now"
     return "its job shares the path, or another link of its job is the bottleneck"

@@ -13,6 +13,7 @@ import pytest
 
 from bench.jobs.daemons import DaemonProcess
 from bench.jobs.process_group import ProcessGroup
+from hostd.introspect.control import ask
 from hostd.kernel.flow_meter import FlowMeter
 from hostd.kernel.sockets import DataSocket, ProcessSockets
 from nccl_shim.page.layout import ANY_PEER, State
@@ -62,6 +63,10 @@ class Gated:
         finally:
             reader.close()
 
+    def why(self, job: str) -> str:
+        """It has the rate that it has, or none."""
+        return str(ask(self.daemon.place / "control.sock", "explain", flow=f"{job}/ring/h0>h1").get("because"))
+
     def sockets(self, job: str) -> tuple[DataSocket, ...]:
         process = ProcessSockets(self.pids[job])
         process.look()
@@ -92,6 +97,7 @@ def gated(cluster: Cluster) -> Iterator[Gated]:
 def test_it_goes_when_hostd_hangs_or_dies_and_a_killed_job_leaves_nothing(gated: Gated) -> None:
     daemon = gated.daemon
     held = gated.await_held()
+    wait_until(lambda: any("keeps its turn" in gated.why(job) for job in gated.pids), 2 * SETTLED_S)
     daemon.signal(signal.SIGSTOP)
     assert gated.goes_after_s(held) < 10 * SLOT_S
     daemon.signal(signal.SIGCONT)
