@@ -186,7 +186,7 @@ class HostAgent:
                 promised_bytes=flow.promised_bytes,
                 weight=self.jobs[flow.id.job].progress.weight,
                 weighable=self.jobs[flow.id.job].weighable,
-                unstoppable=self.jobs[flow.id.job].unstoppable and flow.has_share,
+                unstoppable=self.jobs[flow.id.job].unstoppable and flow.has_begun,
             )
             claims.append(claim)
         gone = [flow for flow in withdraw if flow.withdraw(now_ns)]

@@ -10,6 +10,8 @@ from paceline.flowcore.messages.events import FLOOR_BPS, Limit
 from paceline.flowcore.model.patterns import FlowId, FlowSpec
 from paceline.flowcore.model.units import UNLIMITED, transfer_bytes
 
+CONTROL_PART = 0.01  # of a burst: what a job may send while its launch waits
+
 
 @dataclass(slots=True, kw_only=True)
 class FlowState(PhasedFlow):
@@ -56,6 +58,11 @@ class FlowState(PhasedFlow):
     def has_share(self) -> bool:
         """It was given one in this burst."""
         return self.grant is not None and self.grant.share_bps > FLOOR_BPS
+
+    @property
+    def has_begun(self) -> bool:
+        """Its burst: it has a share, or has sent more than control does."""
+        return self.has_share or self.sent_bytes - self.from_bytes > CONTROL_PART * self.burst_bytes
 
     @property
     def burst_bytes(self) -> float:

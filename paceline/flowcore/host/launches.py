@@ -15,13 +15,12 @@ waits for the switch's answer, where the host alone cannot know:
     jobs launched at one moment, and one of them was given the turn   at its next launch, which sets them apart
     jobs meet on another host's links                                 for LATELY_NS
 
-Else it is *open*: an answer takes some milliseconds, so jobs that do not meet, and jobs alone, wait for none. Open is
-also a job that the switch let overtake the one that has the turn when they last met: the other is not stopped, both
-share the link from now on, and to wait for the answer would cost the first and give the second nothing.
+Else it is *open*: an answer takes some milliseconds, so jobs that do not meet, and jobs alone, wait for none.
 
-Tried and rejected: asking before every launch (an iteration loses an answer's time, and jobs that interleave need
-none); letting the job that has waited longest go before the switch has answered (hosts choose different jobs, and
-halves of two jobs hold the links of each other).
+Tried and rejected: leaving a job open that the switch let begin beside the one that has the turn when they last met (it
+was right then, for what was left of both); asking before every launch (an iteration loses an answer's time, and jobs
+that interleave need none); letting the job that has waited longest go before the switch has answered (hosts choose
+different jobs, and halves of two jobs hold the links of each other).
 
 Law: a job is held as a whole. Its flows on this host share one state; and since a switch divides jobs, not flows, its
 hosts hear the same within a message's time.
@@ -77,36 +76,19 @@ class Launches:
         self._asks_once: set[str] = set()  # jobs that launched when another one did
         self._met_afar_ns: dict[str, int] = {}  # when a job last had to wait for another host's
         self._launched_ns: dict[str, int] = {}  # jobs with bytes that wait, since they were seen to
-        self._have_turn: set[str] = set()
-        self._overtakes: set[tuple[str, str]] = set()  # the first was given the turn of the second, in its burst
 
     def forget(self, job: str) -> None:
         self._says.pop(job, None)
         self._asks_once.discard(job)
         self._met_afar_ns.pop(job, None)
-        self._overtakes = {pair for pair in self._overtakes if job not in pair}
 
     def decide(self, limits: Iterable[Limit], live: Iterable[str], now_ns: int) -> Mapping[str, Launch]:
         """Of every job with a limit; `live`: the jobs with bytes that wait to be sent."""
         found = turns(limits, self._nic_bps, self._host_bps)
         self._launched_ns = {job: self._launched_ns.get(job, now_ns) for job in live if job in found}
         waiting = {job for job in self._launched_ns if self._says.get(job, Launch.OPEN) is not Launch.OPEN}
-        self._note_overtaking(found, waiting, now_ns)
         self._says = {job: self._launch(job, turn, now_ns, waiting) for job, turn in found.items()}
         return self._says
-
-    def _note_overtaking(self, found: Mapping[str, Turn], waiting: set[str], now_ns: int) -> None:
-        """Which job was given the turn that another one had, and which had to wait for its end."""
-        before, self._have_turn = self._have_turn, {job for job, turn in found.items() if turn is Turn.HAS}
-        for job in self._have_turn - before:
-            for other in before - {job}:
-                if other in self._launched_ns and other not in self._have_turn:
-                    self._overtakes.add((job, other))
-                elif job in waiting:
-                    self._overtakes.discard((job, other))
-        for job in self._launched_ns.keys() - waiting - self._have_turn:  # it went ahead, and was not let
-            if not self._has_just_launched(job, now_ns):
-                self._overtakes -= {(job, other) for other in self._have_turn}
 
     def _has_just_launched(self, job: str, now_ns: int) -> bool:
         return job in self._launched_ns and now_ns - self._launched_ns[job] < self._slot_ns
@@ -119,11 +101,8 @@ class Launches:
             self._met_afar_ns[job] = now_ns
             return Launch.HELD
         if turn is Turn.WAITS:
-            if job not in waiting:
-                if all((job, other) in self._overtakes for other in self._have_turn):
-                    return Launch.OPEN
-                if self._has_just_launched(job, now_ns):
-                    self._asks_once.add(job)
+            if job not in waiting and self._has_just_launched(job, now_ns):
+                self._asks_once.add(job)
             return Launch.HELD
         if job in waiting:
             return Launch.ASK if len(waiting) > 1 or self._met_afar(job, now_ns) else Launch.OPEN

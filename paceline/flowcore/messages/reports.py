@@ -37,7 +37,7 @@ class Claim(NamedTuple):
     promised_bytes: float = 0.0  # what it could have sent so far at the rates it was guaranteed, while it had something
     weight: float = 1.0  # of its job: the bid is worth so many times as much
     weighable: bool = False  # its host can make it count for several flows beside cross traffic
-    unstoppable: bool = False  # it was given a share in this burst, and its host cannot take it back
+    unstoppable: bool = False  # its burst has begun, and its host can hold launches only
 
 
 class Withdrawal(NamedTuple):

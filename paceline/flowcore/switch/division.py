@@ -3,9 +3,13 @@
 Jobs take turns: the policy's arbiter gives each contender the rate of its flows, and what is left over is borrowed up
 to a ceiling that touches no other host's share (allocation/borrowing.py).
 
-A burst that its host cannot stop keeps its turn to its end (backend `gate`): the links go to such jobs first, and the
-others take turns in what is left. To give the turn to another job would let both share the link, which costs the
-first and hardly helps the second.
+Some bursts cannot be stopped once they have begun (backend `gate`). Another one that begins beside such a burst shares
+its links, and both lose what is left of the shorter one; one that waits loses what is left of the other. So with r left
+of a burst that is worth u a second, j begins beside i where that costs less:
+
+    r_j·(u_i + u_j)  <  u_j·r_i            (AdaDUAL's threshold, r_j < r_i/2, where both are worth the same)
+
+and else takes turns with others in what such bursts leave.
 
 On a link with cross traffic the flow whose turn it is counts for those that wait (standing.py). Where it cannot, a job
 that crosses the link waits for no turn, on none of its links: what it could not use of its turn would be lost to the
@@ -122,12 +126,20 @@ def _at_once(
 def _tiers(
     members: Sequence[Contender], claims_of: Mapping[str, Sequence[Claim]], overdrawn: frozenset[str]
 ) -> list[list[Contender]]:
-    """Each takes turns in what those before it leave: bursts that cannot be stopped, the others, the overdrawn."""
+    """Each takes turns in what those before it leave: bursts that cannot be stopped, and those that may begin beside
+    them; the others; the overdrawn."""
+    begun = [one for one in members if any(claim.unstoppable for claim in claims_of[one.job])]
     tiers: dict[int, list[Contender]] = {}
     for member in members:
-        goes_on = any(claim.unstoppable for claim in claims_of[member.job])
-        tiers.setdefault(2 if member.job in overdrawn else 0 if goes_on else 1, []).append(member)
+        first = begun and (member in begun or _begins_beside(member, begun))
+        tiers.setdefault(2 if member.job in overdrawn else 0 if first else 1, []).append(member)
     return [tiers[number] for number in sorted(tiers)]
+
+
+def _begins_beside(member: Contender, begun: Iterable[Contender]) -> bool:
+    own, beside = member.bid, [one.bid for one in begun if not member.flows_on.keys().isdisjoint(one.flows_on)]
+    pays = (own.remaining_ns * (one.urgency + own.urgency) < own.urgency * one.remaining_ns for one in beside)
+    return bool(beside) and all(pays)
 
 
 def _left(

@@ -159,7 +159,7 @@ def test_a_contender_counts_its_flows_by_link_and_bids_as_its_most_urgent_host()
 
 
 def test_a_burst_that_cannot_be_stopped_keeps_its_turn() -> None:
-    begun = claim("a", "h0", "h2", urgency=0.1)._replace(unstoppable=True)
+    begun = claim("a", "h0", "h2", urgency=0.5)._replace(unstoppable=True)
     urgent, elsewhere = claim("b", "h0", "h1", urgency=9.0), claim("c", "h1", "h2", urgency=1.0)
     claims_of = of_jobs(begun, urgent, elsewhere)
     shares = divided(claims_of).shares
@@ -169,3 +169,18 @@ def test_a_burst_that_cannot_be_stopped_keeps_its_turn() -> None:
     members = [contender(job, claims) for job, claims in claims_of.items()]
     overdrawn = divide(members, claims_of, LINKS, arbitrate, traffic_on(()), frozenset("a"))
     assert overdrawn.shares[begun.flow].share_bps <= LEAST_BPS, "not for more than its part in the long run"
+
+
+@pytest.mark.parametrize(
+    ("left_of_begun", "urgency", "begins"), [(210.0, 1.0, True), (190.0, 1.0, False), (160.0, 2.0, True)]
+)
+def test_a_short_burst_begins_beside_one_that_cannot_be_stopped(
+    left_of_begun: float, urgency: float, begins: bool
+) -> None:
+    """Where what it loses by waiting is more than what both lose by sharing."""
+    begun = claim("a", "h0", "h2")._replace(unstoppable=True, bid=Bid(1.0, 0.0, left_of_begun))
+    short = claim("b", "h0", "h1")._replace(bid=Bid(urgency, 1000.0, 100.0))
+    apart = claim("c", "h1", "h0")._replace(bid=Bid(0.1, 0.0, 1.0))
+    shares = divided(of_jobs(begun, short, apart)).shares
+    assert (shares[short.flow].share_bps > LEAST_BPS) is begins
+    assert shares[apart.flow].share_bps == GBPS

@@ -94,20 +94,6 @@ def test_jobs_that_launched_at_one_moment_ask_once(gate: Gate) -> None:
     assert gate.is_told(rests(B), live="") == ("open", "open")
 
 
-def test_a_job_that_overtook_another_waits_for_no_answer_the_next_time(gate: Gate) -> None:
-    gate.is_told(rests(A), rests(B), live="")
-    assert gate.is_told(has(A), live="a") == ("open", "held")
-    gate.now_ns += 3 * gate.pages.slot_ns  # a long burst
-    assert gate.is_told(rests(A), has(B), live="ab") == ("held", "open"), "b was let, in the middle of it"
-    assert gate.is_told(rests(B), has(A), live="a") == ("open", "open")
-    assert gate.is_told(rests(A), live="") == ("open", "open")
-    assert gate.is_told(has(A), live="a") == ("open", "open")
-    gate.is_told(live="ab")
-    gate.now_ns += 2 * gate.pages.slot_ns
-    assert gate.is_told(live="ab") == ("open", "held"), "it is not let any more"
-    assert gate.is_told(rests(A), live="") == ("open", "open")
-
-
 def test_jobs_that_met_on_another_hosts_link_ask_for_a_while(gate: Gate) -> None:
     gate.is_told(rests(A), rests(B), live="")
     assert gate.is_told(shut(A), live="a") == ("held", "open")
