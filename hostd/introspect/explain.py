@@ -95,10 +95,13 @@ def _because(view: HostView, flow: FlowState) -> str:
         return "it has nothing to send: nothing is guaranteed, and its next bytes may start at once"
     if flow.grant is None:
         return "it has just begun, and the switch has not answered yet: it may borrow what is free"
+    goes_on = view.agent.jobs[flow.id.job].unstoppable and flow.has_begun
+    if goes_on and not flow.has_share:
+        return "another burst began beside it, and is worth more now; only launches can be held here: it goes on"
     if flow.grant.share_bps <= FLOOR_BPS:
         counts = f" (its weight is {weight:g})" if (weight := _weight(view, flow)) != 1.0 else ""
         return f"other jobs on its path are worth more now{counts}; it may borrow what they leave, up to its ceiling"
-    if view.agent.jobs[flow.id.job].unstoppable and flow.has_share:
+    if goes_on:
         return "its burst has begun, and only launches can be held here: it keeps its turn"
     if flow.grant.share_bps >= 0.99 * view.agent.nic_bps:
         return "its job has the path to itself now"

@@ -77,12 +77,12 @@ def divide(
         at_once, capacity_bps, peak_ratio = _at_once(free, known, claims_of, capacity_bps, unmoved)
         shares |= at_once
         known = [member for member in known if member not in free]
-    tiers = _tiers(known, claims_of, overdrawn)
-    if cut or free or held or len(tiers) > 1:  # what is left of a group may have fallen apart
+    batches = _in_order(known, claims_of, overdrawn)
+    if cut or free or held or len(batches) > 1:  # what is left of a group may have fallen apart
         known, rates_bps = [], list[float]()
-        for tier in tiers:
-            rates_bps += by_group(arbiter, tier, _left(known, rates_bps, capacity_bps))
-            known += tier
+        for batch in batches:
+            rates_bps += by_group(arbiter, batch, _left(known, rates_bps, capacity_bps))
+            known += batch
     else:
         rates_bps = arbiter(known, capacity_bps)
     given = [
@@ -123,17 +123,16 @@ def _at_once(
     return shares, left_bps, peak_ratio
 
 
-def _tiers(
+def _in_order(
     members: Sequence[Contender], claims_of: Mapping[str, Sequence[Claim]], overdrawn: frozenset[str]
 ) -> list[list[Contender]]:
-    """Each takes turns in what those before it leave: bursts that cannot be stopped, and those that may begin beside
-    them; the others; the overdrawn."""
-    begun = [one for one in members if any(claim.unstoppable for claim in claims_of[one.job])]
-    tiers: dict[int, list[Contender]] = {}
-    for member in members:
-        first = begun and (member in begun or _begins_beside(member, begun))
-        tiers.setdefault(2 if member.job in overdrawn else 0 if first else 1, []).append(member)
-    return [tiers[number] for number in sorted(tiers)]
+    """Each batch takes turns in what those before it leave: bursts that cannot be stopped and those that may begin
+    beside them, the others, the overdrawn."""
+    last = [member for member in members if member.job in overdrawn]
+    others = [member for member in members if member.job not in overdrawn]
+    begun = [one for one in others if any(claim.unstoppable for claim in claims_of[one.job])]
+    first = [member for member in others if begun and (member in begun or _begins_beside(member, begun))]
+    return [batch for batch in (first, [one for one in others if one not in first], last) if batch]
 
 
 def _begins_beside(member: Contender, begun: Iterable[Contender]) -> bool:

@@ -171,6 +171,17 @@ def test_a_burst_that_cannot_be_stopped_keeps_its_turn() -> None:
     assert overdrawn.shares[begun.flow].share_bps <= LEAST_BPS, "not for more than its part in the long run"
 
 
+def test_nobody_waits_for_a_burst_that_hangs() -> None:
+    """A job whose bytes do not move is overdrawn (ledger.py)."""
+    hangs = claim("a", "h0", "h2")._replace(unstoppable=True, bid=Bid(1.0, 0.0, 1.0))
+    goes = claim("b", "h0", "h2")._replace(unstoppable=True, bid=Bid(1.0, 0.0, 500.0))
+    short = claim("c", "h0", "h2")._replace(bid=Bid(1.0, 1000.0, 100.0))
+    claims_of = of_jobs(hangs, goes, short)
+    members = [contender(job, claims) for job, claims in claims_of.items()]
+    found = divide(members, claims_of, LINKS, arbitrate, traffic_on(()), frozenset("a"))
+    assert found.shares[short.flow].share_bps == GBPS, "it begins beside the one that goes on"
+
+
 @pytest.mark.parametrize(
     ("left_of_begun", "urgency", "begins"), [(210.0, 1.0, True), (190.0, 1.0, False), (160.0, 2.0, True)]
 )
