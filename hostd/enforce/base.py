@@ -5,6 +5,7 @@
     refresh    devices come and go                      about once a second, and after an error; what could not be done
                                                         when it was asked for is tried again
     watch_losses  sockets that lose packets are helped  several times a second
+    watch_others  what others want of the host's link   every slot
 
 Law: jobs end, sockets close and devices vanish at any moment. None of that is hostd's fault, so none of it is raised
 into the loop: it comes back as EnforcementError, to be counted. Whatever a backend changes is in the undo log first, so
@@ -51,6 +52,12 @@ class Backend(Protocol):
     def watch_losses(self, read: Mapping[int, TcpCounters]) -> list[EnforcementError]:
         """Gives sockets on lossy paths what helps them, and takes it back when they lose no more (transport.py);
         by what was last read of them, by cookie."""
+
+    def watch_others(self) -> list[EnforcementError]:
+        """Leaves the traffic of others what TCP would of the host's own links, where the backend is in its way."""
+
+    def others(self) -> dict[str, int]:
+        """How many of their connections have a part of a link, by device, where the backend divides it."""
 
     def read_back(self) -> dict[FlowId, Limit]:
         """What the kernel says it holds each attached flow to; a flow without a controlled socket is not there."""

@@ -88,8 +88,9 @@ class Enforcer:
         """Once per slot: the guardian hears that hostd lives, or hostd hears that its lease was revoked."""
         if self._lease is not None:
             with self._counting_errors():
-                self._leased()
+                backend = self._leased()
                 self._lease.beat()
+                self.errors.add(backend.watch_others())
         self.pages.beat()
 
     def refresh(self) -> None:

@@ -13,27 +13,34 @@ its packets are in its class whatever the job does (class_filter.py).
 The priority does not survive a veth: for a job in a container with a network of its own it is out of reach, and its
 sockets come back as errors (use pacing).
 
+Packets of no flow are in a class of their own (htb_device.py), and once they want more than little of the link it is
+divided between them and the flows that send (own_link.py), as TCP would.
+
 A lifted limit becomes "nothing guaranteed, all may be borrowed", because a guarantee beyond the link's rate would
 be sent without asking the link's class, and leave it in debt for as long afterwards. What a class borrows is not
 charged to it; what it sent on its guarantee is, and htb_device.py says how that debt is kept small.
 """
 
 import errno
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from hostd.enforce.errors import CannotEnforce, EnforcementError, ErrorKind, about, kind_of, not_restored
 from hostd.enforce.htb_device import FIRST_MINOR, LAST_MINOR, MAJOR, HtbDevice
+from hostd.enforce.own_link import Asked, OwnLink
 from hostd.enforce.socket_options import SO_PRIORITY, SocketOptions
 from hostd.enforce.transport import AS_THE_KERNEL, Transport
 from hostd.kernel.calls import perform
+from hostd.kernel.connections import sending_connections
 from hostd.kernel.devices import link_speed_bps, read_devices
 from hostd.kernel.netlink import Message, Netlink, means_absent
 from hostd.kernel.sockets import DataSocket, own_namespace
 from hostd.kernel.tcp_info import TcpCounters
 from hostd.safety.undo_log import UndoLog
-from paceline.flowcore.messages.events import Limit
+from paceline.flowcore.messages.events import FLOOR_BPS, Limit
 from paceline.flowcore.model.patterns import FlowId, Role
 from paceline.flowcore.model.units import UNLIMITED
 
@@ -52,6 +59,12 @@ class _Flow:
     controlled: set[DataSocket] = field(default_factory=set)  # that have it
     outside: set[DataSocket] = field(default_factory=set)  # of these, that had another priority once
     share: Mapping[str, float] = field(default_factory=dict)  # of the limit, by device
+
+
+class _Change(NamedTuple):
+    link: OwnLink
+    minor: int
+    message: Message
 
 
 class HtbBackend:
@@ -75,7 +88,7 @@ class HtbBackend:
         self._namespace = own_namespace()
         self._options = SocketOptions(undo_log, SO_PRIORITY, transport)
         self._present = read_devices(self._netlink)
-        self._trees: dict[str, HtbDevice] = {}
+        self._links: dict[str, OwnLink] = {}
         self._flows: dict[FlowId, _Flow] = {}
         self._waiting: dict[FlowId, Limit] = {}  # limits of flows not attached yet
         self._looked_at = 0  # sockets, in this round over all of them
@@ -83,12 +96,12 @@ class HtbBackend:
 
     def set_up(self, name: str) -> HtbDevice:
         """Our tree on this device, made if it is not there; raises CannotEnforce or OSError."""
-        if name not in self._trees:
+        if name not in self._links:
             device = self._present[name]
-            self._trees[name] = HtbDevice(
-                self._netlink, self._undo_log, device, self._link_bps(name), self._bundle_ns, self._takeover
+            self._links[name] = OwnLink(
+                HtbDevice(self._netlink, self._undo_log, device, self._link_bps(name), self._bundle_ns, self._takeover)
             )
-        return self._trees[name]
+        return self._links[name].tree
 
     def attach(self, flow: FlowId, sockets: Sequence[DataSocket]) -> list[EnforcementError]:
         state = self._flows.get(flow)
@@ -120,34 +133,53 @@ class HtbBackend:
 
     def apply(self, limits: Sequence[Limit]) -> list[EnforcementError]:
         """One send for all classes of these flows."""
-        messages: list[Message] = []
-        origin: list[tuple[FlowId, HtbDevice, int]] = []
+        changes: list[_Change] = []
         for limit in limits:
             state = self._flows.get(limit.flow)
             if state is None:
                 self._waiting[limit.flow] = limit
                 continue
             state.limit = limit
-            # Of a lifted guarantee nothing is left: see above. How low a class can go is the device's (htb_device.py).
-            rate_bps = limit.rate_bps if limit.rate_bps < UNLIMITED else 0.0
+            # Beside others a flow that is promised nothing does not count: another stands for it.
+            weight = limit.stands_for if limit.rate_bps > FLOOR_BPS else 0.0
             for name, share in state.share.items():
-                if (tree := self._trees.get(name)) is None:
+                if (link := self._links.get(name)) is None:
                     continue  # it has gone, and refresh() has found no place for the flow yet
-                made = tree.set_class(state.minor, rate_bps * share, limit.ceiling_bps * share)
-                messages += made
-                origin += [(limit.flow, tree, state.minor)] * len(made)
+                asked = Asked(limit.rate_bps * share, limit.ceiling_bps * share, weight * share)
+                changes += [_Change(link, state.minor, one) for one in link.set_class(state.minor, asked)]
+        return self._change(changes)
+
+    def watch_others(self) -> list[EnforcementError]:
+        now_ns, changes, errors = time.monotonic_ns(), list[_Change](), list[EnforcementError]()
+        for name, link in self._links.items():
+            try:
+                found = link.look(now_ns, lambda: self._others_of(name))  # noqa: B023 - called at once
+            except OSError as error:  # refresh() says what has become of the device
+                errors.append(EnforcementError(kind_of(error), f"cannot read classes of {name}: {error.strerror}"))
+            else:
+                changes += [_Change(link, minor, message) for minor, message in found]
+        return errors + self._change(changes)
+
+    def others(self) -> dict[str, int]:
+        return {name: link.connections for name, link in self._links.items() if link.connections}
+
+    def _others_of(self, name: str) -> int:
+        ours = {one.cookie for state in self._flows.values() for one in state.controlled}
+        return sending_connections(self._present[name].addresses, ours)
+
+    def _change(self, changes: Sequence[_Change]) -> list[EnforcementError]:
         try:
-            failed = self._netlink.send(messages)
+            failed = self._netlink.send([change.message for change in changes])
         except OSError as error:  # no memory for the answers, say: refresh() sends all again
             return [EnforcementError(kind_of(error), f"netlink: {error.strerror}")]
-        return self._refused([(*origin[index], why) for index, why in failed.items()])
+        return self._refused({changes[index]: why for index, why in failed.items()})
 
     def refresh(self) -> list[EnforcementError]:
         self._present = read_devices(self._netlink)
-        for name, tree in list(self._trees.items()):
-            if name not in self._present or self._present[name].ifindex != tree.device.ifindex:
-                del self._trees[name]  # a namesake is set up anew
-                tree.forget_device()
+        for name, link in list(self._links.items()):
+            if name not in self._present or self._present[name].ifindex != link.tree.device.ifindex:
+                del self._links[name]  # a namesake is set up anew
+                link.tree.forget_device()
         errors: list[EnforcementError] = []
         for flow, state in self._flows.items():
             errors += about(flow, self._find_place(state) + self._control(state))
@@ -158,7 +190,7 @@ class HtbBackend:
         return self._options.watch_losses(read)
 
     def read_back(self) -> dict[FlowId, Limit]:
-        rates = {name: tree.rates() for name, tree in self._trees.items()}
+        rates = {name: link.rates() for name, link in self._links.items()}
         found = {}
         for flow, state in self._flows.items():
             there = [rates[name][state.minor] for name in state.share if state.minor in rates.get(name, {})]
@@ -219,10 +251,10 @@ class HtbBackend:
                 errors += about(flow, [EnforcementError(ErrorKind.EVADED, why)])
                 errors += about(flow, self._options.set([one], SO_PRIORITY, priority))
         name_of = self._addresses()
-        for name, tree in self._trees.items():
+        for name, link in self._links.items():
             by_flow = [(one, state.minor) for state in self._flows.values() for one in state.outside]
             try:
-                tree.filter({one: minor for one, minor in by_flow if name_of.get(one.local) == name})
+                link.tree.filter({one: minor for one, minor in by_flow if name_of.get(one.local) == name})
             except OSError as error:
                 errors.append(EnforcementError(kind_of(error), f"no filter on {name}: {error.strerror}"))
         return errors
@@ -236,20 +268,22 @@ class HtbBackend:
     def _addresses(self) -> dict[str, str]:
         return {address: name for name, device in self._present.items() for address in device.addresses}
 
-    def _refused(self, classes: Iterable[tuple[FlowId, HtbDevice, int, OSError]]) -> list[EnforcementError]:
+    def _refused(self, changes: Mapping[_Change, OSError]) -> list[EnforcementError]:
         """What has gone is made anew the next time: a class by apply, a whole tree by refresh."""
         errors: list[EnforcementError] = []
         suspect: dict[str, HtbDevice] = {}
-        for flow, tree, minor, why in classes:
+        flow_of = {state.minor: flow for flow, state in self._flows.items()}
+        for (link, minor, _), why in changes.items():
+            tree = link.tree
             if means_absent(why):
-                tree.lost_class(minor)
+                link.lost_class(minor)
             if why.errno == errno.ENOENT:
                 suspect[tree.device.name] = tree
             reason = f"class {minor:x} on {tree.device.name}: {why.strerror}"
-            errors.append(EnforcementError(kind_of(why), reason, flow))
+            errors.append(EnforcementError(kind_of(why), reason, flow_of.get(minor)))
         for name, tree in suspect.items():
             if not tree.stands():
-                del self._trees[name]
+                del self._links[name]
                 tree.forget_tree()
                 reason = f"{name}: another program deleted or replaced hostd's root qdisc"
                 errors.append(EnforcementError(ErrorKind.FOREIGN_QDISC, reason))

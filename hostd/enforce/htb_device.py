@@ -2,7 +2,8 @@
 
     ace:          root. Packets without a class pass by all classes, first and unlimited, as if there were no tree
     └─ ace:1      the link: its rate is what flows may borrow from each other
-       ├─ ace:2   a flow: its guarantee as rate, its ceiling as ceil, and a bounded queue
+       ├─ ace:2   others: packets without a class while they want much of the link beside flows (own_link.py)
+       ├─ ace:3   a flow: its guarantee as rate, its ceiling as ceil, and a bounded queue
        └─ ...
 
 A flow keeps its class for life and only the class changes: a live socket moved to another class would overtake its
@@ -23,12 +24,12 @@ a bundle in _DEBT_MS: at most a fiftieth of the link where bundles are limited. 
 """
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from hostd.enforce.class_filter import MOST_FILTERED, filter_message
 from hostd.enforce.errors import CannotEnforce, ErrorKind
-from hostd.kernel.devices import IFINFOMSG, IFLA_GSO_IPV4_MAX_SIZE, IFLA_GSO_MAX_SIZE, Device
-from hostd.kernel.htb_class import RTM_GETTCLASS, TCA_KIND, TCMSG, class_message, rates_of
+from hostd.kernel.devices import IFINFOMSG, IFLA_GSO_IPV4_MAX_SIZE, IFLA_GSO_MAX_SIZE, Device, sent_bytes
+from hostd.kernel.htb_class import RTM_GETTCLASS, TCA_KIND, TCMSG, ClassUse, class_message, rates_of, use_of
 from hostd.kernel.netlink import NLM_F_CREATE, NLM_F_EXCL, Message, Netlink, attribute, attributes
 from hostd.kernel.qdisc_tree import RTM_NEWQDISC, TC_H_ROOT, Node, delete_root, read_tree
 from hostd.kernel.sockets import DataSocket
@@ -37,17 +38,21 @@ from hostd.safety.undo_log import UndoLog
 from paceline.flowcore.model.units import BITS_PER_BYTE, UNLIMITED, transfer_bytes
 
 MAJOR = 0x0ACE_0000  # "ace:"; the kernel gives out 8000: and above by itself
-_LINK_MINOR = 1
-FIRST_MINOR, LAST_MINOR = 2, 0xFFFF
+LINK_MINOR, OTHERS_MINOR = 1, 2
+FIRST_MINOR, LAST_MINOR = 3, 0xFFFF
 
 # A link whose speed is not known: more than any, and still far from overflowing the kernel's arithmetic.
 UNCAPPED_BPS = 1e13
 
-# Sockets of one flow on one device for which the queue has room; NCCL opens up to 64 per peer.
-_SOCKETS = 64
+# Sockets of one flow on one device for which the queue has room; NCCL opens up to 64 per peer. Others may have more.
+_SOCKETS, _OTHERS_SOCKETS = 64, 1024
 
 # For what lies in a class's queue when its limit is lifted: milliseconds at any rate a NIC has.
 _DRAIN_MS = 10
+
+# HTB serves guarantees first, and what is left in this order: a job's flow that waits for its turn borrows what the one
+# that sends leaves before others do, because both stand for the same place.
+_AFTER_FLOWS = 1
 
 _TWO_SEGMENTS_BYTES = 3000  # TCP makes none smaller
 
@@ -78,6 +83,7 @@ class HtbDevice:
         self._undo_log = undo_log
         self._classes: set[int] = set()
         self._filtered: dict[DataSocket, int] = {}
+        self._others_apart = False
         ifindex = device.ifindex
         found = read_tree(netlink, ifindex)
         if found.root is not None and found.root.handle == MAJOR:
@@ -102,7 +108,7 @@ class HtbDevice:
         flags = NLM_F_CREATE | (NLM_F_EXCL if found.is_default else _NLM_F_REPLACE)
         try:
             netlink.ask(_root(ifindex)._replace(flags=flags))
-            netlink.ask(self._lifted(_LINK_MINOR, MAJOR)._replace(flags=NLM_F_CREATE))
+            netlink.ask(self._lifted(LINK_MINOR, MAJOR)._replace(flags=NLM_F_CREATE))
             self._limit_bundles()
         except OSError:
             undo_log.take_back([f"qdisc {device.name}", f"gso {device.name}", f"routes {device.name}"])
@@ -110,24 +116,50 @@ class HtbDevice:
 
     def set_class(self, minor: int, rate_bps: float, ceiling_bps: float) -> list[Message]:
         """The messages that change the class in place, or make it; how to lift it is on record by then."""
-        ifindex, link = self.device.ifindex, MAJOR | _LINK_MINOR
+        ifindex, link = self.device.ifindex, MAJOR | LINK_MINOR
         ceiling_bps = min(max(ceiling_bps, self.least_bps), self.link_bps)
         rate_bps = min(max(rate_bps, self.least_bps), ceiling_bps)
-        change = class_message(ifindex, MAJOR | minor, link, rate_bps, ceiling_bps, self.bundle_bytes)
+        priority = _AFTER_FLOWS if minor == OTHERS_MINOR else 0
+        change = class_message(
+            ifindex, MAJOR | minor, link, rate_bps, ceiling_bps, self.bundle_bytes, priority=priority
+        )
         if minor in self._classes:
             return [change]
         self._undo_log.record({self._class_key(minor): NetlinkUndo.of(self._lifted(minor, link))})
         self._classes.add(minor)
-        queue = Node("bfifo", 0, MAJOR | minor, 0, struct.pack("=I", 2 * self.bundle_bytes * _SOCKETS))
+        sockets = _OTHERS_SOCKETS if minor == OTHERS_MINOR else _SOCKETS
+        queue = Node("bfifo", 0, MAJOR | minor, 0, struct.pack("=I", 2 * self.bundle_bytes * sockets))
         return [change._replace(flags=NLM_F_CREATE), queue.message(RTM_NEWQDISC, ifindex)]
+
+    def set_link(self, rate_bps: float) -> None:
+        """What classes may send together; raises OSError. Lifted with the last of them."""
+        link = MAJOR | LINK_MINOR
+        self._undo_log.record({self._class_key(LINK_MINOR): NetlinkUndo.of(self._lifted(LINK_MINOR, MAJOR))})
+        self._netlink.ask(class_message(self.device.ifindex, link, MAJOR, rate_bps, rate_bps, self.bundle_bytes))
+
+    def make_others(self, messages: Iterable[Message]) -> None:
+        """Makes their class, and puts their packets there; raises OSError."""
+        for message in messages:
+            self._netlink.ask(message)
+        self.set_others_apart(True)
 
     def filter(self, minors: Mapping[DataSocket, int]) -> None:
         """Packets of these sockets are in these classes, whatever priority the sockets have; raises OSError."""
         wanted = dict(list(minors.items())[:MOST_FILTERED])
         if wanted != self._filtered:
             self._filtered = wanted  # also if it fails: what the kernel lacks it lacks in a second, too
-            handles = {one: MAJOR | minor for one, minor in wanted.items()}
-            self._netlink.ask(filter_message(self.device.ifindex, MAJOR, handles))
+            self._netlink.ask(self._filter_message())
+
+    def set_others_apart(self, apart: bool) -> None:
+        """Whether packets of others are in their class, or in none; raises OSError."""
+        if apart != self._others_apart:
+            self._others_apart = apart
+            self._netlink.ask(self._filter_message())
+
+    def _filter_message(self) -> Message:
+        handles = {one: MAJOR | minor for one, minor in self._filtered.items()}
+        others = MAJOR | OTHERS_MINOR if self._others_apart else 0
+        return filter_message(self.device.ifindex, MAJOR, handles, others)
 
     def lost_class(self, minor: int) -> None:
         """Another program deleted it: the next set_class makes it anew."""
@@ -144,20 +176,30 @@ class HtbDevice:
         the tree that was there before, unless another program has set one since."""
         root = read_tree(self._netlink, self.device.ifindex).root
         before = [f"qdisc {self.device.name}"] if root is not None and root.handle else []
-        self._undo_log.forget([*before, *map(self._class_key, self._classes)])
+        self._undo_log.forget([*before, *map(self._class_key, (LINK_MINOR, *self._classes))])
 
     def forget_device(self) -> None:
         """It has gone, and everything on it."""
         own = [f"{kind} {self.device.name}" for kind in ("qdisc", "gso", "routes")]
-        self._undo_log.forget([*own, *map(self._class_key, self._classes)])
+        self._undo_log.forget([*own, *map(self._class_key, (LINK_MINOR, *self._classes))])
 
     def rates(self) -> Mapping[int, tuple[float, float]]:
         """(guarantee, ceiling) by minor, from the kernel; UNLIMITED where no speed is known and none was set."""
-        answers = self._netlink.dump(RTM_GETTCLASS, TCMSG.pack(0, self.device.ifindex, 0, 0, 0))
         return {
             handle & 0xFFFF: (rate, UNLIMITED if ceil >= UNCAPPED_BPS else ceil)
-            for handle, rate, ceil in map(rates_of, filter(_is_ours, answers))
+            for handle, rate, ceil in map(rates_of, self._class_dump())
         }
+
+    def sent_bytes(self) -> int:
+        """By the device, of flows and of others; raises OSError."""
+        return sent_bytes(self._netlink, self.device.ifindex)
+
+    def use(self) -> Mapping[int, ClassUse]:
+        """What each class has sent, by minor; raises OSError."""
+        return {one.handle & 0xFFFF: one for one in map(use_of, self._class_dump())}
+
+    def _class_dump(self) -> Iterator[bytes]:
+        return filter(_is_ours, self._netlink.dump(RTM_GETTCLASS, TCMSG.pack(0, self.device.ifindex, 0, 0, 0)))
 
     def _class_key(self, minor: int) -> str:
         return f"class {self.device.name} {minor:x}"

@@ -33,6 +33,12 @@ class ObserveBackend:
     def watch_losses(self, read: Mapping[int, TcpCounters]) -> list[EnforcementError]:
         return []
 
+    def watch_others(self) -> list[EnforcementError]:
+        return []
+
+    def others(self) -> dict[str, int]:
+        return {}
+
     def read_back(self) -> dict[FlowId, Limit]:
         return {flow: Limit(flow, UNLIMITED, UNLIMITED) for flow in self._flows}
 

@@ -114,6 +114,12 @@ class PacingBackend:
     def watch_losses(self, read: Mapping[int, TcpCounters]) -> list[EnforcementError]:
         return self._options.watch_losses(read)
 
+    def watch_others(self) -> list[EnforcementError]:
+        return []
+
+    def others(self) -> dict[str, int]:
+        return {}
+
     def read_back(self) -> dict[FlowId, Limit]:
         sockets = [one for state in self._flows.values() for one in state.payload]
         calls = [("get", one.pid, one.fd, one.cookie, *SO_MAX_PACING_RATE, 8) for one in sockets]

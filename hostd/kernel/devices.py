@@ -1,4 +1,4 @@
-"""The network devices of this host. Law: asked on change, never per slot.
+"""The network devices of this host. Law: asked on change, never per slot, but for what a device has sent.
 
 Not through pyroute2: its calls run an event loop of their own, which the daemon's loop does not allow.
 """
@@ -23,6 +23,9 @@ _SIOCETHTOOL, _ETHTOOL_GLINKSETTINGS = 0x8946, 0x4C
 _LINK_SETTINGS_BYTES = 48 + 3 * 4 * 127  # and three masks of at most as many words
 _MASK_WORDS = 15  # where their number is
 _SPEED_UNKNOWN = 0xFFFF_FFFF
+_RTM_GETSTATS, _STATS_LINK_64 = 94, 1
+_IF_STATS = struct.Struct("=B3xII")  # family, index, which counts
+_FOUR_COUNTS = struct.Struct("=QQQQ")  # packets received and sent, bytes received and sent
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,14 @@ def read_devices(netlink: Netlink) -> dict[str, Device]:
             bool(flags & _IFF_LOOPBACK),
         )
     return devices
+
+
+def sent_bytes(netlink: Netlink, ifindex: int) -> int:
+    """By a device, since it was made; raises OSError."""
+    answer = netlink.get(_RTM_GETSTATS, _IF_STATS.pack(0, ifindex, 1 << _STATS_LINK_64 - 1))
+    counts = attributes(answer[_IF_STATS.size :])[_STATS_LINK_64]
+    _, _, _, sent = _FOUR_COUNTS.unpack_from(counts)
+    return int(sent)
 
 
 def link_speed_bps(name: str) -> float | None:

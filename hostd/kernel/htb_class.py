@@ -9,12 +9,14 @@ RATE64 is always sent: the kernel takes the larger of it and the 32-bit field, w
 """
 
 import struct
+from typing import NamedTuple
 
 from hostd.kernel.netlink import Message, attribute, attributes
 from paceline.flowcore.model.units import BITS_PER_BYTE, NS_PER_S
 
 RTM_NEWTCLASS, RTM_DELTCLASS, RTM_GETTCLASS = 40, 41, 42
 TCA_KIND, TCA_OPTIONS = 1, 2
+_TCA_STATS2, _STATS_BASIC, _STATS_QUEUE = 7, 1, 3
 _PARMS, _RATE64, _CEIL64 = 1, 6, 7
 TCMSG = struct.Struct("=BxxxiIII")  # family, interface, handle, parent, info
 _RATESPEC = "BBHhHI"  # cell_log, linklayer, overhead, cell_align, mpu, bytes per second
@@ -37,14 +39,21 @@ _TURN_S = 0.008
 
 
 def class_message(
-    ifindex: int, handle: int, parent: int, rate_bps: float, ceiling_bps: float, bundle_bytes: int, flags: int = 0
+    ifindex: int,
+    handle: int,
+    parent: int,
+    rate_bps: float,
+    ceiling_bps: float,
+    bundle_bytes: int,
+    flags: int = 0,
+    priority: int = 0,
 ) -> Message:
     """Creates the class (flags NLM_F_CREATE) or changes it in place."""
     rate, ceil = (max(1, round(bps / BITS_PER_BYTE)) for bps in (rate_bps, ceiling_bps))
     opt = _OPT.pack(
         *(0, _ETHERNET, 0, 0, 0, min(rate, _U32_MAX)),
         *(0, _ETHERNET, 0, 0, 0, min(ceil, _U32_MAX)),
-        *(_ticks(rate, bundle_bytes), _ticks(ceil, bundle_bytes), _turn_bytes(rate, bundle_bytes), 0, 0),
+        *(_ticks(rate, bundle_bytes), _ticks(ceil, bundle_bytes), _turn_bytes(rate, bundle_bytes), 0, priority),
     )
     options = attribute(_PARMS, opt)
     options += attribute(_RATE64, struct.pack("=Q", rate)) + attribute(_CEIL64, struct.pack("=Q", ceil))
@@ -64,6 +73,21 @@ def rates_of(answer: bytes) -> tuple[int, float, float]:
     if _CEIL64 in options:
         [ceil] = struct.unpack("=Q", options[_CEIL64])
     return handle, float(rate * BITS_PER_BYTE), float(ceil * BITS_PER_BYTE)
+
+
+class ClassUse(NamedTuple):
+    handle: int
+    sent_bytes: int  # since it was made
+    waiting: bool  # packets lie in its queue
+
+
+def use_of(answer: bytes) -> ClassUse:
+    """From one answer of a class dump."""
+    _, _, handle, _, _ = TCMSG.unpack_from(answer)
+    counts = attributes(attributes(answer[TCMSG.size :])[_TCA_STATS2])
+    [sent_bytes] = struct.unpack_from("=Q", counts[_STATS_BASIC])
+    [queued] = struct.unpack_from("=I", counts[_STATS_QUEUE])
+    return ClassUse(handle, sent_bytes, queued > 0)
 
 
 def _ticks(bytes_per_s: int, bundle_bytes: int) -> int:

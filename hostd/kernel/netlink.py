@@ -13,6 +13,7 @@ import os
 import socket
 import struct
 from collections.abc import Iterator, Sequence
+from math import inf
 from typing import NamedTuple
 
 NLMSG_ERROR, NLMSG_DONE = 2, 3
@@ -92,13 +93,13 @@ class Netlink:
         for error in self.send([message]).values():
             raise error
 
-    def dump(self, kind: int, body: bytes) -> list[bytes]:
-        """Every answer's fixed part and attributes."""
+    def dump(self, kind: int, body: bytes, most: float = inf) -> list[bytes]:
+        """Every answer's fixed part and attributes; where there are more than `most`, about as many."""
         self._sequence += 1
         length = HEADER.size + len(body)
         self._socket.send(HEADER.pack(length, kind, NLM_F_REQUEST | NLM_F_DUMP, self._sequence, 0) + body)
         answers: list[bytes] = []
-        while True:
+        while len(answers) < most:
             for answer, sequence, payload in self._receive():
                 if sequence != self._sequence:
                     continue  # left over from an exchange that was broken off
@@ -107,6 +108,18 @@ class Netlink:
                 if answer == NLMSG_ERROR:
                     raise _failure(payload) or OSError(errno.EPROTO, os.strerror(errno.EPROTO))
                 answers.append(payload)
+        return answers
+
+    def get(self, kind: int, body: bytes) -> bytes:
+        """The one answer to a question about one thing; raises what the kernel answers instead."""
+        self._sequence += 1
+        self._socket.send(HEADER.pack(HEADER.size + len(body), kind, NLM_F_REQUEST, self._sequence, 0) + body)
+        while True:
+            for answer, sequence, payload in self._receive():
+                if sequence == self._sequence:
+                    if answer == NLMSG_ERROR:
+                        raise _failure(payload) or OSError(errno.EPROTO, os.strerror(errno.EPROTO))
+                    return payload
 
     def _failures(self, first: int) -> dict[int, OSError]:
         """By sequence number, of the messages from `first` to the last one sent, which is always answered."""

@@ -108,6 +108,12 @@ class HostInstruments:
             ["reason"],
             registry=registry,
         )
+        self.others_connections = Gauge(
+            name("others_connections"),
+            "Connections of no job that have a part of a device's link, while it is divided between them and jobs",
+            ["device"],
+            registry=registry,
+        )
         self.mode = Gauge(name("mode"), "1 for the mode that hostd is in", ["mode"], registry=registry)
         self.backend = Gauge(name("backend"), "1 for the backend that is used", ["backend"], registry=registry)
         self.released = Gauge(

@@ -108,6 +108,12 @@ class ByJobBackend:
     def watch_losses(self, read: Mapping[int, TcpCounters]) -> list[EnforcementError]:
         return [error for backend in self._made.values() for error in backend.watch_losses(read)]
 
+    def watch_others(self) -> list[EnforcementError]:
+        return [error for backend in self._made.values() for error in backend.watch_others()]
+
+    def others(self) -> dict[str, int]:
+        return {device: count for backend in self._made.values() for device, count in backend.others().items()}
+
     def read_back(self) -> dict[FlowId, Limit]:
         return {flow: limit for backend in self._made.values() for flow, limit in backend.read_back().items()}
 

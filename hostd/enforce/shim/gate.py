@@ -63,6 +63,12 @@ class GateBackend:
         """No losses, but bursts that have ended, which no limit tells."""
         return self._tell()
 
+    def watch_others(self) -> list[EnforcementError]:
+        return []
+
+    def others(self) -> dict[str, int]:
+        return {}
+
     def read_back(self) -> dict[FlowId, Limit]:
         """No rate is set: what was decided is what its job has been told, if it can be."""
         told = {job for job in {flow.job for flow in self._flows} if self._processes(job)}

@@ -54,6 +54,12 @@ class ThrottleBackend:
     def watch_losses(self, read: Mapping[int, TcpCounters]) -> list[EnforcementError]:
         return []
 
+    def watch_others(self) -> list[EnforcementError]:
+        return []
+
+    def others(self) -> dict[str, int]:
+        return {}
+
     def read_back(self) -> dict[FlowId, Limit]:
         """What the pages say."""
         return {flow: Limit(flow, bps, bps) for flow, bps in self._rates_bps().items() if self._is_heard(flow)}

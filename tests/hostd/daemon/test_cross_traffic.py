@@ -26,13 +26,13 @@ WINDOWS = 4  # one in which the machine was not too busy will do: a control that
 
 
 @contextmanager
-def cubic_flow(cluster: Cluster) -> Iterator[Callable[[], int]]:
-    """From h2 to h1; gives what has arrived."""
+def cubic_flow(cluster: Cluster, source: str = "h2") -> Iterator[Callable[[], int]]:
+    """To h1; gives what has arrived."""
     with ExitStack() as stack:
         address = (str(cluster.testbed.addresses.data["h1"]), 9000)
         with cluster.testbed.nodes["h1"].enter():
             listener = stack.enter_context(socket.create_server(address))
-        with cluster.testbed.nodes["h2"].enter():
+        with cluster.testbed.nodes[source].enter():
             sender = stack.enter_context(socket.create_connection(address))
         receiver = stack.enter_context(listener.accept()[0])
         yield stack.enter_context(streaming(sender, receiver))
@@ -78,3 +78,17 @@ def test_training_first_and_its_control_does_not_outlive_hostd(cluster: Cluster)
         assert abs(parts[-1] - FIRST / (FIRST + 1)) < 0.1, parts
         daemons[0].signal(signal.SIGKILL)
         cluster.run(group, lambda: control_of(one) == "cubic")
+
+
+def test_on_the_jobs_own_host_others_have_the_part_of_a_connection(cluster: Cluster) -> None:
+    """Without a class of their own HTB would serve them first (hostd/enforce/own_link.py)."""
+    cluster.switchd()
+    daemons = [cluster.hostd(host, with_switch=True) for host in ("h0", "h1")]
+    for daemon in daemons:
+        daemon.await_hostd(connected=True)
+    group = cluster.jobs("a", model_mb=6.0, compute_s=0.01)
+    [one] = cluster.sockets(group)
+    with cubic_flow(cluster, source="h0") as arrived:
+        cluster.pause(group, 2.5)  # their first second is only looked at
+        assert abs(part_of_port(cluster, group, one, arrived, 3.0) - 0.5) < 0.1
+        assert [daemon.status()["others"] for daemon in daemons] == [{"eth0": 1}, {}]

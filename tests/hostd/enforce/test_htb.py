@@ -14,7 +14,7 @@ import pytest
 from bench.testbed.namespace import Namespace, connect
 from hostd.enforce.errors import CannotEnforce
 from hostd.enforce.htb import HtbBackend
-from hostd.enforce.htb_device import MAJOR, HtbDevice
+from hostd.enforce.htb_device import FIRST_MINOR, MAJOR, HtbDevice
 from hostd.kernel.htb_class import RTM_DELTCLASS, TCMSG
 from hostd.kernel.netlink import Message, Netlink, attribute, attributes
 from hostd.kernel.qdisc_tree import (
@@ -266,7 +266,7 @@ def test_a_class_that_another_program_deleted_is_made_anew(wire: Wire, undo_log:
         backend = backend_on(undo_log)
         backend.attach(FLOW, sockets)
         with Netlink() as netlink:
-            netlink.ask(Message(RTM_DELTCLASS, 0, TCMSG.pack(0, index, MAJOR | 2, 0, 0)))
+            netlink.ask(Message(RTM_DELTCLASS, 0, TCMSG.pack(0, index, MAJOR | FIRST_MINOR, 0, 0)))
         assert len(backend.apply([Limit(FLOW, 50e6, 50e6)])) == 1
         assert FLOW not in backend.read_back()
         assert backend.apply([Limit(FLOW, 60e6, 60e6)]) == []
@@ -334,7 +334,7 @@ def test_nothing_stays_on_record_of_a_device_that_vanished(wire: Wire, tmp_path:
         undo_log = UndoLog(tmp_path / "lease.json")
         backend = backend_on(undo_log)
         backend.attach(FLOW, sockets)
-        assert _read(undo_log.path).keys() >= {"qdisc eth1", "gso eth1", "routes eth1", "class eth1 2"}
+        assert _read(undo_log.path).keys() >= {"qdisc eth1", "gso eth1", "routes eth1", f"class eth1 {FIRST_MINOR:x}"}
         wire.here.netlink.link("del", index=wire.here.index_of("eth1"))
         backend.refresh()
         assert not any("eth1" in key for key in _read(undo_log.path))
