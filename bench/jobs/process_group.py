@@ -40,7 +40,8 @@ class RunProcess:
         self.ready = self.done = False
         self.numbers: list[int] = []
         self._partial_line = b""
-        child_stdin, self._stdin = os.pipe()
+        child_stdin, stdin = os.pipe()
+        self._stdin: int | None = stdin
         self.output, child_stdout = os.pipe()
         child_stderr = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         files = (child_stdin, child_stdout, child_stderr)
@@ -71,12 +72,18 @@ class RunProcess:
         return bool(content)
 
     def go(self, start_ns: int) -> None:
+        assert self._stdin is not None
         with suppress(BrokenPipeError):  # it has ended; its last lines are still to be read
             os.write(self._stdin, f"{GO} {start_ns}\n".encode())
 
+    def let_end(self) -> None:
+        if self._stdin is not None:
+            os.close(self._stdin)
+            self._stdin = None
+
     def kill(self) -> None:
         self._process.kill()
-        os.close(self._stdin)
+        self.let_end()
         os.close(self.output)
 
 
@@ -143,5 +150,15 @@ class ProcessGroup:
     def _listen(self, at_most_s: float | None = None) -> None:
         timeout_s = _POLL_S if at_most_s is None else max(0.0, min(_POLL_S, at_most_s))
         for key, _ in self._selector.select(timeout_s):
-            if not key.data.listen():
+            process: RunProcess = key.data
+            if not process.listen():
                 self._selector.unregister(key.fileobj)
+            if process.done:
+                self._let_end(process.spec.job)
+
+    def _let_end(self, job: str | None) -> None:
+        """Its processes, if all are done."""
+        processes = [process for process in self.processes if process.spec.job == job]
+        if all(process.done for process in processes):
+            for process in processes:
+                process.let_end()

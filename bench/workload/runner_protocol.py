@@ -4,6 +4,7 @@
     runner   go 123456789              begin when the machine's monotonic clock shows this, in ns
     process  123999999                 the end of an iteration, on the same clock, one line each
     process  done                      all is done; a process that ends without this line has failed
+    runner   closes its end            all processes of the job are done: one that others still ask must not go before
 
 A process with more to do than there is time for is killed.
 """
@@ -31,3 +32,4 @@ def iteration_ended() -> None:
 
 def done() -> None:
     print(DONE, flush=True)
+    sys.stdin.readline()
