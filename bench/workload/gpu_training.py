@@ -6,6 +6,7 @@ share one GPU: each rank says that it is a host of its own (NCCL_HOSTID, bench/j
 network.
 """
 
+import ctypes
 from collections.abc import Callable
 
 import torch
@@ -14,8 +15,6 @@ import torch.distributed as dist
 from bench.workload.assignment import Assignment, ComputeTimes
 from bench.workload.runner_protocol import done, iteration_ended, wait_for_go
 from bench.workload.training import Iterate, iterations, leave
-
-_CALIBRATION_CYCLES = 50_000_000
 
 Prepare = Callable[[Assignment, torch.device], Iterate]
 
@@ -49,12 +48,18 @@ def _await(event: torch.cuda.Event) -> None:
 
 
 def stream_sleep() -> Callable[[float], None]:
-    """Keeps the current stream busy for so many seconds."""
-    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    torch.cuda._sleep(_CALIBRATION_CYCLES)  # the first launch loads the kernel
-    begin.record()
-    torch.cuda._sleep(_CALIBRATION_CYCLES)
-    end.record()
-    end.synchronize()
-    cycles_per_s = _CALIBRATION_CYCLES / (begin.elapsed_time(end) / 1e3)
-    return lambda duration_s: torch.cuda._sleep(round(duration_s * cycles_per_s))
+    """Holds the current stream up for so many seconds, and leaves the GPU idle meanwhile.
+
+    The driver calls libc's usleep when the stream comes to it. A kernel that waits would keep the GPU, which processes
+    have in turns: those of other jobs would stand still, and their NCCL kernels with them.
+    """
+    launch = ctypes.CDLL("libcuda.so.1").cuLaunchHostFunc
+    launch.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
+    usleep = ctypes.cast(ctypes.CDLL(None).usleep, ctypes.c_void_p)
+
+    def sleep(duration_s: float) -> None:
+        error = launch(torch.cuda.current_stream().cuda_stream, usleep, round(duration_s * 1e6))
+        if error:
+            raise RuntimeError(f"cuLaunchHostFunc: CUDA error {error}")
+
+    return sleep

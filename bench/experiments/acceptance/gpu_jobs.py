@@ -7,11 +7,12 @@ from bench.experiments.acceptance.gpu_job_cases import SUITE
 from bench.experiments.acceptance.real_jobs import present
 from bench.experiments.acceptance.real_jobs import run as run_suite
 from bench.experiments.experiment import Experiment, Options, Result
-from bench.testbed.accelerator import gpu
+from bench.testbed.accelerator import gpu, kernels_side_by_side
 
 
 def run(options: Options) -> Result:
-    return {"gpu": gpu(), **run_suite(options, SUITE)}
+    with kernels_side_by_side() as has_mps:
+        return {"gpu": gpu(), "mps": has_mps, **run_suite(options, SUITE)}
 
 
 EXPERIMENT = Experiment(

@@ -30,7 +30,6 @@ class Job:
     model_mb: float
     compute_s: float
     link_gbps: float = 1.0
-    fills_gpu: bool = False  # its computing does, and would delay that of runs at the same time
     same_as: str | None = None  # the job that does exactly the same: its runs alone are this job's, too
 
     @property
@@ -41,7 +40,7 @@ class Job:
     @property
     def side_by_side(self) -> bool:
         """Whether its runs leave others that are made at the same time enough of the machine."""
-        return self.link_gbps <= SIDE_BY_SIDE_GBPS and not self.fills_gpu
+        return self.link_gbps <= SIDE_BY_SIDE_GBPS
 
     @property
     def measured_alone(self) -> str:

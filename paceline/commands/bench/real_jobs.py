@@ -4,7 +4,7 @@ import argparse
 import subprocess
 import sys
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +69,7 @@ def run_real_jobs(args: argparse.Namespace) -> int:
     from bench.jobs.cases import ShareMade
     from bench.jobs.control_names import control_named, require_kernel
     from bench.jobs.tcp_control import ALONE_CONTROL
-    from bench.testbed.accelerator import has_gpu
+    from bench.testbed.accelerator import has_gpu, kernels_side_by_side
     from bench.testbed.rootless import ensure_networks
     from paceline.commands.bench.paper import measure, print_document
     from paceline.commands.console import print_json
@@ -89,15 +89,16 @@ def run_real_jobs(args: argparse.Namespace) -> int:
     directory.mkdir(parents=True, exist_ok=True)
     repeats = args.repeat or (1 if args.quick else experiment.repeats) or 1
     options = Options(args.quick, repeats, args.seed, controls, cases, args.duration, share=_share(args.share))
-    if args.parallel > 1 and not args.share:
-        if args.force:
-            (directory / f"{experiment.name}.runs.jsonl").unlink(missing_ok=True)
-            args.force = False
-        _make_side_by_side(args, directory)
-    try:
-        document = measure(experiment, directory, options, args.force, experiment.name)
-    except ShareMade:
-        return 0
+    with kernels_side_by_side() if args.gpu else nullcontext():
+        if args.parallel > 1 and not args.share:
+            if args.force:
+                (directory / f"{experiment.name}.runs.jsonl").unlink(missing_ok=True)
+                args.force = False
+            _make_side_by_side(args, directory)
+        try:
+            document = measure(experiment, directory, options, args.force, experiment.name)
+        except ShareMade:
+            return 0
     if args.json:
         print_json(document)
         return 0

@@ -72,7 +72,7 @@ def test_processes_share_the_runs_at_one_gigabit_and_one_makes_the_rest(fake_run
     for number in range(3):
         with pytest.raises(ShareMade):
             EXPERIMENT.run(Options(repeats=3, controls=COMPARED, store=store, share=Share(number, 3)))
-    assert len(fake_runs.made) == 3 * (2 * 4 + 3 * 2)  # those that leave the GPU free
+    assert len(fake_runs.made) == 3 * (4 * 4 + 5 * 2)
     result = EXPERIMENT.run(Options(repeats=3, controls=COMPARED, store=store))
     assert len(fake_runs.made) == 3 * (9 * 4 + 10 * 2)
     assert len(result["rows"]) == 9
