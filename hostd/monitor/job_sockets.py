@@ -25,7 +25,12 @@ class Carried(NamedTuple):
 
     sent_bytes: dict[Ends, float]
     received_bytes: dict[Ends, float]
-    idle: frozenset[Ends]  # of these, no socket holds anything that the network has not taken
+    waiting_bytes: dict[Ends, float]  # that sockets hold, and the network has not taken
+
+    @property
+    def idle(self) -> frozenset[Ends]:
+        """Their sockets hold nothing."""
+        return frozenset(ends for ends, size in self.waiting_bytes.items() if not size)
 
 
 class JobSockets:
@@ -81,8 +86,8 @@ class JobSockets:
         for ends, meter in self._received_meters.items():
             received[ends] = received.get(ends, 0.0) + meter.received_bytes * WIRE_PER_PAYLOAD
             sent[ends] = sent.get(ends, 0.0) + meter.sent_bytes * WIRE_PER_PAYLOAD  # a socket may begin to send
-        idle = frozenset(ends for ends in self.sending if not self._sent_meters[ends].waiting_bytes)
-        return Carried(sent, received, idle)
+        waiting = {ends: self._sent_meters[ends].waiting_bytes * WIRE_PER_PAYLOAD for ends in self.sending}
+        return Carried(sent, received, waiting)
 
     def _read_receiving(self) -> None:
         counters = iter(counters_of([one for sockets in self.receiving.values() for one in sockets]))

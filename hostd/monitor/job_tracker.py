@@ -24,7 +24,7 @@ from paceline.flowcore.demand.timing import JobTiming
 from paceline.flowcore.detect.bursts import BurstRhythm
 from paceline.flowcore.messages.events import FLOOR_BPS, SHORTEST_BURST_NS, HostEvent, Limit
 from paceline.flowcore.model.patterns import FlowId, Role
-from paceline.flowcore.model.units import transfer_bytes
+from paceline.flowcore.model.units import transfer_bytes, transfer_ns
 
 REST_NS = 5_000_000  # nothing sent for so long
 
@@ -45,6 +45,7 @@ class TrackedProcess:
 class JobTracker:
     def __init__(self, job: str, host: str, now_ns: int = 0, nic_bps: float = 0.0) -> None:
         self.demand: Demand = AnnouncedDemand(job, host, transfer_bytes(nic_bps, SHORTEST_BURST_NS))
+        self._nic_bps = nic_bps
         self.rhythm: BurstRhythm | None = None  # of a job without an iteration counter
         self._unmarked = IterationRhythm()  # of a job over NCCL that has moved its counter never
         self.processes: dict[int, TrackedProcess] = {}  # by pid
@@ -157,7 +158,8 @@ class JobTracker:
         something new."""
         if self.demand.live:
             return now_ns < self._read_ns or self.is_held(now_ns)
-        return self.facts is not None and self.facts.resting
+        launches = isinstance(self.demand, LaunchedDemand) and self.demand.paced  # and its bytes may be held up
+        return self.facts is not None and self.facts.resting and not launches
 
     def limited(self, limit: Limit, now_ns: int) -> bool:
         """From now on; whether the flow may send more than before, or is guaranteed more."""
@@ -276,19 +278,23 @@ class JobTracker:
 
     def _measured(self, facts: JobFacts, now_ns: int) -> JobFacts:
         """The same with what the sockets have carried by now."""
-        self.measured_ns = now_ns
+        before, before_ns, self.measured_ns = self.facts, self.measured_ns, now_ns
         carried = self.sockets.measure(self.rhythm is not None or facts.iteration != self._feeds.iteration)
         if not self.has_sockets and (counted := self._handed_over.sent_bytes(self._views)):
-            carried = Carried(counted, {}, frozenset() if facts.outstanding else frozenset(counted))
-        if self.facts is None or carried.sent_bytes != self.facts.sent_bytes:
+            carried = Carried(counted, {}, {} if facts.outstanding else dict.fromkeys(counted, 0.0))
+        if before is None or carried.sent_bytes != before.sent_bytes:
             self._moved_ns = now_ns
         launched = facts.counts_early and facts.outstanding
+        fresh_bytes = sum(carried.sent_bytes.values()) - (sum(before.sent_bytes.values()) if before else 0.0)
+        moves_ns = transfer_ns(fresh_bytes, self._nic_bps) if self._nic_bps else 0.0  # at least
         return facts._replace(
             sent_bytes=carried.sent_bytes,
             received_bytes=carried.received_bytes,
             resting=now_ns - self._moved_ns >= (LAUNCHED_REST_NS if launched else REST_NS),
+            rested=fresh_bytes > 0 and now_ns - before_ns - moves_ns >= LAUNCHED_REST_NS,
             connections=self.sockets.connections,
             idle=carried.idle,
+            waiting_bytes=carried.waiting_bytes,
             moved_ns=self._moved_ns,
             seldom=not self.is_looked_at_closely,
         )

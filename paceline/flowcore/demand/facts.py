@@ -20,13 +20,15 @@ class JobFacts(NamedTuple):
     sent_bytes: Mapping[Ends, float]  # since the job was first seen, by role and target
     received_bytes: Mapping[Ends, float]  # by role and source, from hosts that feed the job
     resting: bool = False  # nothing has been sent for a while
+    rested: bool = False  # ... or had been, since these facts were last gathered, and then something was
     connections: frozenset[int] = frozenset()  # that carry its data, by cookie
     # By the shim's count, in the current iteration; all 0: it does not count.
     announced_bytes: float = 0.0  # handed over for sending ...
     completed_bytes: float = 0.0  # ... of those, by calls that have come to their end (another count, of wire bytes)
     outstanding: bool = False  # some have not
     expected_bytes: float = 0.0  # in all, as in the last one
-    idle: frozenset[Ends] = frozenset()  # of these, the sockets hold nothing that the network has not taken
+    idle: frozenset[Ends] = frozenset()  # of these, the sockets hold nothing that the network has not taken ...
+    waiting_bytes: Mapping[Ends, float] = {}  # ... and of the others so much
     # Of wire bytes since the job began, by the shim's count; 0: it has none.
     counted_bytes: float = 0.0
     marked_bytes: float = 0.0  # when its processes last marked the end of an iteration

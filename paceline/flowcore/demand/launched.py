@@ -6,23 +6,26 @@ bytes are out; so counter and announcements say how many iterations there are, a
     facts                                     event
     ────────────────────────────────────────────────────────────────────────
     bytes move after a rest, or beyond a stop FlowReady for every flow, up to the next stop (profile.py)
+    bytes wait there: another job sends       the same
     a launch waits at the gate                the same: its bytes cannot move before
     a flow has sent that                      FlowDone
     all flows have sent the iteration's size  IterationEnded
     at the first rest after a count           a sample of the iteration's size: JobJoined where it is news
 
 From one rest after a count to the next lies a whole number of iterations, however far ahead they were launched; but a
-job rests in the middle of a burst, too, where it waits for another job's, and between a launch and its first byte. So a
-sample must agree with the plugin's own count, which the plugin takes at its marks. An iteration that rests short of its
-size waits for another member, until two more have been counted: a job is at most one launch ahead of the network when
-it rests.
+job rests in the middle of a burst, too, where it waits for another job's or computes, and between a launch and its
+first byte. So a sample must agree with the plugin's own count, which the plugin takes at its marks: closely where the
+last iterations are alike by that count, because then marks come while nothing moves. An iteration that rests short of
+its size waits for another member, until two more have been counted: a job is at most one launch ahead of the network
+when it rests.
 
 No flow is said to feed another: hosts would have to agree on the number of an iteration, and each counts its own.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from math import inf
 
-from paceline.flowcore.demand.demand import ALL, ANNOUNCING, Demand
+from paceline.flowcore.demand.demand import ALL, ANNOUNCING, SAME, Demand
 from paceline.flowcore.demand.facts import Ends, JobFacts
 from paceline.flowcore.detect.bursts import NEARLY
 from paceline.flowcore.messages.events import HostEvent, IterationEnded
@@ -30,8 +33,14 @@ from paceline.flowcore.messages.events import HostEvent, IterationEnded
 LAUNCHED_AHEAD = 2  # iterations counted since this one began: it is over, whatever it sent
 
 # A sample is of whole iterations if the plugin's count differs by no more than this; marks come at any time within the
-# burst of a job that computes meanwhile.
-WHOLE = 0.2
+# burst of a job that computes meanwhile, unless they have been found to be exact.
+WHOLE, EXACTLY = 0.2, 0.02
+
+# Of an iteration: nothing else is sent in the middle of one, and beside another job's burst little more moves.
+RESUMING = 0.0005
+
+# Of an iteration: so much is no remainder of the last burst, nor buffers that are sent before a pass.
+HELD_UP = 0.002
 
 # Of an iteration: a job of several bursts that sends so much beyond the end of one did not rest there this time, or
 # too shortly to be seen.
@@ -44,22 +53,26 @@ class LaunchedDemand(Demand):
         self._iteration = 0  # its own count: the job's counter runs ahead
         self._rested: Mapping[Ends, float] | None = None  # sent when it last rested; None: not since this burst began
         self._stopped: Mapping[Ends, float] | None = None  # sent when the last burst ended, of several an iteration
-        self._counted = -1  # iterations at the last sample ...
-        self._counted_with: Mapping[Ends, float] = {}  # ... and what had been sent by then, ...
-        self._marked_bytes = 0.0  # ... or by the last mark, as the plugin counts
+        self._sampled = JobFacts(-1, False, True, 0, {}, {})  # at the last sample
         self._began_at: int | None = None  # the counter when the iteration in hand began; None: it has not yet
+        self._last: JobFacts | None = None
+        self._marks = _Marks()
 
     @property
     def must_see_rests(self) -> bool:
         return self.profile.learning
 
     def observe(self, facts: JobFacts) -> list[HostEvent]:
-        events = self._finish(facts)
+        last, self._last = self._last, facts
+        self._marks.observe(facts)
+        events = self._rest(last) if facts.rested and last is not None and not self.live else []
+        events += self._finish(facts)
+        waits = self._waits(facts, last)
         if facts.held:
             events += self._held(facts)
-        elif facts.resting and not self._is_let_go(facts):
+        elif facts.resting and not waits and not self._is_let_go(facts):
             events += self._rest(facts)
-        elif self.paced and not self.live and self._moves(facts):
+        elif self.paced and not self.live and (waits or self._moves(facts)):
             events += self._begin(facts)
         return events
 
@@ -79,10 +92,22 @@ class LaunchedDemand(Demand):
         has_sent = any(sent[ends] > ANNOUNCING * size for ends, size in self.sizes.items())
         return not has_sent and facts.iteration - self._began_at < LAUNCHED_AHEAD
 
+    def _waits(self, facts: JobFacts, last: JobFacts | None) -> bool:
+        """For the network, before a burst: at two looks in a row its sockets held something."""
+        both = facts.waiting_bytes.keys() - facts.idle - (last.idle if last is not None else facts.waiting_bytes.keys())
+        return not self.live and self._has_handed_over(facts, both, HELD_UP)
+
     def _moves(self, facts: JobFacts) -> bool:
-        since, least = (self._stopped, BEYOND) if self._rested is None else (self._rested, ANNOUNCING)
+        after_rest = RESUMING if self.between_bursts else ANNOUNCING
+        return self._has_handed_over(facts, self.sizes.keys(), BEYOND if self._rested is None else after_rest)
+
+    def _has_handed_over(self, facts: JobFacts, flows: Iterable[Ends], least: float) -> bool:
+        """To the network, or to sockets, since it rested or its last burst ended."""
+        since = self._stopped if self._rested is None else self._rested
         return since is not None and any(
-            facts.sent_bytes.get(ends, 0.0) - since.get(ends, 0.0) > least * size for ends, size in self.sizes.items()
+            facts.sent_bytes.get(ends, 0.0) + facts.waiting_bytes.get(ends, 0.0) - since.get(ends, 0.0)
+            > least * self.sizes.get(ends, inf)
+            for ends in flows
         )
 
     def _begin(self, facts: JobFacts) -> list[HostEvent]:
@@ -121,29 +146,43 @@ class LaunchedDemand(Demand):
         if self._began_at is None:
             self._base = dict(facts.sent_bytes)
         self._rested = dict(facts.sent_bytes)
-        if facts.iteration > self._counted and not self.live:
+        if facts.iteration > self._sampled.iteration and not self.live:
             events += self._sample(facts)
         return events
 
     def _sample(self, facts: JobFacts) -> list[HostEvent]:
         """Iterations have been counted since the last sample."""
-        passed = facts.iteration - self._counted
-        sent = {ends: sent - self._counted_with.get(ends, 0.0) for ends, sent in facts.sent_bytes.items()}
-        known = self._counted >= 0 and not self.before_first and self._counted_with.keys() == facts.sent_bytes.keys()
-        sent_bytes, counted_bytes = sum(sent.values()), self._counted_bytes(facts) if known else 0.0
-        if sent_bytes < (1 - WHOLE) * counted_bytes:
+        passed = facts.iteration - self._sampled.iteration
+        sent = {ends: sent - self._sampled.sent_bytes.get(ends, 0.0) for ends, sent in facts.sent_bytes.items()}
+        known = self._sampled.iteration >= 0 and not self.before_first
+        known &= self._sampled.sent_bytes.keys() == facts.sent_bytes.keys()
+        counted_bytes = facts.counted_bytes - self._sampled.counted_bytes
+        marked_bytes = facts.marked_bytes - self._sampled.marked_bytes if known else 0.0
+        margin = EXACTLY if self._marks.exact else WHOLE
+        if counted_bytes < (1 - margin) * marked_bytes:
             return []  # the last of them is not out yet
-        whole = not counted_bytes or sent_bytes <= (1 + WHOLE) * counted_bytes
-        self.before_first = self._counted < 0
-        self._counted, self._counted_with, self._marked_bytes = facts.iteration, facts.sent_bytes, facts.marked_bytes
+        # Sockets count headers, too, and less than the plugin only if some were found late.
+        whole = not marked_bytes or ALL * counted_bytes <= min((1 + margin) * marked_bytes, sum(sent.values()))
+        self.before_first = self._sampled.iteration < 0
+        self._sampled = facts
         events = self._learn(facts, {ends: size / passed for ends, size in sent.items()}) if known and whole else []
         if events:
             self._base, self._began_at = dict(facts.sent_bytes), None
         return events
 
-    def _counted_bytes(self, facts: JobFacts) -> float:
-        """What the iterations since the last sample sent, by the plugin's count; 0: it has none."""
-        if not facts.counted_bytes:
-            return 0.0
-        scale = sum(facts.sent_bytes.values()) / facts.counted_bytes  # sockets count another way
-        return scale * max(0.0, facts.marked_bytes - self._marked_bytes)
+
+class _Marks:
+    """What the plugin counted from one mark to the next."""
+
+    def __init__(self) -> None:
+        self.exact = True  # the last two iterations were alike, or there were no two
+        self._iteration, self._marked_bytes = 0, 0.0  # at the last mark
+        self._size_bytes = 0.0  # of the iterations before it
+
+    def observe(self, facts: JobFacts) -> None:
+        if facts.iteration == self._iteration:
+            return
+        size_bytes = (facts.marked_bytes - self._marked_bytes) / (facts.iteration - self._iteration)
+        if self._size_bytes:
+            self.exact = abs(size_bytes - self._size_bytes) <= SAME * self._size_bytes
+        self._iteration, self._marked_bytes, self._size_bytes = facts.iteration, facts.marked_bytes, size_bytes

@@ -22,8 +22,9 @@ class Job:
         self.counter, self.sent, self.ahead = ahead, 0.0, ahead
         list(self.looks())
 
-    def looks(self, *, resting: bool = True) -> Iterator[HostEvent]:
-        facts = JobFacts(self.counter, True, True, 2, {NEXT: self.sent}, {}, resting=resting, idle=IDLE)
+    def looks(self, *, resting: bool = True, rested: bool = False, waiting: float = 0.0) -> Iterator[HostEvent]:
+        facts = JobFacts(self.counter, True, True, 2, {NEXT: self.sent}, {}, resting=resting, rested=rested)
+        facts = facts._replace(idle=frozenset() if waiting else IDLE, waiting_bytes={NEXT: waiting})
         yield from self.demand.observe(facts)
 
     def iterate(self, *bursts: float) -> list[HostEvent]:
@@ -109,6 +110,46 @@ def test_an_iteration_whose_last_bytes_came_unseen_ends_with_the_next_rest() -> 
     assert [type(event) for event in job.looks(resting=True)] == [IterationEnded]
 
 
+def test_a_burst_is_seen_whose_job_rested_between_two_looks() -> None:
+    """hostd looks seldom while a job computes, and may come when the next burst has begun."""
+    job = Job()
+    for _ in range(4):
+        job.iterate(100.0)
+    job.counter += 1
+    events = []
+    for _ in range(2):
+        job.sent += 50.0
+        events += list(job.looks(resting=False))
+    assert [type(event) for event in events] == [FlowReady, FlowDone, IterationEnded]
+    job.sent += 3.0
+    assert [type(event) for event in job.looks(resting=False, rested=True)] == [FlowReady]
+
+
+def test_a_burst_that_cannot_begin_beside_another_jobs_waits() -> None:
+    job = Job()
+    for _ in range(4):
+        job.iterate(100.0)
+    assert list(job.looks(waiting=0.3)) == [], "it may be about to go"
+    assert [type(event) for event in job.looks(waiting=0.3)] == [FlowReady], "although nothing moves"
+
+
+def test_what_is_sent_before_a_pass_is_no_burst_that_waits() -> None:
+    job = Job()
+    for _ in range(4):
+        job.iterate(100.0)
+    assert [*job.looks(waiting=0.1), *job.looks(waiting=0.1)] == []
+
+
+def test_in_the_middle_of_an_iteration_the_first_bytes_are_the_next_burst() -> None:
+    """Beside another job's burst hardly more than those can move."""
+    job = Job()
+    for _ in range(6):
+        job.iterate(90.0, 10.0)
+    assert job.demand.profile.stops and not job.demand.live
+    job.sent += 0.1
+    assert [type(event) for event in job.looks(resting=False)] == [FlowReady]
+
+
 def held_at_the_gate(job: Job, *, held: bool) -> list[HostEvent]:
     facts = JobFacts(job.counter, True, True, 2, {NEXT: job.sent}, {}, resting=True, idle=IDLE, held=held)
     return job.demand.observe(facts)
@@ -140,11 +181,13 @@ class CountedJob(Job):
     """Launches an iteration and marks it, sends it, computes; the plugin counts what it sends."""
 
     def __init__(self) -> None:
-        self.marked = 0.0
+        self.marked = self.found_late = 0.0
         super().__init__(ahead=0)
 
-    def looks(self, *, resting: bool = True) -> Iterator[HostEvent]:
-        facts = JobFacts(self.counter, True, True, 2, {NEXT: self.sent}, {}, resting=resting, idle=IDLE)
+    def looks(self, *, resting: bool = True, rested: bool = False, waiting: float = 0.0) -> Iterator[HostEvent]:
+        facts = JobFacts(
+            self.counter, True, True, 2, {NEXT: self.sent - self.found_late}, {}, resting=resting, idle=IDLE
+        )
         counted = facts._replace(counted_bytes=self.sent, marked_bytes=self.marked)
         yield from self.demand.observe(counted)
 
@@ -157,7 +200,7 @@ class CountedJob(Job):
 
 
 @pytest.mark.parametrize("rests_before", [0b01010, 0b00110, 0b01101])  # the iterations in which a look finds it so
-@pytest.mark.parametrize("rests_after", [0.0, 40.0, 70.0])  # bytes of a burst
+@pytest.mark.parametrize("rests_after", [0.0, 40.0, 70.0, 90.0])  # bytes of a burst
 def test_a_rest_in_or_before_a_burst_makes_no_size(rests_before: int, rests_after: float) -> None:
     job, sizes = CountedJob(), []
     for number in range(10):
@@ -165,5 +208,16 @@ def test_a_rest_in_or_before_a_burst_makes_no_size(rests_before: int, rests_afte
         events = list(job.looks()) if rests_before >> number % 5 & 1 else []
         events += job.send(rests_after, rests=number % 2 == 0)
         events += job.send(100.0 - rests_after, rests=True)
+        sizes += [spec.size_bytes for event in events if isinstance(event, JobJoined) for spec in event.flows]
+    assert sizes == [100.0]
+
+
+def test_bytes_that_were_sent_before_a_socket_was_found_make_no_size() -> None:
+    job, sizes = CountedJob(), []
+    for number in range(4):
+        job.launch()
+        events = job.send(100.0, rests=False)
+        job.found_late = 5.0 if number else 0.0
+        events += list(job.looks())
         sizes += [spec.size_bytes for event in events if isinstance(event, JobJoined) for spec in event.flows]
     assert sizes == [100.0]
