@@ -35,6 +35,7 @@ MEMORY_S = 60.0
 MOST_AHEAD_S = 2.0
 BEHIND_S = 0.2
 
+CLAIMS_AGAIN_SLOTS = 1.5  # a flow that was not through as it had foreseen claims again with the next slot's report
 WATCHED_SLOTS = 4  # a flow is heard of once a slot, and now and then late
 ASKED_AGAIN = 8  # times WATCHED_SLOTS
 _LEAST_AHEAD_S = 1e-3  # a job that is through and ahead by less counts no more
@@ -129,7 +130,7 @@ class Ledger:
             account.contender, account.heard_ns = contender, self._age_ns
             if job not in still and not account.present:
                 account.present = True
-                account.observed.came(self._age_ns)
+                account.observed.came(self._age_ns, CLAIMS_AGAIN_SLOTS * self._slot_ns)
         oldest_ns = self._age_ns - MEMORY_S * 1e9
         self._accounts = {job: account for job, account in self._accounts.items() if account.heard_ns >= oldest_ns}
         self._flows = {job: flows for job, flows in self._flows.items() if job in self._accounts}

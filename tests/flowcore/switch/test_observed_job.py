@@ -49,3 +49,24 @@ def test_an_honest_bid_is_believed() -> None:
 def test_a_first_claim_that_a_fault_drew_out_is_no_burst(iterations: int) -> None:
     honest = Bid(1.0, 0.1e9, 0.2e9)
     assert after(iterations, given=1.0, first_burst_s=0.6).believed(honest) == honest
+
+
+def test_of_bursts_that_differ_the_shortest_counts() -> None:
+    """FSDP has long ones and short ones, and a burst that others lend to needs less of its own."""
+    job = after(3, given=1.0, burst_s=0.2)
+    job.came(round(0.9e9))
+    job.advance(0.05, 1.0)
+    job.left(round(0.95e9))
+    job.came(round(1.05e9))
+    assert job.believed(LIE).remaining_ns == pytest.approx(REMAINING_MARGIN * 0.05e9)
+
+
+def test_a_claim_that_comes_again_soon_goes_on_with_its_burst() -> None:
+    """Its host had foreseen another end: what is left is not a whole burst."""
+    job = after(10, given=1.0)
+    job.came(round(3e9))
+    job.advance(0.19, 1.0)
+    job.left(round(3.19e9))
+    job.came(round(3.22e9), soon_ns=0.06e9)
+    assert job.believed(LIE).remaining_ns == pytest.approx(REMAINING_MARGIN * 0.01e9, rel=0.01)
+    assert job.believed(LIE).compute_ns == pytest.approx(COMPUTE_MARGIN * 0.1e9, rel=0.01), "it did not compute"
