@@ -41,13 +41,15 @@ class ObservedJob:
         self._pace = 1.0  # P
 
     def came(self, now_ns: int, soon_ns: float = 0.0) -> None:
-        """It claims links again; if it comes so soon, with the rest of its burst: it had foreseen another end."""
+        """It claims links again; if it comes so soon, and has not computed, with the rest of its burst: it had foreseen
+        another end."""
         if self._left_ns is None:
             return
-        if now_ns - self._left_ns < soon_ns:
+        gone_s = (now_ns - self._left_ns) / 1e9
+        if gone_s < min(soon_ns / 1e9, self._compute_s / 2):
             self._given_s, self._bursts_s = self._bursts_s[-1], self._bursts_s[:-1]
         else:
-            self._compute_s = learned(self._compute_s, (now_ns - self._left_ns) / 1e9)
+            self._compute_s = learned(self._compute_s, gone_s)
 
     def left(self, now_ns: int) -> None:
         """It is through with a burst."""

@@ -70,3 +70,10 @@ def test_a_claim_that_comes_again_soon_goes_on_with_its_burst() -> None:
     job.came(round(3.22e9), soon_ns=0.06e9)
     assert job.believed(LIE).remaining_ns == pytest.approx(REMAINING_MARGIN * 0.01e9, rel=0.01)
     assert job.believed(LIE).compute_ns == pytest.approx(COMPUTE_MARGIN * 0.1e9, rel=0.01), "it did not compute"
+
+
+def test_a_job_that_computes_shortly_comes_with_its_next_burst() -> None:
+    """Else a job that lies would have no burst before it, ever."""
+    job = after(10, given=1.0, compute_s=0.03)
+    job.came(round(10 * 0.23e9), soon_ns=0.06e9)
+    assert job.believed(LIE).remaining_ns == pytest.approx(REMAINING_MARGIN * 0.2e9, rel=0.01)
