@@ -31,6 +31,7 @@ REST_NS = 5_000_000  # nothing sent for so long
 # ... or for so long, where a job has launched more: its members wait for each other now and then, and at 10 Gbit/s the
 # machine stops for milliseconds in the middle of a burst. Turns are no shorter than that.
 LAUNCHED_REST_NS = 20_000_000
+SLOWER = 4  # than the host's link a job may send that has it not to itself
 NEXT_TO_NOTHING = 0.005  # of an iteration
 LONGEST_LEARNING_NS = 20_000_000  # between looks at a job that has been learned for a thousand times that
 LEFT_ALONE_NS = 50_000_000  # a job that is left to TCP: nothing depends on its bursts, only whether they change
@@ -286,12 +287,12 @@ class JobTracker:
             self._moved_ns = now_ns
         launched = facts.counts_early and facts.outstanding
         fresh_bytes = sum(carried.sent_bytes.values()) - (sum(before.sent_bytes.values()) if before else 0.0)
-        moves_ns = transfer_ns(fresh_bytes, self._nic_bps) if self._nic_bps else 0.0  # at least
+        took_ns = SLOWER * transfer_ns(fresh_bytes, self._nic_bps) if self._nic_bps else 0  # at most
         return facts._replace(
             sent_bytes=carried.sent_bytes,
             received_bytes=carried.received_bytes,
             resting=now_ns - self._moved_ns >= (LAUNCHED_REST_NS if launched else REST_NS),
-            rested=fresh_bytes > 0 and now_ns - before_ns - moves_ns >= LAUNCHED_REST_NS,
+            rested=fresh_bytes > 0 and now_ns - before_ns - took_ns >= LAUNCHED_REST_NS,
             connections=self.sockets.connections,
             idle=carried.idle,
             waiting_bytes=carried.waiting_bytes,

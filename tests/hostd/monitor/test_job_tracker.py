@@ -117,3 +117,16 @@ def test_a_job_that_has_launched_more_may_pause_in_the_middle(shared: Shared, ou
         job.measure(after_ns)
         rests.append(job.facts.resting)
     assert rests == [False, True]
+
+
+@pytest.mark.parametrize(("later_ns", "rested"), [(LAUNCHED_REST_NS, False), (3 * LAUNCHED_REST_NS, True)])
+def test_a_rest_between_two_looks_is_told_from_what_was_sent(shared: Shared, later_ns: int, rested: bool) -> None:
+    """By a link that takes a rest's time for it, or four times that where others share it."""
+    shared.job = JobTracker("a", "h0", nic_bps=LEAST_DATA_BYTES * WIRE_PER_PAYLOAD * 8e9 / (LAUNCHED_REST_NS / 4))
+    shared.seen(shared.holder())
+    shared.job.read(LAUNCHED_REST_NS)
+    shared.send()
+    shared.job.read(LAUNCHED_REST_NS + later_ns)
+    assert shared.job.facts is not None and shared.job.facts.rested is rested
+    shared.job.read(LAUNCHED_REST_NS + 2 * later_ns)
+    assert not shared.job.facts.rested, "nothing was sent since"
