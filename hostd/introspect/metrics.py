@@ -67,9 +67,9 @@ class HostMetrics:
             instruments.mode.labels(mode).set(view.mode == mode)
         for backend in ("htb", "pacing", "throttle", "gate", "observe"):
             instruments.backend.labels(backend).set(view.enforcer.backend.name == backend)
-        instruments.others_connections.clear()
+        instruments.cross_traffic_connections.clear()
         for device, count in view.enforcer.backend.others().items():
-            instruments.others_connections.labels(device).set(count)
+            instruments.cross_traffic_connections.labels(device).set(count)
         instruments.released.set(None in view.released)
         instruments.released_jobs.set(len(view.released.keys() - {None}))
 

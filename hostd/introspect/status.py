@@ -41,7 +41,7 @@ def status(view: HostView) -> dict[str, object]:
         "control_refused": view.control_refused,
         "registrations_refused": sum(view.registrations_refused.values()),
         "claims_held_back": {view.users.of(f"{tenant}/"): count for tenant, count in sorted(view.held_back.items())},
-        "others": enforcer.backend.others(),
+        "cross_traffic_connections": enforcer.backend.others(),
         "switch": {
             "address": switch.address,
             "connected": switch.connected,

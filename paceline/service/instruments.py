@@ -108,8 +108,8 @@ class HostInstruments:
             ["reason"],
             registry=registry,
         )
-        self.others_connections = Gauge(
-            name("others_connections"),
+        self.cross_traffic_connections = Gauge(
+            name("cross_traffic_connections"),
             "Connections of no job that have a part of a device's link, while it is divided between them and jobs",
             ["device"],
             registry=registry,

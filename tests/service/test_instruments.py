@@ -39,7 +39,7 @@ def test_promised_names() -> None:
         "paceline_host_slowdown_ratio",
         "paceline_host_estimated_slowdown_ratio",
         "paceline_host_unpaced_jobs",
-        "paceline_host_others_connections",
+        "paceline_host_cross_traffic_connections",
         "paceline_host_mode",
         "paceline_host_backend",
         "paceline_host_released",

@@ -91,7 +91,7 @@ def _of_host(found: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {switch['why']}"
     if switch["silent_switches"]:
         yield f"  silent switches: {', '.join(switch['silent_switches'])}"
-    for device, count in found.get("others", {}).items():
+    for device, count in found.get("cross_traffic_connections", {}).items():
         yield f"  {device} is divided with other traffic: {count} connection{'s' * (count > 1)} of no job"
     counted = f"slot {found['slot']}, missed {found['missed_slots']}, lifted {found['fail_opens']} times"
     yield f"  {counted}; sizes in bytes, rates in bit/s"
