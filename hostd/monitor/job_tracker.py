@@ -31,6 +31,7 @@ REST_NS = 5_000_000  # nothing sent for so long
 # ... or for so long, where a job has launched more: its members wait for each other now and then, and at 10 Gbit/s the
 # machine stops for milliseconds in the middle of a burst. Turns are no shorter than that.
 LAUNCHED_REST_NS = 20_000_000
+PAUSE_NS = 2_000_000_000  # a job that sends nothing for so long may hang: its many sockets are not read for that
 SLOWER = 4  # than the host's link a job may send that has it not to itself
 NEXT_TO_NOTHING = 0.005  # of an iteration
 LONGEST_LEARNING_NS = 20_000_000  # between looks at a job that has been learned for a thousand times that
@@ -159,8 +160,11 @@ class JobTracker:
         something new."""
         if self.demand.live:
             return now_ns < self._read_ns or self.is_held(now_ns)
-        launches = isinstance(self.demand, LaunchedDemand) and self.demand.paced  # and its bytes may be held up
-        return self.facts is not None and self.facts.resting and not launches
+        if self.facts is None or not self.facts.resting:
+            return False
+        # What is launched next may be held up by another job's burst, and then its counters say nothing.
+        launches = isinstance(self.demand, LaunchedDemand) and self.demand.paced
+        return not launches or now_ns - self._moved_ns >= PAUSE_NS
 
     def limited(self, limit: Limit, now_ns: int) -> bool:
         """From now on; whether the flow may send more than before, or is guaranteed more."""

@@ -11,7 +11,8 @@ import pytest
 
 from hostd.kernel.sockets import LEAST_DATA_BYTES, DataSocket
 from hostd.kernel.tcp_info import WIRE_PER_PAYLOAD, TcpCounters
-from hostd.monitor.job_tracker import LAUNCHED_REST_NS, REST_NS, JobTracker
+from hostd.monitor.job_tracker import LAUNCHED_REST_NS, PAUSE_NS, REST_NS, JobTracker
+from paceline.flowcore.demand.launched import LaunchedDemand
 from paceline.flowcore.model.patterns import Role
 from tests.hostd.conftest import next_line, wait_until
 
@@ -130,3 +131,18 @@ def test_a_rest_between_two_looks_is_told_from_what_was_sent(shared: Shared, lat
     assert shared.job.facts is not None and shared.job.facts.rested is rested
     shared.job.read(LAUNCHED_REST_NS + 2 * later_ns)
     assert not shared.job.facts.rested, "nothing was sent since"
+
+
+def test_sockets_of_a_job_over_nccl_are_read_while_it_computes_and_not_while_it_hangs(
+    shared: Shared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its next burst may be held up in them."""
+    job = shared.job
+    shared.seen(shared.holder())
+    job.read(0)
+    job.measure(REST_NS)
+    assert job.is_quiet(REST_NS), "it announces its bursts"
+    monkeypatch.setattr(LaunchedDemand, "paced", True)
+    job.demand = LaunchedDemand("a", "h0")
+    assert not job.is_quiet(PAUSE_NS - 1)
+    assert job.is_quiet(PAUSE_NS)
