@@ -27,11 +27,6 @@ class Carried(NamedTuple):
     received_bytes: dict[Ends, float]
     waiting_bytes: dict[Ends, float]  # that sockets hold, and the network has not taken
 
-    @property
-    def idle(self) -> frozenset[Ends]:
-        """Their sockets hold nothing."""
-        return frozenset(ends for ends, size in self.waiting_bytes.items() if not size)
-
 
 class JobSockets:
     def __init__(self) -> None:

@@ -298,7 +298,6 @@ class JobTracker:
             resting=now_ns - self._moved_ns >= (LAUNCHED_REST_NS if launched else REST_NS),
             rested=fresh_bytes > 0 and now_ns - before_ns - took_ns >= LAUNCHED_REST_NS,
             connections=self.sockets.connections,
-            idle=carried.idle,
             waiting_bytes=carried.waiting_bytes,
             moved_ns=self._moved_ns,
             seldom=not self.is_looked_at_closely,

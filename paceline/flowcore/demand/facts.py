@@ -27,8 +27,7 @@ class JobFacts(NamedTuple):
     completed_bytes: float = 0.0  # ... of those, by calls that have come to their end (another count, of wire bytes)
     outstanding: bool = False  # some have not
     expected_bytes: float = 0.0  # in all, as in the last one
-    idle: frozenset[Ends] = frozenset()  # of these, the sockets hold nothing that the network has not taken ...
-    waiting_bytes: Mapping[Ends, float] = {}  # ... and of the others so much
+    waiting_bytes: Mapping[Ends, float] = {}  # that sockets hold, and the network has not taken
     # Of wire bytes since the job began, by the shim's count; 0: it has none.
     counted_bytes: float = 0.0
     marked_bytes: float = 0.0  # when its processes last marked the end of an iteration
@@ -39,3 +38,8 @@ class JobFacts(NamedTuple):
     moved_ns: int = 0  # by hostd's clock: bytes were last seen to move
     held: bool = False  # a launch of it waits at the gate: bytes wait, and none can move
     seldom: bool = False  # it is looked at: what the next iteration sent may be counted with the last one's
+
+    @property
+    def idle(self) -> frozenset[Ends]:
+        """Their sockets hold nothing."""
+        return frozenset(ends for ends, size in self.waiting_bytes.items() if not size)

@@ -72,13 +72,13 @@ def test_an_iteration_is_ready_done_ended_once_each() -> None:
 def test_only_live_flows_are_idle() -> None:
     tracker = AnnouncedDemand("a", "h0")
     list(iterations(tracker, [100.0] * 4))
-    nothing_waits = JobFacts(4, False, True, 2, {NEXT: 400.0}, {}, idle=frozenset({NEXT}))
+    nothing_waits = JobFacts(4, False, True, 2, {NEXT: 400.0}, {}, waiting_bytes={NEXT: 0.0})
     tracker.observe(nothing_waits)
     assert tracker.idle(nothing_waits) == [], "it computes"
     sending = nothing_waits._replace(announced=True, sent_bytes={NEXT: 410.0})
     tracker.observe(sending)
     assert tracker.idle(sending) == [FLOW]
-    assert tracker.idle(sending._replace(idle=frozenset())) == []
+    assert tracker.idle(sending._replace(waiting_bytes={NEXT: 1.0})) == []
 
 
 def test_sizes_are_learned_anew_when_they_change_for_good() -> None:
@@ -163,7 +163,7 @@ def piece(number: int, announced: float, sent: float, *, done: bool, idle: bool 
         completed_bytes=announced - (0 if done else 25.0),
         outstanding=not done,
         expected_bytes=100.0,
-        idle=frozenset({NEXT} if idle else ()),
+        waiting_bytes={NEXT: 0.0 if idle else 1.0},
     )
 
 

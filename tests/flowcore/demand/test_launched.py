@@ -11,7 +11,7 @@ from paceline.flowcore.model.patterns import FlowId, Role
 
 NEXT = (Role.RING, "h1")
 FLOW = FlowId("a", "h0", "h1", Role.RING)
-IDLE = frozenset({NEXT})
+EMPTY = {NEXT: 0.0}  # sockets
 
 
 class Job:
@@ -24,7 +24,7 @@ class Job:
 
     def looks(self, *, resting: bool = True, rested: bool = False, waiting: float = 0.0) -> Iterator[HostEvent]:
         facts = JobFacts(self.counter, True, True, 2, {NEXT: self.sent}, {}, resting=resting, rested=rested)
-        facts = facts._replace(idle=frozenset() if waiting else IDLE, waiting_bytes={NEXT: waiting})
+        facts = facts._replace(waiting_bytes={NEXT: waiting})
         yield from self.demand.observe(facts)
 
     def iterate(self, *bursts: float) -> list[HostEvent]:
@@ -151,7 +151,7 @@ def test_in_the_middle_of_an_iteration_the_first_bytes_are_the_next_burst() -> N
 
 
 def held_at_the_gate(job: Job, *, held: bool) -> list[HostEvent]:
-    facts = JobFacts(job.counter, True, True, 2, {NEXT: job.sent}, {}, resting=True, idle=IDLE, held=held)
+    facts = JobFacts(job.counter, True, True, 2, {NEXT: job.sent}, {}, resting=True, waiting_bytes=EMPTY, held=held)
     return job.demand.observe(facts)
 
 
@@ -186,7 +186,7 @@ class CountedJob(Job):
 
     def looks(self, *, resting: bool = True, rested: bool = False, waiting: float = 0.0) -> Iterator[HostEvent]:
         facts = JobFacts(
-            self.counter, True, True, 2, {NEXT: self.sent - self.found_late}, {}, resting=resting, idle=IDLE
+            self.counter, True, True, 2, {NEXT: self.sent - self.found_late}, {}, resting=resting, waiting_bytes=EMPTY
         )
         counted = facts._replace(counted_bytes=self.sent, marked_bytes=self.marked)
         yield from self.demand.observe(counted)
