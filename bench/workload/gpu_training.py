@@ -50,16 +50,19 @@ def _await(event: torch.cuda.Event) -> None:
 def stream_sleep() -> Callable[[float], None]:
     """Holds the current stream up for so many seconds, and leaves the GPU idle meanwhile.
 
-    The driver calls libc's usleep when the stream comes to it. A kernel that waits would keep the GPU, which processes
-    have in turns: those of other jobs would stand still, and their NCCL kernels with them.
+    CUDA calls libc's usleep when the stream comes to it. A kernel that waits would keep the GPU, which processes
+    have in turns: those of other jobs would stand still, and their NCCL kernels with them. The runtime's call, not the
+    driver's: autograd has threads of its own, and a thread has no context until the runtime is called in it.
     """
-    launch = ctypes.CDLL("libcuda.so.1").cuLaunchHostFunc
+    assert torch.version.cuda is not None
+    runtime = ctypes.CDLL(f"libcudart.so.{torch.version.cuda.partition('.')[0]}")  # the one torch has loaded
+    launch = runtime.cudaLaunchHostFunc
     launch.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
     usleep = ctypes.cast(ctypes.CDLL(None).usleep, ctypes.c_void_p)
 
     def sleep(duration_s: float) -> None:
         error = launch(torch.cuda.current_stream().cuda_stream, usleep, round(duration_s * 1e6))
         if error:
-            raise RuntimeError(f"cuLaunchHostFunc: CUDA error {error}")
+            raise RuntimeError(f"cudaLaunchHostFunc: CUDA error {error}")
 
     return sleep
