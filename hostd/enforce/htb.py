@@ -219,7 +219,7 @@ class HtbBackend:
             try:
                 if name is None:
                     raise CannotEnforce(f"no device has the address {one.local}", ErrorKind.DEVICE)
-                self.set_up(name)
+                self.set_up(name).expect_flows(len(self._flows))
                 count[name] += 1
             except (CannotEnforce, OSError) as error:
                 errors.append(EnforcementError.of(error))

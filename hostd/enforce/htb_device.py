@@ -15,12 +15,15 @@ a rise.
 
 Bundles. A class sends whole bundles of up to 64 KB: at 50 Mbit/s one takes 10 ms, coarse for a slot of 60, and at the
 floor a debt of half a second. So a device's bundles are limited to what its link carries in `bundle_ns`. At 1.6 Gbit/s
-that is 64 KB: fast devices, where small bundles would cost CPU, are left alone.
+that is 64 KB: fast devices, where small bundles would cost CPU, are left alone. A device of at most FEW_FLOWS, none of
+which has a small part of the link for long, may send longer ones, which at 1 Gbit/s are the kernel's own: jobs that
+wait for many short exchanges are then as fast as without hostd (`paceline bench real-jobs --case alone`).
 
 Debt. Tokens are time, and a class that was raised must still wait until it has paid for its last bundle: at its old
 ceiling before it may send at all, at its old guarantee before it is served first. So neither is lower than `least_bps`,
-a bundle in _DEBT_MS: at most a fiftieth of the link where bundles are limited. A policy's limits have a floor already
-(FLOOR_BPS), but what a class can be held to without such a debt depends on the device's bundles, which no policy knows.
+a bundle of `bundle_ns` in _DEBT_MS: at most a fiftieth of the link where bundles are limited. A policy's limits have a
+floor already (FLOOR_BPS), but what a class can be held to without such a debt depends on the device's bundles, which no
+policy knows.
 """
 
 import struct
@@ -56,6 +59,9 @@ _AFTER_FLOWS = 1
 
 _TWO_SEGMENTS_BYTES = 3000  # TCP makes none smaller
 
+# On a device with so few flows bundles may take so many times `bundle_ns`.
+FEW_FLOWS, _LONGER = 4, 1.7
+
 # The most a class may have to wait for after a raise: a quarter of a slot of 60 ms.
 _DEBT_MS = 16
 
@@ -77,8 +83,10 @@ class HtbDevice:
     ) -> None:
         self.device = device
         self.link_bps = link_bps or UNCAPPED_BPS
-        self.bundle_bytes = bundle_bytes(self.link_bps, bundle_ns, device.gso_max_bytes)
-        self.least_bps = self.bundle_bytes * BITS_PER_BYTE * 1000 / _DEBT_MS  # of a class, see above
+        longest = device.gso_max_bytes
+        self._short_bytes = bundle_bytes(self.link_bps, bundle_ns, longest)
+        self.bundle_bytes = bundle_bytes(self.link_bps, bundle_ns and round(_LONGER * bundle_ns), longest)
+        self.least_bps = self._short_bytes * BITS_PER_BYTE * 1000 / _DEBT_MS  # of a class, see above
         self._netlink = netlink
         self._undo_log = undo_log
         self._classes: set[int] = set()
@@ -113,6 +121,13 @@ class HtbDevice:
         except OSError:
             undo_log.take_back([f"qdisc {device.name}", f"gso {device.name}", f"routes {device.name}"])
             raise
+
+    def expect_flows(self, flows: int) -> None:
+        """More than few, once, and bundles are short for good; raises OSError. Classes hear of it when they are set
+        again, within a second (refresh)."""
+        if flows > FEW_FLOWS and self.bundle_bytes > self._short_bytes:
+            self.bundle_bytes = self._short_bytes
+            self._limit_bundles()
 
     def set_class(self, minor: int, rate_bps: float, ceiling_bps: float) -> list[Message]:
         """The messages that change the class in place, or make it; how to lift it is on record by then."""
