@@ -106,7 +106,7 @@ class Arbitration:
             if self._detector is not None:
                 new |= self._detector.heard(claim, now_ns)
             if self._ledger is not None:
-                self._ledger.heard(claim)
+                self._ledger.heard(claim, now_ns)
             self._claims[claim.flow] = claim
             self._heard_slot[claim.flow] = slot
             if child is not None:
@@ -161,7 +161,7 @@ class Arbitration:
         still = frozenset(job for job, claims in claims_of.items() if all(one.flow in unmoved for one in claims))
         unmoved -= {claim.flow for job in still for claim in claims_of[job]}
         contenders = {
-            job: contender(job, [claim for claim in claims if claim.flow not in unmoved])
+            job: contender(job, [self._aged(claim, now_ns) for claim in claims if claim.flow not in unmoved])
             for job, claims in sorted(claims_of.items())
         }
         overdrawn = frozenset[str]()
@@ -207,6 +207,9 @@ class Arbitration:
         recall = self._recall(now_escalated, parent_is_back=self._was_alone and not alone)
         self.shares, self._escalated, self._left, self._was_alone = shares, now_escalated, set(), alone
         return Reallocation(changed, tuple(escalate), tuple(sorted(recall)))
+
+    def _aged(self, claim: Claim, now_ns: int) -> Claim:
+        return claim if self._ledger is None else claim._replace(bid=self._ledger.bid(claim, now_ns))
 
     def _unmoved(self) -> frozenset[FlowId]:
         ledger = self._ledger

@@ -18,6 +18,10 @@ A flow that has had a share for WATCHED_SLOTS and sent nothing is *unmoved*, and
 its job may hang, or another's host has named the job. An honest host withdraws such a claim (detect/stalls.py), but for
 a flow that waits for its job's other flows, as a pull does. So it counts again now and then, ever more seldom: when it
 has been still for 8, 16, 32 … times as long. A job whose flows are all unmoved is overdrawn until bytes move.
+
+Hosts report one after the other, so that a bid is up to a slot old, and older than the bid it is held against. What its
+job was given since then is taken from what it says remains. Otherwise, of two equal bursts, whichever was heard of last
+would look the shorter one, and they would take turns of half a slot: both would end late, as under TCP.
 """
 
 import math
@@ -25,7 +29,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from paceline.flowcore.allocation.arbiters import Contender, max_min_shares
-from paceline.flowcore.messages.reports import Claim
+from paceline.flowcore.messages.reports import Bid, Claim
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.switch.observed_job import ObservedJob
 
@@ -53,6 +57,7 @@ class _Account:
     given: float = 0.0  # y_j in force ...
     fair: float = 0.0  # ... and f_j
     served_ns: int = 0  # how long it has had a share, ever
+    given_s: float = 0.0  # ∫ y_j dt, ever
 
     @property
     def ahead(self) -> bool:
@@ -68,6 +73,7 @@ class _Account:
         elif self.ahead_s >= 0.0:
             self.catches_up = False
         self.served_ns += elapsed_ns if self.given > 0.0 else 0
+        self.given_s += given * elapsed_s
         if self.divided or not self.present:
             self.observed.advance(elapsed_s, given if self.present else None, self.contender.weight)
 
@@ -78,6 +84,7 @@ class _FlowSeen:
     still_since_ns: int  # its job's served_ns when its bytes last moved, or when it came
     claimed: bool = True
     moved: bool = False  # ever
+    given_s: float = 0.0  # its job, by the time of its last claim
 
 
 class Ledger:
@@ -88,7 +95,7 @@ class Ledger:
         self._now_ns = 0
         self._age_ns = 0  # dates are by this, not by the clock
 
-    def heard(self, claim: Claim) -> None:
+    def heard(self, claim: Claim, now_ns: int) -> None:
         flows, account = self._flows.setdefault(claim.flow.job, {}), self._accounts.get(claim.flow.job)
         served_ns = 0 if account is None else account.served_ns
         seen = flows.setdefault(claim.flow, _FlowSeen(claim.sent_bytes, served_ns))
@@ -96,7 +103,19 @@ class Ledger:
             seen.moved, seen.still_since_ns = True, served_ns
         elif seen.moved and not seen.claimed:  # a flow that never moved comes again as what it was
             seen.still_since_ns = served_ns
-        seen.sent_bytes, seen.claimed = claim.sent_bytes, True
+        seen.sent_bytes, seen.claimed, seen.given_s = claim.sent_bytes, True, self._given_s(claim.flow.job, now_ns)
+
+    def bid(self, claim: Claim, now_ns: int) -> Bid:
+        """What the host would say now, if what its job was given since has moved."""
+        given_s = self._given_s(claim.flow.job, now_ns) - self._flows[claim.flow.job][claim.flow].given_s
+        return claim.bid._replace(remaining_ns=max(0.0, claim.bid.remaining_ns - given_s * 1e9))
+
+    def _given_s(self, job: str, now_ns: int) -> float:
+        account = self._accounts.get(job)
+        if account is None:
+            return 0.0
+        lately_ns = min(self._slot_ns, max(0, now_ns - self._now_ns)) if account.present else 0
+        return account.given_s + account.given * lately_ns / 1e9
 
     def forget(self, flow: FlowId) -> None:
         """It is through."""

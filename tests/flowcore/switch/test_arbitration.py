@@ -141,3 +141,24 @@ def test_a_flow_that_never_moves_does_not_count_among_its_jobs() -> None:
         waited.append(arbitration.shares[other.flow].share_bps == 0.0)
         assert arbitration.shares[forged.flow].share_bps == (GBPS if waited[-1] else 0.0)
     assert waited[: WATCHED_SLOTS + 2].count(True) == WATCHED_SLOTS + 1 and not any(waited[WATCHED_SLOTS + 1 :])
+
+
+def test_of_two_like_bursts_the_first_ends_first_though_hosts_report_one_after_the_other() -> None:
+    """Half a slot apart: whichever was heard of last looks the shorter one, if the switch does not reckon what the
+    other was given since. It then takes the turn over, at every report, and both end late."""
+    slot_ns, left_ns = 60_000_000, {"a": 2e8, "b": 1.9e8}
+    arbitration = Arbitration(SCOPE, arbitrate, TABLE, None, Ledger(slot_ns))
+    served = ""
+    for half in range(100):
+        now_ns, reporting = half * slot_ns // 2, "ab"[half % 2]
+        sent_bytes = 25e6 - left_ns[reporting] / 8  # of 1 Gbit/s
+        fresh = claim(reporting)._replace(bid=Bid(1.0, 1e8, left_ns[reporting]), sent_bytes=sent_bytes)
+        arbitration.put([fresh], half // 2, now_ns)
+        arbitration.reallocate(now_ns)
+        having = next(job for job in "ab" if (share := arbitration.shares.get(flow(job))) and share.share_bps)
+        served += having
+        left_ns[having] -= slot_ns / 2
+        if left_ns[having] <= 0:
+            arbitration.remove([flow(having)])
+            break
+    assert served == "a" * 7

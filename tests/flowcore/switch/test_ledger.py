@@ -30,7 +30,7 @@ class Switch:
         members = {name: replace(JOBS[name], weight=self._weights.get(name, 1.0)) for name in shares}
         flows = {name: FlowId(name, "h0", "h1", Role.RING) for name in shares}
         for name, flow in flows.items():
-            self.ledger.heard(Claim(flow, ("l",), 1e9, Bid(1.0), self._sent_bytes[name], 0.0, (), ()))
+            self.ledger.heard(Claim(flow, ("l",), 1e9, Bid(1.0), self._sent_bytes[name], 0.0, (), ()), self.now_ns)
         still = frozenset(name for name, flow in flows.items() if self.ledger.unmoved(flow))
         overdrawn = self.ledger.overdrawn(members, self.now_ns, still)
         self.ledger.enter(list(members.values()), {name: part * 1e9 for name, part in shares.items()}, LINK_BPS)
@@ -139,13 +139,13 @@ def test_a_flow_that_never_moved_comes_again_as_what_it_was() -> None:
     """A forged claim is not renewed for a while and then made again: that is no new flow."""
     switch, forged = Switch(), FlowId("a", "h7", "h8", Role.RING)
     claim = Claim(forged, ("l",), 1e9, Bid(1.0), 0.0, 0.0, (), ())
-    switch.ledger.heard(claim)
+    switch.ledger.heard(claim, switch.now_ns)
     switch.divide({"a": 1.0}, slots=WATCHED_SLOTS + 1)
     assert switch.ledger.unmoved(forged)
     switch.ledger.forget(forged)
-    switch.ledger.heard(claim)
+    switch.ledger.heard(claim, switch.now_ns)
     assert switch.ledger.unmoved(forged)
-    switch.ledger.heard(claim._replace(sent_bytes=1.0))
+    switch.ledger.heard(claim._replace(sent_bytes=1.0), switch.now_ns)
     assert not switch.ledger.unmoved(forged)
 
 
