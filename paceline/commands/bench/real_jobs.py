@@ -34,7 +34,7 @@ def add_parser(commands: Any) -> None:
         epilog="examples: paceline bench real-jobs --list\n"
         "          paceline bench real-jobs --case fsdp+plain,all-to-all+plain-cross --repeat 3\n"
         "          paceline bench real-jobs --case alone --duration 30\n"
-        "          paceline bench real-jobs --gpu --parallel 3 --case identical,unlike",
+        "          paceline bench real-jobs --gpu --case identical,unlike",
     )
     parser.add_argument("--list", action="store_true", help="say what there is, and run nothing")
     parser.add_argument("--gpu", action="store_true", help="the jobs over NCCL, which need a GPU")
@@ -52,7 +52,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--seed", metavar="N", type=seed, default=1, help="of the computing times that are drawn")
     parser.add_argument(
         "--parallel", metavar="N", type=integer(1, 16), default=1,
-        help="so many runs at 1 Gbit/s at the same time, where the machine has the cores (default: %(default)s)",
+        help="so many runs at 1 Gbit/s at the same time, where the machine has the cores; not with MPS",
     )  # fmt: skip
     parser.add_argument("--share", help=argparse.SUPPRESS)  # K/N: of a process that --parallel has started
     parser.add_argument(
@@ -89,8 +89,8 @@ def run_real_jobs(args: argparse.Namespace) -> int:
     directory.mkdir(parents=True, exist_ok=True)
     repeats = args.repeat or (1 if args.quick else experiment.repeats) or 1
     options = Options(args.quick, repeats, args.seed, controls, cases, args.duration, share=_share(args.share))
-    with kernels_side_by_side() if args.gpu else nullcontext():
-        if args.parallel > 1 and not args.share:
+    with kernels_side_by_side() if args.gpu else nullcontext(False) as has_mps:
+        if args.parallel > 1 and not args.share and not has_mps:  # the end of one run would hold the others up there
             if args.force:
                 (directory / f"{experiment.name}.runs.jsonl").unlink(missing_ok=True)
                 args.force = False
