@@ -17,7 +17,8 @@ job rests in the middle of a burst, too, where it waits for another job's or com
 first byte. So a sample must agree with the plugin's own count, which the plugin takes at its marks: closely where the
 last iterations are alike by that count, because then marks come while nothing moves. An iteration that rests short of
 its size waits for another member, until two more have been counted: a job is at most one launch ahead of the network
-when it rests.
+when it rests. Best are two rests at which the plugin has counted nothing since its mark and sockets hold nothing: where
+a job has such rests, no other is taken.
 
 No flow is said to feed another: hosts would have to agree on the number of an iteration, and each counts its own.
 """
@@ -153,22 +154,33 @@ class LaunchedDemand(Demand):
     def _sample(self, facts: JobFacts) -> list[HostEvent]:
         """Iterations have been counted since the last sample."""
         passed = facts.iteration - self._sampled.iteration
+        at_mark, was_at_mark = _at_mark(facts), _at_mark(self._sampled)
+        if was_at_mark and not at_mark and passed <= LAUNCHED_AHEAD:
+            return []  # it may come to rest at another
         sent = {ends: sent - self._sampled.sent_bytes.get(ends, 0.0) for ends, sent in facts.sent_bytes.items()}
         known = self._sampled.iteration >= 0 and not self.before_first
         known &= self._sampled.sent_bytes.keys() == facts.sent_bytes.keys()
         counted_bytes = facts.counted_bytes - self._sampled.counted_bytes
         marked_bytes = facts.marked_bytes - self._sampled.marked_bytes if known else 0.0
         margin = EXACTLY if self._marks.exact else WHOLE
-        if counted_bytes < (1 - margin) * marked_bytes:
+        if counted_bytes < (1 - margin) * marked_bytes and not at_mark:
             return []  # the last of them is not out yet
         # Sockets count headers, too, and less than the plugin only if some were found late.
         whole = not marked_bytes or ALL * counted_bytes <= min((1 + margin) * marked_bytes, sum(sent.values()))
+        whole &= at_mark == was_at_mark
         self.before_first = self._sampled.iteration < 0
         self._sampled = facts
         events = self._learn(facts, {ends: size / passed for ends, size in sent.items()}) if known and whole else []
         if events:
             self._base, self._began_at = dict(facts.sent_bytes), None
         return events
+
+
+def _at_mark(facts: JobFacts) -> bool:
+    """Nothing was counted since the last mark, and what was before it is out: an iteration ends here."""
+    usual_bytes = facts.marked_bytes / max(1, facts.iteration)
+    nothing_since = facts.counted_bytes - facts.marked_bytes <= SAME * usual_bytes
+    return facts.marked_bytes > 0 and nothing_since and not any(facts.waiting_bytes.values())
 
 
 class _Marks:
