@@ -123,8 +123,8 @@ class HtbDevice:
             raise
 
     def expect_flows(self, flows: int) -> None:
-        """More than few, once, and bundles are short for good; raises OSError. Classes hear of it when they are set
-        again, within a second (refresh)."""
+        """Of the whole host, which may all leave here. More than few, once, and bundles are short for good; raises
+        OSError. Classes hear of it when they are set again, within a second (refresh)."""
         if flows > FEW_FLOWS and self.bundle_bytes > self._short_bytes:
             self.bundle_bytes = self._short_bytes
             self._limit_bundles()
