@@ -24,14 +24,16 @@ before hostd looks. The iteration ended where its flows last rested.
 How much a flow sends in an iteration is what its sockets sent from the end of one to the end of the next.
 """
 
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterable, Mapping
+from itertools import accumulate
 
 from paceline.flowcore.demand.demand import ALL, ANNOUNCING, Demand
 from paceline.flowcore.demand.facts import Ends, JobFacts
 from paceline.flowcore.detect.bursts import NEARLY
 from paceline.flowcore.messages.events import HostEvent, IterationEnded
 
-CHATTER_ITERATIONS = 4
+CHATTER_ITERATIONS = 2
 MOST_PIECES = 256
 PIECES_ITERATIONS = 8  # for so long it is remembered that pieces came to their end one by one
 
@@ -46,8 +48,8 @@ class AnnouncedDemand(Demand):
         self._taken_bytes = -1.0  # announced in this iteration by the bursts so far
         self._pieces = 0  # iterations for which pieces are remembered
         self._part = 1.0  # of the iteration's bytes, by the end of the burst in hand
-        self._largest_bytes = 0.0  # of this iteration's pieces
-        self._chatter = 0  # iterations in a row with none that is worth a turn
+        self._piece_bytes: deque[float] = deque(maxlen=MOST_PIECES)  # of this iteration
+        self._chatter = 0  # iterations in a row with mostly pieces that are not worth a turn
         self._ended_with: dict[float, dict[Ends, float]] = {}  # what was sent when so much was announced and had gone
 
     @property
@@ -82,7 +84,9 @@ class AnnouncedDemand(Demand):
         self._received_bytes = facts.received_bytes
         if facts.resting:
             self._rested, self._rests = dict(facts.sent_bytes), True
-        if facts.completed_bytes and facts.announced_bytes < (1 - ANNOUNCING) * facts.expected_bytes:
+        # A loss that is summed up, or DDP's agreement on its buckets, comes to its end before all else and is no piece.
+        has_pieces = facts.completed_bytes > ANNOUNCING * facts.expected_bytes
+        if has_pieces and facts.announced_bytes < (1 - ANNOUNCING) * facts.expected_bytes:
             self._pieces = PIECES_ITERATIONS
         events += self._finish(facts)
         if facts.iteration != self._iteration:
@@ -133,7 +137,7 @@ class AnnouncedDemand(Demand):
             self._rests = facts.resting
             before = self._began_burst_with
             sent = (facts.sent_bytes.get(ends, 0.0) - before.get(ends, 0.0) for ends in self.sizes)
-            self._largest_bytes = max(self._largest_bytes, *sent)
+            self._piece_bytes.append(max(sent))
         return done
 
     def _note_end(self) -> None:
@@ -154,11 +158,11 @@ class AnnouncedDemand(Demand):
         late = facts.seldom or (self.in_pieces and facts.announced)
         if facts.iteration - self._iteration == 1 and self._was_whole(facts) and not late:
             events += self._learn(facts, {ends: sent - self._base.get(ends, 0.0) for ends, sent in ended.items()})
-        if self.in_pieces and self._largest_bytes:
+        if self.in_pieces and self._piece_bytes:
             was_paced = self.paced
-            self._chatter = self._chatter + 1 if self._largest_bytes < self.least_bytes else 0
+            self._chatter = self._chatter + 1 if _typical(self._piece_bytes) < self.least_bytes else 0
             events += self._leave_or_join(facts, was_paced)
-        self._largest_bytes = 0.0
+        self._piece_bytes.clear()
         self._iteration, self._base = facts.iteration, ended
         self._taken_bytes, self._part = -1.0, 1.0
         if len(self._ended_with) > MOST_PIECES:  # of varying sizes
@@ -179,3 +183,11 @@ class AnnouncedDemand(Demand):
             return min(sent, self._base.get(ends, 0.0) + self.sizes[ends])
         rested = self._rested.get(ends, 0.0)
         return rested if facts.announced and ends not in self.live and rested > self._base.get(ends, 0.0) else sent
+
+
+def _typical(piece_bytes: Iterable[float]) -> float:
+    """Half of the bytes are in pieces of this size or larger: two that a late look saw as one make no difference, nor
+    do many small ones beside a large one."""
+    ordered = sorted(piece_bytes, reverse=True)
+    half_bytes = sum(ordered) / 2
+    return next(size for size, so_far in zip(ordered, accumulate(ordered), strict=True) if so_far >= half_bytes)

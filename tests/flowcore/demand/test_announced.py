@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -241,6 +242,16 @@ def test_a_piece_that_rests_is_over_and_there_again_when_it_moves() -> None:
     assert tracker.observe(piece(4, 25.0, 416.0, done=False)) == [FlowReady(FLOW, 4, 25.0)]
 
 
+def test_a_few_bytes_that_come_to_their_end_first_are_no_piece() -> None:
+    """The loss, summed up before the backward pass: DDP waits for all of its buckets nevertheless."""
+    tracker = AnnouncedDemand("a", "h0")
+    list(iterations(tracker, [50.0, 100.0]))
+    loss = piece(2, 0.1, 150.1, done=True)._replace(announced=False)
+    assert tracker.observe(loss) == [] and not tracker.in_pieces
+    first = piece(2, 25.0, 150.1, done=False)._replace(completed_bytes=0.1)
+    assert tracker.observe(first) == [FlowReady(FLOW, 2)], "to the end of the iteration"
+
+
 def test_how_much_a_piece_sends_is_learned() -> None:
     tracker = AnnouncedDemand("a", "h0")
     for number in range(6):
@@ -272,6 +283,22 @@ def test_a_job_of_which_no_piece_is_worth_a_turn_is_left_to_tcp_until_it_sends_o
     worth_it = AnnouncedDemand("a", "h0", least_bytes=20.0)
     events = [event for number in range(8) for event in in_pieces(worth_it, number)]
     assert worth_it.paced and not any(isinstance(event, JobLeft) for event in events)
+
+
+@pytest.mark.parametrize(("seen", "paced"), [((10.0,) * 6 + (40.0,), False), ((5.0,) * 8 + (60.0,), True)])
+def test_a_job_is_left_to_tcp_by_where_half_of_its_bytes_are(seen: tuple[float, ...], paced: bool) -> None:
+    """Pieces that a late look saw as one make no turn worth it, nor do short ones make a long one not worth it."""
+    tracker = AnnouncedDemand("a", "h0", least_bytes=30.0)
+    for number in range(8):
+        in_pieces(tracker, number) if number < 2 else None
+        announced = 0.0
+        for size in seen if number >= 2 else ():
+            announced += size
+            sent = 100.0 * number + announced
+            tracker.observe(piece(number, announced, sent - size, done=False, idle=False))
+            tracker.observe(piece(number, announced, sent, done=True))
+        tracker.observe(piece(number + 1, 0.0, 100.0 * (number + 1), done=True))
+    assert tracker.paced is paced
 
 
 def test_looks_that_are_far_apart_teach_no_sizes() -> None:
