@@ -3,12 +3,12 @@
 A flow's sum starts when a socket is first seen and survives its end: what a job sent before hostd looked is not
 reported, and a connection that is closed takes nothing away. What it sent after the last look, at most a slot's worth,
 is not counted. A socket that cannot be reached through its descriptor any more may soon be through another. Where there
-is no answer yet (calls.py), what was last known holds.
+is no answer yet (calls.py), what was last known holds, and `late` says so.
 """
 
 from collections.abc import Sequence
 
-from hostd.kernel.calls import Counters, NotAnswered, counters_of
+from hostd.kernel.calls import Counters, Held, NotAnswered, counters_of
 from hostd.kernel.sockets import DataSocket
 from hostd.kernel.tcp_info import TcpCounters
 
@@ -21,6 +21,7 @@ class FlowMeter:
         self.received_bytes = 0
         self.waiting_bytes = 0  # at the last reading
         self.lost = 0  # readings of sockets that had gone
+        self.late = False  # an answer of the last reading is still to come
         self.last_read: dict[int, TcpCounters] = {}  # by cookie
 
     def take_over(self, other: "FlowMeter") -> None:
@@ -35,6 +36,7 @@ class FlowMeter:
         """The same where they have been looked at already."""
         found: dict[int, TcpCounters] = {}
         self.waiting_bytes = 0
+        self.late = any(isinstance(one, NotAnswered) and not isinstance(one, Held) for one in answers)
         for one, counters in zip(sockets, answers, strict=True):
             before = self.last_read.get(one.cookie)
             if not isinstance(counters, TcpCounters):

@@ -47,6 +47,11 @@ class JobSockets:
         return sum(meter.lost for meter in self._sent_meters.values())
 
     @property
+    def late(self) -> bool:
+        """They were read just now, and not all have answered."""
+        return any(meter.late for meter in self._sent_meters.values())
+
+    @property
     def last_read(self) -> dict[int, TcpCounters]:
         """Of those that send, by cookie."""
         return dict(chain.from_iterable(meter.last_read.items() for meter in self._sent_meters.values()))

@@ -34,6 +34,8 @@ LAUNCHED_REST_NS = 20_000_000
 PAUSE_NS = 2_000_000_000  # a job that sends nothing for so long may hang: its many sockets are not read for that
 SLOWER = 4  # than the host's link a job may send that has it not to itself
 NEXT_TO_NOTHING = 0.005  # of an iteration
+LATE_NS = 60_000_000  # so long an answer of its sockets may be missing; then nothing has moved
+TURN_LOOKS = 8  # a burst that is over sooner is seen too late, at its beginning and its end, for turns
 LONGEST_LEARNING_NS = 20_000_000  # between looks at a job that has been learned for a thousand times that
 LEFT_ALONE_NS = 50_000_000  # a job that is left to TCP: nothing depends on its bursts, only whether they change
 
@@ -189,6 +191,7 @@ class JobTracker:
     def schedule(self, now_ns: int, nic_bps: float, let_go: bool = False, finest_ns: int = LOOK_NS) -> None:
         """When to look at it again; `let_go`: what it sent so far says nothing about what it will."""
         demand, announces = self.demand, self.rhythm is None and not isinstance(self.demand, LaunchedDemand)
+        demand.least_bytes = transfer_bytes(self._nic_bps, max(SHORTEST_BURST_NS, TURN_LOOKS * finest_ns))
         if not announces:  # its bursts are what looks see of them
             finest_ns = LOOK_NS
         look_ns = finest_ns if self.rhythm is None else 2 * finest_ns  # a look costs more there
@@ -237,7 +240,7 @@ class JobTracker:
         announced = counts_early = outstanding = False
         for view in self._views:
             flows, counter = view.snapshot.flows, view.snapshot.iteration_counter
-            counts_early = counts_early or any(flow.source is Source.NCCL for flow in flows)
+            counts_early = counts_early or any(flow.source is Source.NCCL for flow in flows) or _marks_only(view)
             outstanding = outstanding or view.snapshot.expected_tx_bytes > view.snapshot.tx_bytes
             if counter is None or counter.iteration != iteration:
                 continue
@@ -287,9 +290,22 @@ class JobTracker:
         carried = self.sockets.measure(self.rhythm is not None or facts.iteration != self._feeds.iteration)
         if not self.has_sockets and (counted := self._handed_over.sent_bytes(self._views)):
             carried = Carried(counted, {}, {} if facts.outstanding else dict.fromkeys(counted, 0.0))
+        if before is not None and self.sockets.late and now_ns - before_ns < LATE_NS:
+            # No reading: that nothing has moved since the last one is not known.
+            self.measured_ns = before_ns
+            return facts._replace(
+                sent_bytes=before.sent_bytes,
+                received_bytes=before.received_bytes,
+                waiting_bytes=before.waiting_bytes,
+                connections=before.connections,
+                resting=False,
+                rested=False,
+                moved_ns=self._moved_ns,
+                seldom=True,
+            )
         if before is None or carried.sent_bytes != before.sent_bytes:
             self._moved_ns = now_ns
-        launched = facts.counts_early and facts.outstanding
+        launched = facts.counts_early and (facts.outstanding or not facts.counted_bytes)
         fresh_bytes = sum(carried.sent_bytes.values()) - (sum(before.sent_bytes.values()) if before else 0.0)
         took_ns = SLOWER * transfer_ns(fresh_bytes, self._nic_bps) if self._nic_bps else 0  # at most
         return facts._replace(
@@ -329,6 +345,14 @@ def _counts_iterations(view: ProcessView | None) -> bool:
         return False
     counter = view.snapshot.iteration_counter
     return view.snapshot.role is not ProcessRole.SERVER or (counter is not None and counter.iteration > 0)
+
+
+def _marks_only(view: ProcessView) -> bool:
+    """It ends iterations and announces nothing: a job over NCCL whose plugin does not count, because its NCCL takes
+    none or it has another. What it launches is told from its sockets alone."""
+    counter, flows = view.snapshot.iteration_counter, view.snapshot.flows
+    ends = counter is not None and counter.iteration > 0 and view.snapshot.role is not ProcessRole.SERVER
+    return ends and not any(flow.kind in OUTBOUND for flow in flows)
 
 
 def _role(view: ProcessView | None) -> Role:

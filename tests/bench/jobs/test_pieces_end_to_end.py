@@ -48,8 +48,9 @@ def happened(kind: str, of: Scenario, fork_server: ForkServer, directory: Path) 
 
 
 def test_every_piece_is_a_burst_and_computing_between_them_is_none(fork_server: ForkServer, tmp_path: Path) -> None:
-    """Eight pieces of 64 ms each: taken for one burst, the flow would be live nearly all the time."""
-    found = happened("all-to-all", scenario(64.0, 0.6), fork_server, tmp_path)
+    """Eight pieces of 112 ms each, which is longer than eight looks on any machine: taken for one burst, the flow
+    would be live nearly all the time."""
+    found = happened("all-to-all", scenario(112.0, 0.9), fork_server, tmp_path)
     ready = [(at_ns, event) for at_ns, event in found if isinstance(event, FlowReady)]
     done_ns = [at_ns for at_ns, event in found if isinstance(event, FlowDone)]
     bursts = Counter(event.iteration for _, event in ready)

@@ -26,12 +26,13 @@ FLOW = FlowId(JOB, "h0", "h1", Role.RING)
 
 
 class OwnJob:
-    """This process as a job: it sends to 127.0.0.2, which is another host."""
+    """This process as a job: it sends to 127.0.0.2, which is another host. One that does not announce ends its
+    iterations, and nothing counts its bytes."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, announces: bool = True) -> None:
         env = {"PACELINE_SHM_DIR": str(directory), "PACELINE_JOB": "a", "RANK": "0", "WORLD_SIZE": "2"}
         self.writer = PythonWriter(identity_from_env(env))
-        self.record = self.writer.find(Kind.COLLECTIVE, Source.TORCH, 1, 0, 2, -1)
+        self.record = self.writer.find(Kind.COLLECTIVE, Source.TORCH, 1, 0, 2, -1) if announces else None
         self._listener = socket.create_server(("127.0.0.2", 0))
         self._socket = socket.create_connection(self._listener.getsockname())
         self._peer, _ = self._listener.accept()

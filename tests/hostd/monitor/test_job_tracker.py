@@ -3,16 +3,19 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from socket import create_connection, create_server
 
 import pytest
 
+from hostd.kernel.calls import LATE, Answer, Call, NotAnswered, made_by
 from hostd.kernel.sockets import LEAST_DATA_BYTES, DataSocket
 from hostd.kernel.tcp_info import WIRE_PER_PAYLOAD, TcpCounters
-from hostd.monitor.job_tracker import LAUNCHED_REST_NS, PAUSE_NS, REST_NS, JobTracker
+from hostd.monitor.job_tracker import LATE_NS, LAUNCHED_REST_NS, PAUSE_NS, REST_NS, JobTracker
+from hostd.monitor.poll_schedule import LOOK_NS
 from paceline.flowcore.demand.launched import LaunchedDemand
+from paceline.flowcore.messages.events import SHORTEST_BURST_NS
 from paceline.flowcore.model.patterns import Role
 from tests.hostd.conftest import next_line, wait_until
 
@@ -105,14 +108,20 @@ def test_a_copied_descriptor_is_the_same_socket(shared: Shared) -> None:
     assert {first.fd, second.fd} == set(shared.descriptors) and second.cookie == first.cookie
 
 
-@pytest.mark.parametrize(("outstanding", "rest_ns"), [(False, REST_NS), (True, LAUNCHED_REST_NS)])
-def test_a_job_that_has_launched_more_may_pause_in_the_middle(shared: Shared, outstanding: bool, rest_ns: int) -> None:
+@pytest.mark.parametrize(
+    ("counted_bytes", "outstanding", "rest_ns"),
+    [(1.0, False, REST_NS), (1.0, True, LAUNCHED_REST_NS), (0.0, False, LAUNCHED_REST_NS)],
+)
+def test_a_job_that_has_launched_more_may_pause_in_the_middle(
+    shared: Shared, counted_bytes: float, outstanding: bool, rest_ns: int
+) -> None:
+    """And one of which nothing counts what it has launched."""
     job = shared.job
     shared.seen(shared.holder())
     shared.send()
     job.read(0)
     assert job.facts is not None
-    job.facts = job.facts._replace(counts_early=True, outstanding=outstanding)
+    job.facts = job.facts._replace(counts_early=True, outstanding=outstanding, counted_bytes=counted_bytes)
     rests = []
     for after_ns in (rest_ns - 1, rest_ns):
         job.measure(after_ns)
@@ -131,6 +140,38 @@ def test_a_rest_between_two_looks_is_told_from_what_was_sent(shared: Shared, lat
     assert shared.job.facts is not None and shared.job.facts.rested is rested
     shared.job.read(LAUNCHED_REST_NS + 2 * later_ns)
     assert not shared.job.facts.rested, "nothing was sent since"
+
+
+class _Late:
+    """A worker on a busy machine."""
+
+    def perform(self, calls: Sequence[Call], wait_s: float = 0.0) -> list[Answer]:
+        return [NotAnswered(LATE)] * len(calls)
+
+    perform_all = perform
+
+
+def test_an_answer_that_is_late_does_not_say_that_nothing_was_sent(shared: Shared) -> None:
+    job = shared.job
+    shared.seen(shared.holder())
+    job.read(0)
+    shared.send()
+    with made_by(_Late()):
+        job.measure(REST_NS)
+        assert job.facts is not None and not job.facts.resting
+        assert job.measured_ns == 0, "it is asked again with the next decision"
+        job.measure(LATE_NS)
+        assert job.facts.resting and job.measured_ns == LATE_NS, "one that hangs its sockets holds no share for ever"
+    assert shared.sent_bytes() == LEAST_DATA_BYTES
+
+
+def test_turns_must_last_as_long_as_eight_looks(shared: Shared) -> None:
+    for finest_ns, least_ns in ((LOOK_NS, SHORTEST_BURST_NS), (5 * LOOK_NS, 40 * LOOK_NS)):
+        shared.job.schedule(0, 1e9, finest_ns=finest_ns)
+        assert shared.job.demand.least_bytes == 0.0, "no link speed is known"
+        job = JobTracker("a", "h0", nic_bps=1e9)
+        job.schedule(0, 1e9, finest_ns=finest_ns)
+        assert job.demand.least_bytes == pytest.approx(least_ns / 8)
 
 
 def test_sockets_of_a_job_over_nccl_are_read_while_it_computes_and_not_while_it_hangs(

@@ -106,6 +106,21 @@ def test_a_job_joins_with_its_first_iteration_whatever_prepared_it(job: OwnJob, 
     assert len(watched.monitor.sockets_of(FLOW)) == 1
 
 
+def test_a_burst_over_nccl_is_seen_where_no_plugin_counts_it(watched: Watched, tmp_path: Path) -> None:
+    """An old NCCL takes no plugin, and then only the hook speaks: it ends iterations, and announces nothing."""
+    job = OwnJob(tmp_path, announces=False)
+    for _ in range(4):  # it rests at every look
+        job.iterate()
+        watched.now_ns += 200 * MS
+        watched.step()
+        watched.now_ns += 200 * MS
+        watched.step()
+    assert watched.monitor.jobs[JOB].demand.paced
+    job.send(BURST_BYTES // 2)
+    assert any(isinstance(event, FlowReady) for event in watched.until(FlowReady))
+    job.close()
+
+
 def test_a_few_bytes_do_not_announce_a_burst(job: OwnJob, watched: Watched) -> None:
     """A loss that is summed up to be printed, say."""
     joined(job, watched)
