@@ -33,7 +33,7 @@ from hostd.enforce.class_filter import MOST_FILTERED, filter_message
 from hostd.enforce.errors import CannotEnforce, ErrorKind
 from hostd.kernel.devices import IFINFOMSG, IFLA_GSO_IPV4_MAX_SIZE, IFLA_GSO_MAX_SIZE, Device, sent_bytes
 from hostd.kernel.htb_class import RTM_GETTCLASS, TCA_KIND, TCMSG, ClassUse, class_message, rates_of, use_of
-from hostd.kernel.netlink import NLM_F_CREATE, NLM_F_EXCL, Message, Netlink, attribute, attributes
+from hostd.kernel.netlink import NLM_F_CREATE, NLM_F_EXCL, Message, Netlink, attribute, value_of
 from hostd.kernel.qdisc_tree import RTM_NEWQDISC, TC_H_ROOT, Node, delete_root, read_tree
 from hostd.kernel.sockets import DataSocket
 from hostd.safety.undo import NetlinkUndo, QdiscUndo, RouteFlush
@@ -245,7 +245,7 @@ def bundle_bytes(link_bps: float, bundle_ns: int | None, largest_bytes: int) -> 
 def _is_ours(answer: bytes) -> bool:
     """Other qdiscs have classes, too, which look different: mq's have no options at all."""
     _, _, handle, _, _ = TCMSG.unpack_from(answer)
-    return handle & 0xFFFF_0000 == MAJOR and attributes(answer[TCMSG.size :]).get(TCA_KIND) == b"htb\0"
+    return handle & 0xFFFF_0000 == MAJOR and value_of(answer[TCMSG.size :], TCA_KIND) == b"htb\0"
 
 
 def _root(ifindex: int) -> Message:

@@ -11,7 +11,7 @@ RATE64 is always sent: the kernel takes the larger of it and the 32-bit field, w
 import struct
 from typing import NamedTuple
 
-from hostd.kernel.netlink import Message, attribute, attributes
+from hostd.kernel.netlink import Message, attribute, attributes, value_of
 from paceline.flowcore.model.units import BITS_PER_BYTE, NS_PER_S
 
 RTM_NEWTCLASS, RTM_DELTCLASS, RTM_GETTCLASS = 40, 41, 42
@@ -84,9 +84,9 @@ class ClassUse(NamedTuple):
 def use_of(answer: bytes) -> ClassUse:
     """From one answer of a class dump."""
     _, _, handle, _, _ = TCMSG.unpack_from(answer)
-    counts = attributes(attributes(answer[TCMSG.size :])[_TCA_STATS2])
-    [sent_bytes] = struct.unpack_from("=Q", counts[_STATS_BASIC])
-    [queued] = struct.unpack_from("=I", counts[_STATS_QUEUE])
+    counts = value_of(answer[TCMSG.size :], _TCA_STATS2)
+    [sent_bytes] = struct.unpack_from("=Q", value_of(counts, _STATS_BASIC))
+    [queued] = struct.unpack_from("=I", value_of(counts, _STATS_QUEUE))
     return ClassUse(handle, sent_bytes, queued > 0)
 
 

@@ -54,6 +54,19 @@ def attributes(raw: bytes) -> dict[int, bytes]:
     return found
 
 
+def value_of(raw: bytes, wanted: int) -> bytes:
+    """One attribute's value, empty where it is not there: several times a second of every class."""
+    offset = 0
+    while offset + 4 <= len(raw):
+        length, kind = _ATTRIBUTE.unpack_from(raw, offset)
+        if length < 4 or offset + length > len(raw):
+            break
+        if kind & _TYPE_MASK == wanted:
+            return raw[offset + 4 : offset + length]
+        offset += (length + 3) & ~3
+    return b""
+
+
 class Netlink:
     """A socket, of rtnetlink by default, in the network namespace of the thread that made it."""
 

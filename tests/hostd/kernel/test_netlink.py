@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from bench.testbed.namespace import Namespace
 from hostd.enforce.htb_device import MAJOR
-from hostd.kernel.netlink import Netlink, attribute, attributes, means_absent
+from hostd.kernel.netlink import Netlink, attribute, attributes, means_absent, value_of
 from hostd.kernel.qdisc_tree import RTM_NEWQDISC, TC_H_ROOT, Node, delete_root, read_tree
 
 pytestmark = pytest.mark.root
@@ -14,12 +14,14 @@ pytestmark = pytest.mark.root
 
 @given(st.dictionaries(st.integers(1, 0x3FFF), st.binary(max_size=40)))
 def test_attributes_come_back(values: dict[int, bytes]) -> None:
-    assert attributes(b"".join(attribute(kind, value) for kind, value in values.items())) == values
+    raw = b"".join(attribute(kind, value) for kind, value in values.items())
+    assert attributes(raw) == values
+    assert all(value_of(raw, kind) == value for kind, value in values.items()) and not value_of(raw, 0)
 
 
 @given(st.binary(max_size=60))
 def test_garbage_is_no_attribute_and_no_crash(raw: bytes) -> None:
-    attributes(raw)
+    assert all(value_of(raw, kind) for kind, value in attributes(raw).items() if value)
 
 
 def test_one_of_many_messages_fails_and_the_rest_are_performed() -> None:
