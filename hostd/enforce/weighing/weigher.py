@@ -2,8 +2,9 @@
 
     Limit.stands_for ──▶ original control into the undo log ──▶ TCP_CONGESTION = ours, weight in the socket's storage
 
-A socket keeps the control while its flow takes turns beside cross traffic, with weight 1 between its turns: that is
-CUBIC. GIVEN_BACK_S after the last one it has its own control again. Each socket of a flow has the flow's weight: were
+A socket keeps the control while its flow takes turns beside cross traffic. Between its turns it hardly sends, so its
+weight stays for the next one, which mostly has the same, and is 1, that is CUBIC, after a second at most. GIVEN_BACK_S
+after the last turn it has its own control again. Each socket of a flow has the flow's weight: were
 all of ours to send at once, each flow would have as many sockets as it has now.
 
 Law: a socket whose flow never stood for several is not touched. Should hostd die, its guardian gives the controls back;
@@ -25,7 +26,7 @@ from hostd.kernel.pidfd import SocketGone
 from hostd.kernel.sockets import DataSocket
 from hostd.safety.undo import OPTION_BYTES, SocketUndo
 from hostd.safety.undo_log import UndoLog
-from paceline.flowcore.messages.events import Limit
+from paceline.flowcore.messages.events import FLOOR_BPS, Limit
 from paceline.flowcore.model.patterns import FlowId
 
 GIVEN_BACK_S = 10.0
@@ -96,7 +97,8 @@ class Weigher:
             state = self._flows.get(limit.flow) or self._flows.setdefault(limit.flow, _Flow())
             if state.stands_for != limit.stands_for:
                 state.stands_for, state.stood_s = limit.stands_for, time.monotonic()
-                changed.append(state)
+                if limit.rate_bps > FLOOR_BPS:  # its turn; else refresh() tells it
+                    changed.append(state)
         return self._weigh(changed) if changed else []
 
     def refresh(self) -> list[EnforcementError]:

@@ -3,7 +3,7 @@
 import os
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from hostd.kernel.pidfd import cookie_of
 from hostd.kernel.sockets import DataSocket, own_namespace
 from hostd.safety.undo_log import UndoLog
 from hostd.workers.pool import Workers
-from paceline.flowcore.messages.events import Limit
+from paceline.flowcore.messages.events import FLOOR_BPS, Limit
 from tests.hostd.conftest import FLOW, wait_until
 
 pytestmark = pytest.mark.root
@@ -93,6 +93,32 @@ def test_a_weight_arrives_in_the_kernel(weigher: Weigher, pair: tuple[socket.soc
     one.sendall(bytes(1000))
     other.recv(1000)
     wait_until(lambda: window(one) >= 4 * before)  # with the next acknowledgement
+
+
+def test_between_two_turns_a_weight_stays_and_costs_nothing(
+    weigher: Weigher, pair: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For a second: then it has none."""
+    made: list[calls.Call] = []
+
+    def counting(asked: Sequence[calls.Call], wait_s: float) -> list[calls.Answer]:
+        made.extend(asked)
+        return calls.perform(asked, wait_s)
+
+    one, _ = pair
+    weigher.attach(FLOW, [known(one)])
+    weigher.apply(standing_for(3.0))
+    monkeypatch.setattr(module, "perform", counting)
+    waits = [Limit(FLOW, FLOOR_BPS, 1e9)]
+    for turn in (waits, standing_for(3.0), waits):
+        weigher.apply(turn)
+    assert made == []
+    weigher.refresh()
+    assert len(made) == 1
+    weigher.apply(standing_for(3.0))
+    assert len(made) == 2
+    weigher.apply(standing_for(1.0))
+    assert len(made) == 3, "nobody waits any more, and it sends"
 
 
 def test_who_takes_no_such_turns_any_more_has_its_control_again(
