@@ -5,7 +5,8 @@
  *     window    w virtual windows v, each of which grows as CUBIC's does (RFC 9438), so w times as fast together
  *     loss      one of the w sockets has lost a packet, and backs off by 0.3: the window loses 0.3/w of itself
  *     turns     another w means another window at once, w times the same v: bursts are over before a window has grown
- *     start     slow start ends with the first queue it makes
+ *     start     slow start ends with the first queue it makes; from there to the first loss v grows by a twentieth each
+ *               round trip, as in the kernel's CUBIC: its curve knows no plateau yet, and would begin flat
  *
  * With w = 1, and for a socket of which nothing was said, it is CUBIC. Windows are counted in packets · 2^20, time in ms.
  */
@@ -20,6 +21,7 @@
 #define FRIENDLY 555745ULL   /* 3 · 0.3/1.7 packets a round trip, as Reno would gain with CUBIC's back-off: 0.53 · 2^20 */
 #define BACK_OFF 300ULL      /* thousandths */
 #define LEAST_WINDOW 2U
+#define SEARCHING 20U        /* packets acknowledged for one more, as long as no loss is known */
 #define SHORT_START 16U      /* packets: too few to tell a queue */
 #define NO_THRESHOLD 0x7fffffffU
 
@@ -117,6 +119,10 @@ void avoid(u64 *context) {
         packets = tcp_slow_start(socket, packets);
         if (!packets)
             return;
+    }
+    if (!own->top) {
+        tcp_cong_avoid_ai(socket, SEARCHING, packets);
+        return;
     }
     u64 window = virtual_window(socket, own), now_ns = ktime_get_ns();
     if (!window)
