@@ -73,11 +73,18 @@ def process_specs(
     directory: Path,
     registered: bool = False,
 ) -> list[ProcessSpec]:
-    """`registered`: counters are handed to the host's hostd; otherwise, or where none listens, they are files."""
+    """`registered`: counters are handed to the host's hostd; otherwise, or where none listens, they are files. Raises
+    Failure where jobs over NCCL would have no plugin: nothing would count what they send."""
+    programs = [program_for(job, workload) for job in scenario.jobs]
+    if any(program in ON_GPU.values() for program in programs):
+        try:
+            _build_libraries()
+        except (build.NoCompiler, OSError) as error:
+            raise Failure(f"jobs over NCCL need the shim's library, which cannot be built: {error}") from error
     specs = [
         spec
-        for number, job in enumerate(scenario.jobs)
-        for spec in job_processes(job, number, seed, program_for(job, workload), addresses, directory, registered)
+        for number, (job, program) in enumerate(zip(scenario.jobs, programs, strict=True))
+        for spec in job_processes(job, number, seed, program, addresses, directory, registered)
     ]
     for number, bursts in enumerate(scenario.cross_traffic):
         port = FIRST_PORT + PORTS_PER_JOB * (len(scenario.jobs) + number)
@@ -185,6 +192,11 @@ def ready_for(backend: str) -> None:
     there is no GPU for nccl, NoCompiler or OSError where they cannot be built."""
     if backend == "nccl" and gpu() is None:
         raise Failure("torch finds no GPU with NCCL here; --backend gloo needs none")
+    _build_libraries()
+
+
+def _build_libraries() -> None:
+    """Where they are missing; raises NoCompiler or OSError."""
     shim = library_path()
     if not shim.is_file():
         build.build(shim)
