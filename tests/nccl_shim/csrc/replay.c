@@ -318,9 +318,14 @@ static void timing(void) {
     enum { ROUNDS = 15, CALLS = 100000 };
     int mask = 0;
     void *ctx = init(82, 2, 0, &mask);
-    double best_coll = 1e18, best_step = 1e18;
+    double best_coll = 1e18, best_step = 1e18, best_clock = 1e18;
     for (int round = 0; round < ROUNDS; round++) {
         double from = now_ns();
+        for (int i = 0; i < CALLS; i++)
+            now_ns();
+        double clock = (now_ns() - from) / CALLS; /* the yardstick: what the machine takes to read its clock just now */
+        best_clock = clock < best_clock ? clock : best_clock;
+        from = now_ns();
         for (int i = 0; i < CALLS; i++)
             stop(coll(ctx, NULL, "AllReduce", 1000, "ncclFloat32"));
         double cost = (now_ns() - from) / CALLS;
@@ -332,7 +337,8 @@ static void timing(void) {
         cost = (now_ns() - from) / CALLS;
         best_step = cost < best_step ? cost : best_step;
     }
-    printf("{\"ns_per_collective\": %.1f, \"ns_per_proxy_step\": %.1f}\n", best_coll, best_step);
+    const char *found = "{\"ns_per_collective\": %.1f, \"ns_per_proxy_step\": %.1f, \"ns_per_clock\": %.1f}\n";
+    printf(found, best_coll, best_step, best_clock);
 }
 
 #include "gate_scenario.h"

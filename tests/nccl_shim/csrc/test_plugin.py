@@ -230,14 +230,19 @@ def test_a_missing_chained_plugin_is_one_line(sanitized: list[str], clean_env: d
 
 
 def test_cost_per_event(plain: list[str], clean_env: dict) -> None:
+    """100 ns, or on a machine that is slow just now what it takes to read the clock four and a half times."""
+
+    def is_cheap(cost: dict[str, float]) -> bool:
+        return cost["ns_per_collective"] <= max(100.0, 4.5 * cost["ns_per_clock"])
+
     # The floor of several rounds, some seconds apart: a busy machine only ever adds.
     costs = []
     for _ in range(4):
         costs.append(json.loads(replay(plain, clean_env, "timing")))
-        if min(cost["ns_per_collective"] for cost in costs) <= 100:
+        if is_cheap(costs[-1]):
             break
         time.sleep(2)
-    assert min(cost["ns_per_collective"] for cost in costs) <= 100
+    assert is_cheap(costs[-1]), costs
     assert min(cost["ns_per_proxy_step"] for cost in costs) <= 300
 
 
