@@ -19,7 +19,7 @@ from nccl_shim.segment.clibrary import LibraryUnusable, load_library
 from nccl_shim.segment.identity import identity_from_env, weight_milli_of
 from nccl_shim.segment.job_name import why_no_name
 from nccl_shim.segment.memory_search import admit_memories
-from nccl_shim.segment.reader import ProcessView, Reader
+from nccl_shim.segment.reader import MOST_ITERATIONS, ProcessView, Reader
 from nccl_shim.throttle import ThrottleRefused, throttle_environment
 
 RUN_EXAMPLE = """example:
@@ -52,6 +52,9 @@ def add_run_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParse
     parser.add_argument("--role", choices=("worker", "server"), help="this host's part in a PS job")
     parser.add_argument(
         "--weight", metavar="W", help="how much it counts: 0.1 to 10, or best-effort; hostd holds it to what it allows"
+    )
+    parser.add_argument(
+        "--iterations", metavar="N", help="how many it will do from its start on, where hostd's objective is jct"
     )
     parser.add_argument(
         "--shm-dir", type=Path, metavar="DIR", help="where counters go if no hostd listens (default: /dev/shm/paceline)"
@@ -97,8 +100,12 @@ def run(args: argparse.Namespace) -> int:
     for option, weight in (("--weight", args.weight), ("PACELINE_WEIGHT", os.environ.get("PACELINE_WEIGHT"))):
         if weight and not 100 <= weight_milli_of(weight) <= 10_000:
             return _wrong(f"run: {option} is {_printable(weight)}, expected 0.1 to 10 (three decimals), or best-effort")
+    told = os.environ.get("PACELINE_ITERATIONS")
+    for option, said in (("--iterations", args.iterations), ("PACELINE_ITERATIONS", told)):
+        if said and not (said.isascii() and said.isdigit() and 0 < int(said) <= MOST_ITERATIONS):
+            return _wrong(f"run: {option} is {_printable(said)}, expected a number from 1 to {MOST_ITERATIONS}")
     where = socket.gethostname(), args.job, args.pattern, args.role, args.shm_dir, args.socket, args.weight
-    added = observed_environment(os.environ, command, *where)
+    added = observed_environment(os.environ, command, *where, int(args.iterations or 0))
     if args.throttle:
         try:
             added |= throttle_environment(os.environ)

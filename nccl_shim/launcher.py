@@ -33,6 +33,7 @@ def observed_environment(
     shm_dir: Path | None = None,
     socket: Path | None = None,
     weight: str | None = None,
+    iterations: int | None = None,
 ) -> dict[str, str]:
     """What to add to `env` so that `command` is observed. A job that was given no name has the one that its processes
     find (segment/job_name.py): they know more than the launcher does, such as the address where they meet."""
@@ -49,6 +50,8 @@ def observed_environment(
         added["PACELINE_SOCKET"] = str(registered_at)
     if weight:
         added["PACELINE_WEIGHT"] = weight
+    if iterations:
+        added["PACELINE_ITERATIONS"] = str(iterations)
     if pattern:
         added["PACELINE_PATTERN"] = pattern
     role = role or env.get("PACELINE_ROLE") or ("server" if _SERVER_POD.search(hostname) else None)

@@ -10,7 +10,7 @@ from hostd.introspect.why_unpaced import why_unpaced
 from hostd.monitor.flow_view import flows_of, phase_of
 from hostd.monitor.job_tracker import JobTracker
 from hostd.monitor.users import JobNames
-from paceline.flowcore.host.flow_state import FlowState
+from paceline.flowcore.host.flow_state import FlowState, JobFlows
 from paceline.flowcore.host.policy import JobState
 from paceline.flowcore.messages.events import FLOOR_BPS
 
@@ -75,10 +75,19 @@ def _of_job(view: HostView, job: JobTracker) -> dict[str, object]:
         "phase": phase_of(job),
         "weight": joined.progress.weight if joined is not None else None,
         "why_weight": _why_weight(joined.progress.weight, job.demand.weight) if joined is not None else None,
+        "iterations_left": _iterations_left(joined),
         "slowdown": joined.progress.slowdown if joined is not None else None,
         "flows": [names.shown_flow(one.flow) for one in flows_of(job)],
         "not_paced": [one._asdict() for one in why_unpaced(view, job)],
     }
+
+
+def _iterations_left(joined: JobFlows | None) -> int | None:
+    """By what it says; None where it does not say, or has done more."""
+    if joined is None:
+        return None
+    left = round(joined.progress.iterations - joined.sent_iterations)
+    return left if joined.progress.iterations and left >= 0 else None
 
 
 def _why_unknown(view: HostView, text: str) -> str:

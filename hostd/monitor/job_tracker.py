@@ -82,7 +82,9 @@ class JobTracker:
         for pid, view in present.items():
             self.processes.setdefault(pid, TrackedProcess(ProcessSockets(pid))).view = view
         self._counted = None
-        self.demand.weight = max((view.snapshot.weight for view in present.values() if view is not None), default=1.0)
+        snapshots = [view.snapshot for view in present.values() if view is not None]
+        self.demand.weight = max([one.weight for one in snapshots], default=1.0)
+        self.demand.iterations = max([one.iterations for one in snapshots], default=0)
         counted = any(_counts_iterations(view) for view in present.values())
         self.rhythm = None if counted else self.rhythm or BurstRhythm()
 
@@ -140,9 +142,9 @@ class JobTracker:
             self.facts = measured._replace(received_bytes=feeds)
             if measured.counts_early and not isinstance(self.demand, LaunchedDemand):  # its first communicator has come
                 events += self.demand.left()
-                weight = self.demand.weight
-                self.demand = LaunchedDemand(self.demand.job, self.demand.host, self.demand.least_bytes)
-                self.demand.weight = weight
+                before = self.demand
+                self.demand = LaunchedDemand(before.job, before.host, before.least_bytes)
+                self.demand.weight, self.demand.iterations = before.weight, before.iterations
             events += self.demand.observe(self.facts)
         else:
             self.facts = self._by_rhythm(self.rhythm, measured, now_ns)

@@ -27,6 +27,7 @@ struct pls_identity {
 PLS_API void pls_identity_from_env(struct pls_identity *identity);
 /* PACELINE_WEIGHT in thousandths: a number such as 2 or 0.25, or a class; 0: none, or no such thing. */
 PLS_API uint32_t pls_weight_milli_from_env(void);
+PLS_API uint64_t pls_iterations_from_env(void);
 /* job_name.c: the same on all hosts of a job. */
 void pls_job_name_from_env(char text[PLS_JOB_BYTES]);
 

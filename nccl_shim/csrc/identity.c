@@ -56,6 +56,11 @@ uint32_t pls_weight_milli_from_env(void) {
     return digits && digits < 4 && *text == '\0' ? milli : 0;
 }
 
+uint64_t pls_iterations_from_env(void) {
+    static const char *const names[] = {"PACELINE_ITERATIONS", NULL};
+    return (uint64_t)integer_of(names, 0);
+}
+
 void pls_identity_from_env(struct pls_identity *identity) {
     memset(identity, 0, sizeof *identity);
     identity->global_rank = integer_of(RANK_NAMES, -1);

@@ -75,7 +75,8 @@ struct pls_header {
     uint32_t writer; /* 1: this library, 2: pure Python */
     _Atomic uint64_t dropped_records;
     _Atomic uint64_t held_ns; /* since when a launch waits at the gate (page/launch_gate.c); 0: none does */
-    uint64_t reserved[2];
+    uint64_t iterations; /* that the job says this process will do; 0: it does not say */
+    uint64_t reserved[1];
     struct pls_iteration iteration;
     char job[PLS_JOB_BYTES];
 };

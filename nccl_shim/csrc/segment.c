@@ -128,6 +128,7 @@ static void fill(struct pls_header *header, const struct pls_identity *identity,
     header->world_size = identity->world_size;
     header->local_rank = identity->local_rank;
     header->weight_milli = pls_weight_milli_from_env();
+    header->iterations = pls_iterations_from_env();
     header->writer = 1;
     memcpy(header->job, identity->job, PLS_JOB_BYTES - 1);
     header->created_ns = pls_now_ns();

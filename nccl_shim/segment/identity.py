@@ -23,6 +23,7 @@ RANK_NAMES = (
     "JOB_COMPLETION_INDEX",
 )
 WORLD_NAMES = ("PACELINE_WORLD_SIZE", "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS")
+ITERATION_NAMES = ("PACELINE_ITERATIONS",)
 LOCAL_NAMES = ("PACELINE_LOCAL_RANK", "LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID")
 WEIGHT_CLASSES = {"normal": 1000, "best-effort": 100}
 _WEIGHT = re.compile(r"([0-9]{1,3})(?:\.([0-9]{0,3}))?")
@@ -38,6 +39,7 @@ class Identity:
     local_rank: int = -1
     role: ProcessRole = ProcessRole.WORKER
     weight_milli: int = 0  # that the job asks for, in thousandths; 0: it asks for none
+    iterations: int = 0  # that this process will do; 0: nobody said
     socket: Path | None = None  # of hostd; None: counters go into a file in the directory
 
     @property
@@ -58,6 +60,7 @@ def identity_from_env(env: Mapping[str, str] | None = None) -> Identity:
         local_rank=_integer_of(env, LOCAL_NAMES, -1),
         role=ProcessRole.SERVER if env.get("PACELINE_ROLE") == "server" else ProcessRole.WORKER,
         weight_milli=weight_milli_of(env.get("PACELINE_WEIGHT", "")),
+        iterations=_integer_of(env, ITERATION_NAMES, 0),
         socket=_socket_of(env, directory),
     )
 

@@ -93,7 +93,8 @@ class Header(ctypes.LittleEndianStructure):
         ("writer", ctypes.c_uint32),
         ("dropped_records", ctypes.c_uint64),
         ("held_ns", ctypes.c_uint64),
-        ("reserved", ctypes.c_uint64 * 2),
+        ("iterations", ctypes.c_uint64),
+        ("reserved", ctypes.c_uint64 * 1),
         ("iteration", Iteration),
         ("job", ctypes.c_char * JOB_BYTES),
     )

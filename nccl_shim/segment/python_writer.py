@@ -172,6 +172,7 @@ class PythonWriter:
         header.pid_namespace = own_pid_namespace()
         header.global_rank, header.world_size = identity.global_rank, identity.world_size
         header.local_rank, header.weight_milli = identity.local_rank, identity.weight_milli
+        header.iterations = identity.iterations
         header.created_ns = header.heartbeat_ns = header.iteration.start_ns = time.monotonic_ns()
         header.iteration.check = layout.check_word((0, 0, header.created_ns, 0, 0, 0, 0))
         self._store_identity(layout.HEADER_BYTES, Kind.OVERFLOW, Source(1), 0, identity.global_rank, 0, -1)

@@ -125,8 +125,9 @@ def _nonsense(snapshot: ProcessSnapshot) -> str:
     counter = snapshot.iteration_counter
     if max(snapshot.enqueued_bytes, snapshot.expected_tx_bytes, snapshot.tx_bytes, *(counter or ())) > MOST_COUNT:
         return "counts more than there can be"
-    if counter is not None and counter.iteration > MOST_ITERATIONS:
-        return f"counts {counter.iteration} iterations, expected at most {MOST_ITERATIONS}"
+    most = max(snapshot.iterations, counter.iteration if counter else 0)
+    if most > MOST_ITERATIONS:
+        return f"counts {most} iterations, expected at most {MOST_ITERATIONS}"
     return ""
 
 

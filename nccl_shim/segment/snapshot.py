@@ -67,6 +67,7 @@ class ProcessSnapshot(NamedTuple):
     tx_bytes: int
     weight: float  # that its job asks for
     held_ns: int  # since when a launch over NCCL waits at the gate; 0: none does
+    iterations: int  # that its job says it will do; 0: it does not say
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -102,6 +103,7 @@ class SegmentHeader(NamedTuple):
     writer: int
     dropped_records: int
     held_ns: int
+    iterations: int
     seq: int
     iteration: int
     start_ns: int
@@ -195,4 +197,5 @@ def snapshot_of(
         sum([flow.tx_bytes for flow in flows]),
         header.weight_milli / 1000 or 1.0,
         header.held_ns,
+        header.iterations,
     )

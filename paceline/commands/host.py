@@ -245,6 +245,8 @@ def _print_job(found: Mapping[str, Any]) -> None:
     print(f"{found['job']}: {'paced' if found['controlled'] else 'not paced'}, {found['phase']}{slowdown}")
     if found.get("weight") is not None:  # an older hostd says none
         print(f"weight {found['weight']:g}: {found['why_weight']}")
+    if found.get("iterations_left") is not None:
+        print(f"{found['iterations_left']} iterations left, by what it says; with the objective jct that counts")
     for one in found["not_paced"]:
         print(f"{one['reason']}: {one['why']}")
     for flow in found["flows"]:

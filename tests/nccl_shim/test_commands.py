@@ -56,6 +56,8 @@ def test_run_reaps_what_ended_jobs_left(clean_env: dict, shm_dir: Path) -> None:
         (["run", "--job", "b" * 64, "--", "true"], "--job has 64 bytes, expected at most 63"),
         (["run", "--job", "\x1b[2J", "--", "true"], "--job is '\\x1b[2J', expected printable characters"),
         (["run", "--weight", "11", "--", "true"], "--weight is 11, expected 0.1 to 10"),
+        (["run", "--iterations", "0", "--", "true"], "--iterations is 0, expected a number from 1 to"),
+        (["run", "--iterations", "1e6", "--", "true"], "--iterations is 1e6, expected a number"),
         (["run", "--weight", "much", "--", "true"], "--weight is much, expected 0.1 to 10"),
         (["run", "--", "no-such-program"], "no-such-program: not found"),
         (["jobs", "--interval", "0"], "--interval is 0.0"),

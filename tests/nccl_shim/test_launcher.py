@@ -45,6 +45,11 @@ def test_a_weight_goes_to_the_jobs_processes() -> None:
     assert "PACELINE_WEIGHT" not in observed_environment({"PACELINE_WEIGHT": "2"}, ["t"], "h"), "it is there already"
 
 
+def test_how_many_iterations_go_to_the_jobs_processes() -> None:
+    assert observed_environment({}, ["t"], "h", iterations=1000)["PACELINE_ITERATIONS"] == "1000"
+    assert "PACELINE_ITERATIONS" not in observed_environment({}, ["t"], "h")
+
+
 def test_without_a_library_nccl_keeps_its_own_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PACELINE_SHIM_LIBRARY", "/nonexistent.so")
     added = observed_environment({"NCCL_PROFILER_PLUGIN": "inspector"}, ["t"], "h")

@@ -34,7 +34,8 @@ class Demand(ABC):
 
     def __init__(self, job: str, host: str, least_bytes: float = 0.0) -> None:
         self.job, self.host, self.least_bytes = job, host, least_bytes
-        self.weight = 1.0  # that the job asks for
+        self.weight = 1.0  # that the job asks for ...
+        self.iterations = 0  # ... and how many it says it will do; 0: it does not say
         self.live: set[Ends] = set()
         self.before_first = True  # no end of an iteration was seen yet
         self.learner: SizeLearner[Sizes] = SizeLearner(_alike, _typical)
@@ -163,7 +164,8 @@ class Demand(ABC):
         return [self._joined(facts)] if self.paced and not was_paced else []
 
     def _joined(self, facts: JobFacts) -> HostEvent:
-        return job_joined(self.job, self.host, self.sizes, self._received_bytes, facts.members, self.weight)
+        left = max(0, self.iterations - facts.iteration)
+        return job_joined(self.job, self.host, self.sizes, self._received_bytes, facts.members, self.weight, left)
 
     def _flow(self, ends: Ends) -> FlowId:
         return flow_id(self.job, self.host, ends)

@@ -28,12 +28,14 @@ def job_joined(
     received_bytes: Mapping[Ends, float],
     members: int,
     weight: float = 1.0,
+    iterations: int = 0,
 ) -> JobJoined:
-    """Flows of these sizes in an iteration, in a job that has received so much from each host so far."""
+    """Flows of these sizes in an iteration, in a job that has received so much from each host so far, and does so many
+    iterations from now on (0: nobody knows)."""
     sources = [ends for ends, size in received_bytes.items() if size > 0]
     specs = tuple(_spec(flow_id(job, host, ends), sizes[ends], sources, members) for ends in sorted(sizes))
     downstream = tuple((spec.flow, _downstream(spec.flow, sources, members)) for spec in specs)
-    return JobJoined(job, specs, downstream, weight)
+    return JobJoined(job, specs, downstream, weight, iterations)
 
 
 def _spec(flow: FlowId, size_bytes: float, sources: Iterable[Ends], members: int) -> FlowSpec:

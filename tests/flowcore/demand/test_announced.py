@@ -27,6 +27,14 @@ def iterations(
         yield from tracker.observe(JobFacts(number + 1, False, False, 2, {NEXT: sent}, {NEXT: sent}))
 
 
+def test_a_job_that_says_how_many_iterations_it_will_do_joins_with_what_is_left_of_them() -> None:
+    for said, left in ((0, 0), (100, 98), (1, 0)):
+        tracker = AnnouncedDemand("a", "h0")
+        tracker.iterations = said
+        joined = [event for event in iterations(tracker, [50.0, 100.0]) if isinstance(event, JobJoined)]
+        assert [event.iterations for event in joined] == [left]
+
+
 def test_a_job_joins_after_its_first_whole_iteration() -> None:
     tracker = AnnouncedDemand("a", "h0")
     assert list(iterations(tracker, [50.0])) == [], "its connections had yet to be found"

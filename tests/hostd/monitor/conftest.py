@@ -21,6 +21,7 @@ from tests.hostd.conftest import wait_until
 MS = 1_000_000
 BURST_BYTES = 1_000_000
 LINE_BPS = 1e9  # a burst is 8 ms of it
+ITERATIONS = 1000  # that the job says it will do
 JOB = f"{os.getuid()}/a"
 FLOW = FlowId(JOB, "h0", "h1", Role.RING)
 
@@ -31,6 +32,7 @@ class OwnJob:
 
     def __init__(self, directory: Path, announces: bool = True) -> None:
         env = {"PACELINE_SHM_DIR": str(directory), "PACELINE_JOB": "a", "RANK": "0", "WORLD_SIZE": "2"}
+        env["PACELINE_ITERATIONS"] = str(ITERATIONS)
         self.writer = PythonWriter(identity_from_env(env))
         self.record = self.writer.find(Kind.COLLECTIVE, Source.TORCH, 1, 0, 2, -1) if announces else None
         self._listener = socket.create_server(("127.0.0.2", 0))

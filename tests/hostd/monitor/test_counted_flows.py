@@ -28,7 +28,9 @@ def view(
 ) -> ProcessView:
     counter = IterationCounter(iteration, 1, 0, marked, 100, 1)
     identity = ("a", 0, 2, 0, ProcessRole.WORKER, pid, 1, 1, 0, True, False, 0, 0, 0)
-    snapshot = ProcessSnapshot(*identity, counter, tuple(flows), 0, 0, counted, weight=1.0, held_ns=held_ns)
+    snapshot = ProcessSnapshot(
+        *identity, counter, tuple(flows), 0, 0, counted, weight=1.0, held_ns=held_ns, iterations=0
+    )
     return ProcessView(snapshot, 0, pid, True, 0, None, 0, 0, None)
 
 

@@ -19,7 +19,7 @@ from nccl_shim.segment.liveness import start_ticks
 from paceline.flowcore.messages.events import FlowDone, FlowReady, HostEvent, IterationEnded, JobJoined, JobLeft
 from tests.hostd.conftest import wait_until
 from tests.hostd.crowd import further_names
-from tests.hostd.monitor.conftest import BURST_BYTES, FLOW, JOB, MS, OwnJob, Watched, joined
+from tests.hostd.monitor.conftest import BURST_BYTES, FLOW, ITERATIONS, JOB, MS, OwnJob, Watched, joined
 
 pytestmark = pytest.mark.root
 
@@ -103,6 +103,7 @@ def test_a_job_joins_with_its_first_iteration_whatever_prepared_it(job: OwnJob, 
     job.writer.end_iteration()
     [joins] = [event for event in watched.until(JobJoined) if isinstance(event, JobJoined)]
     assert [spec.size_bytes for spec in joins.flows] == [pytest.approx(BURST_BYTES * WIRE_PER_PAYLOAD, rel=1e-3)]
+    assert joins.iterations == ITERATIONS - 1
     assert len(watched.monitor.sockets_of(FLOW)) == 1
 
 

@@ -77,6 +77,16 @@ def test_weights(clean_env: dict) -> None:
     assert json.loads(done.stdout) == [*WEIGHTS.values()]
 
 
+def test_iterations(clean_env: dict) -> None:
+    said = {"": 0, "1000": 1000, "-1": 0, "1e3": 0, "99999999999": 0}
+    assert {text: identity_from_env({"PACELINE_ITERATIONS": text}).iterations for text in said} == said
+    asked = WEIGHTS_OF_C.replace("PACELINE_WEIGHT", "PACELINE_ITERATIONS").replace("weight_milli", "iterations")
+    done = subprocess.run(
+        [sys.executable, "-c", asked, json.dumps([*said])], env=clean_env, check=True, capture_output=True
+    )
+    assert json.loads(done.stdout) == [*said.values()]
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_environment(case: str, clean_env: dict) -> None:
     env, (job, rank, world_size, local_rank) = CASES[case]

@@ -42,10 +42,14 @@ def test_counts_come_back_exactly(new_writer, shm_dir: Path) -> None:
     assert (view.waiting_bytes, view.alive) == (42, True)
 
 
-def test_what_the_job_asks_to_count(new_writer, shm_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_job_asks_to_count_and_says_it_will_do(
+    new_writer, shm_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PACELINE_WEIGHT", "0.25")
-    writer = new_writer(Identity("j", shm_dir, weight_milli=250))
-    assert read_one(shm_dir).snapshot.weight == 0.25
+    monkeypatch.setenv("PACELINE_ITERATIONS", "1000")
+    writer = new_writer(Identity("j", shm_dir, weight_milli=250, iterations=1000))
+    snapshot = read_one(shm_dir).snapshot
+    assert (snapshot.weight, snapshot.iterations) == (0.25, 1000)
     del writer
 
 
