@@ -63,6 +63,7 @@ class Experiment:
     repeats: int | None = 3  # unless told otherwise; None: always made once
     controls: tuple[str, ...] | None = None  # None: those asked for
     more_controls: tuple[str, ...] = ()  # beside those
+    cases: tuple[str, ...] = ()  # names, where some of them can be chosen
 
     def effective_options(self, options: Options) -> Options:
         """The options without those that do not apply to this experiment."""
@@ -71,6 +72,7 @@ class Experiment:
             options,
             repeats=1 if self.repeats is None else options.repeats,
             controls=tuple(dict.fromkeys((*controls, *self.more_controls))),
+            cases=tuple(one for one in options.cases if one in self.cases),
         )
 
 

@@ -13,6 +13,9 @@ BACKENDS = {
     # What cross traffic gets beside jobs; `paceline` itself is fair.
     "paceline-yield": DaemonControl("paceline", name="paceline-yield", background=YIELD),
     "paceline-first": DaemonControl("paceline", name="paceline-first", background=TRAINING_FIRST),
+    # The least time from a job's start to its end, of jobs that say how many iterations they will do.
+    "paceline-jct": DaemonControl("paceline:jct", name="paceline-jct"),
+    "paceline-jct-first": DaemonControl("paceline:jct", name="paceline-jct-first", background=TRAINING_FIRST),
     "paceline-gate": DaemonControl("paceline", backend="gate", name="paceline-gate"),
     # Policies that stop no burst, as the gate cannot.
     "cassini-gate": DaemonControl("cassini", backend="gate", name="cassini-gate"),

@@ -141,7 +141,7 @@ def switchd(
     config = f"""
 name = "{switch}"
 listen = "{control[switch].ip}:{PORT}"
-policy = "{policy}"
+{_policy(policy)}
 plaintext = true
 {more}
 {_common(testbed, slots)}
@@ -179,7 +179,7 @@ def hostd(
     config = f"""
 name = "{host}"
 {switch}
-policy = "{policy}"
+{_policy(policy)}
 mode = "{mode}"
 backend = "{backend}"
 plaintext = true
@@ -192,6 +192,12 @@ runtime_directory = "{place}"
 """ + "".join(f'{name} = "{address}"\n' for name, address in testbed.addresses.data.items())
     arguments = ["--journal", str(journal)] if journal else []
     return DaemonProcess(testbed, host, "hostd", config, place, arguments)
+
+
+def _policy(named: str) -> str:
+    """Of a policy with its objective (paceline:jct), as the daemons' configurations have them."""
+    name, _, objective = named.partition(":")
+    return f'policy = "{name}"' + (f'\nobjective = "{objective}"' if objective else "")
 
 
 def _common(testbed: Testbed, slots: SlotsSpec) -> str:

@@ -131,6 +131,7 @@ def job_processes(
             directory / host,
             socket,
             weight,
+            job.iterations,
         )
         name = f"{job.name} {role} on {host}"
         arguments = (own.to_json(), *program.arguments)

@@ -22,7 +22,15 @@ from paceline.flowcore.model.scenario import Scenario
 from paceline.sim.jobs import TrainingJob
 
 # Iteration time ÷ computing time, where jobs run together.
-FACTORS = {"reno": 1.6, "cubic": 1.5, "bbr": 1.7, "mlcc": 2.0, "paceline": 1.3, "paceline-first": 1.3, "observe": 1.0}
+FACTORS = {
+    "reno": 1.6,
+    "cubic": 1.5,
+    "bbr": 1.7,
+    "mlcc": 2.0,
+    "paceline": 1.3,
+    **dict.fromkeys(("paceline-first", "paceline-jct", "paceline-jct-first"), 1.3),
+    "observe": 1.0,
+}
 ALONE = 1.2
 ITERATIONS = 12
 

@@ -36,22 +36,30 @@ PAPER_GBPS = (10.0, 25.0)
 JOBS, QUICK_JOBS = 30, 5
 ITERATIONS, QUICK_ITERATIONS = (20, 30), (4, 8)
 GPU_LOAD = 0.85  # under TCP
+QUICK_CASES = ("25", "25-others")
 CUT_OFF_S, QUICK_CUT_OFF_S = 900.0, 20.0  # a control may let a job starve
 PAPER_GAIN = 0.15
-FIRST = "paceline-first"
+# Both with the objective that is measured here, of jobs that say how many iterations they will do.
+SOONEST, FIRST = "paceline-jct", "paceline-jct-first"
+OURS = ("paceline", SOONEST, FIRST)
 AGAINST_TCP = "mean JCT against reno, cubic, bbr (and DCTCP)"
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    name: str
+    name: str  # in the case's
     shared: SharedCluster
     stretch: float  # about how much longer than alone an iteration takes under TCP: with it the load is as meant
     gains: dict[float, dict[str, float]]  # that we promise, by bandwidth and control, beside the best TCP
 
 
-QUIET_CASE = Surroundings("", QUIET, 1.3, {10.0: {"paceline": 0.10}, 25.0: {"paceline": 0.05}})
-OTHERS_CASE = Surroundings(", other traffic", WITH_OTHERS, 1.6, {10.0: {"paceline": 0.05, FIRST: PAPER_GAIN}, 25.0: {}})
+QUIET_CASE = Surroundings("", QUIET, 1.3, {10.0: {SOONEST: 0.10}, 25.0: {SOONEST: 0.05}})
+OTHERS_CASE = Surroundings(", other traffic", WITH_OTHERS, 1.6, {10.0: {SOONEST: 0.05, FIRST: PAPER_GAIN}, 25.0: {}})
+CASES = {  # by the names that --case takes
+    f"{gbps:g}{suffix}": (gbps, around)
+    for gbps in PAPER_GBPS
+    for suffix, around in (("", QUIET_CASE), ("-others", OTHERS_CASE))
+}
 
 
 def arrivals(
@@ -89,13 +97,12 @@ def _completion_s(run: JobsRun) -> list[float]:
 
 def run(options: Options) -> Result:
     rows, checks, cases = [], [], {}
-    for gbps in PAPER_GBPS[-1:] if options.quick else PAPER_GBPS:
-        for around in (QUIET_CASE, OTHERS_CASE):
-            conditions = Conditions("synthetic" if options.quick else "auto", options.seed, shared=around.shared)
-            controls = tuple(one for one in options.controls if around is OTHERS_CASE or one != FIRST)
-            scenario = arrivals(gbps, options, stretch=around.stretch)
-            case = Case(f"{gbps:g} Gbit/s{around.name}", scenario, controls, conditions, alone=False)
-            cases[gbps, around.name] = (case, around)
+    for gbps, around in (CASES[name] for name in options.cases or (QUICK_CASES if options.quick else CASES)):
+        conditions = Conditions("synthetic" if options.quick else "auto", options.seed, shared=around.shared)
+        controls = tuple(one for one in options.controls if around is OTHERS_CASE or one != FIRST)
+        scenario = arrivals(gbps, options, stretch=around.stretch)
+        case = Case(f"{gbps:g} Gbit/s{around.name}", scenario, controls, conditions, alone=False)
+        cases[gbps, around.name] = (case, around)
     made = options.make([case for case, _ in cases.values()])
     for (gbps, _), (case, around) in cases.items():
         own = [_row(case.name, control, runs) for control, runs in made[case.name].together.items()]
@@ -133,7 +140,7 @@ def here(result: Result) -> dict[str, str]:
     for name in dict.fromkeys(row["case"] for row in result["rows"]):
         of = {row["control"]: row["mean_jct_s"] for row in result["rows"] if row["case"] == name}
         best_s = min(of[one] for one in TCP)
-        gains += [f"{one} {percent(1 - of[one] / best_s)} lower at {name}" for one in ("paceline", FIRST) if one in of]
+        gains += [f"{one} {percent(1 - of[one] / best_s)} lower at {name}" for one in OURS if one in of]
     return {AGAINST_TCP: ", ".join(gains)}
 
 
@@ -170,7 +177,8 @@ EXPERIMENT = Experiment(
     run=run,
     present=present,
     here=here,
-    more_controls=(FIRST,),
+    more_controls=(SOONEST, FIRST),
+    cases=tuple(CASES),
     paper={
         AGAINST_TCP: "at least 15 % lower",
         "mean JCT against PCC, Aurora, DeepCC": "at least 28.9 % lower (not run here)",

@@ -38,6 +38,7 @@ def add_parser(commands: Any) -> None:
         metavar="A,B",
         help="reno, cubic, bbr, paceline, and others to compare (default: mlcc); not for slots and overhead",
     )
+    parser.add_argument("--case", metavar="A,B", help="of jct: 10, 10-others, 25, 25-others (default: all)")
     parser.add_argument("--seed", metavar="N", type=seed, default=1, help="of arrivals, places and computing times")
     parser.add_argument(
         "--out", metavar="DIR", type=Path, help=f"for results (default: {RESULTS}, with --quick {QUICK_RESULTS})"
@@ -95,7 +96,11 @@ def _options(experiment: "Experiment", args: argparse.Namespace) -> "Options":
     from bench.experiments.experiment import Options
 
     repeats = args.repeat or (1 if args.quick else experiment.repeats) or 1
-    return experiment.effective_options(Options(args.quick, repeats, args.seed, _controls(args.control)))
+    cases = tuple(dict.fromkeys(args.case.split(","))) if args.case else ()
+    if unknown := [name for name in cases if name not in experiment.cases]:
+        expected = f"expected one of {', '.join(experiment.cases)}" if experiment.cases else "it has none by name"
+        raise CommandError(f"{experiment.name} has no case {unknown[0]!r}; {expected}")
+    return experiment.effective_options(Options(args.quick, repeats, args.seed, _controls(args.control), cases))
 
 
 def _controls(text: str | None) -> tuple[str, ...]:
@@ -121,7 +126,7 @@ def _kept(directory: Path, name: str, options: "Options") -> "Document | None":
         return None
     document = read_result(path)
     as_asked = document["repeats"] >= options.repeats and document["seed"] == options.seed
-    as_asked = as_asked and document["controls"] == [*options.controls]
+    as_asked = as_asked and document["controls"] == [*options.controls] and not options.cases
     return document if as_asked and (options.quick or not document["quick"]) else None
 
 

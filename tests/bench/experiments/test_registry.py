@@ -92,6 +92,9 @@ def test_the_fake_gains_come_out_as_such(fake_runs: FakeRuns) -> None:
     assert all(kept("alone").values())
     assert kept("mixes")["mix-1, steady state: at least 5 % below the best TCP"] is True  # 1.3 against 1.5
     assert list(kept("jct", quick=False).values()) == [True, True, False, True]  # 13 % where the paper has 15
+    jct = EXPERIMENTS["jct"]
+    chosen = jct.run(jct.effective_options(Options(cases=("25", "no case of its"))))
+    assert {row["case"] for row in chosen["rows"]} == {"25 Gbit/s"}
 
 
 def test_experiments_are_named_once_and_described() -> None:
