@@ -17,7 +17,7 @@ def add_parser(commands: Any) -> None:
             "Simulate scenarios that were measured on the testbed and compare the mean slowdown of their jobs.\n"
             "Exits with 1 where a policy differs by more than 2 %. TCP is compared with max-min sharing, which\n"
             "it is only about, and not judged. Beside cross traffic it also prints what that gets of what it\n"
-            "gets beside TCP, and does not judge it."
+            "gets beside TCP, and the capacity bound on what it leaves of the links, and does not judge it."
         ),
         epilog="example: paceline sim testbed docs/results/paper/mixes.json",
     )
@@ -48,7 +48,16 @@ def run_testbed(args: argparse.Namespace) -> int:
 
     from paceline.commands.console import print_json, print_table, progress_bar
     from paceline.commands.provenance import provenance
-    from paceline.sim.agreement.testbed import AGREE, NotMeasured, compared, controls_measured, one_measured
+    from paceline.sim.agreement.testbed import (
+        AGREE,
+        LEFT_TO_OTHERS,
+        YARDSTICK,
+        NotMeasured,
+        bound_left_to_others,
+        compared,
+        controls_measured,
+        one_measured,
+    )
     from paceline.sim.scenario_file import read_scenario
 
     try:
@@ -70,14 +79,18 @@ def run_testbed(args: argparse.Namespace) -> int:
                 raise CommandError(f"{args.file}: {error}") from None
             bar.advance(task)
     agree = all(one.holds for one in found)
+    left = {scenario.name: bound_left_to_others(document, scenario) for scenario in scenarios}
+    bounds = {name: least for name, least in left.items() if least is not None}
     if args.json:
         rows = [asdict(one) | {"ratio": one.ratio, "judged": one.judged, "holds": one.holds} for one in found]
         measured = {key: document.get(key) for key in ("commits", "commit", "machine") if key in document}
-        print_json({"agree": agree, "within": AGREE, "measured": measured, "rows": rows} | provenance())
+        print_json(
+            {"agree": agree, "within": AGREE, "measured": measured, "rows": rows, "bounds": bounds} | provenance()
+        )
     else:
         columns: tuple[str, ...] = ("scenario", "testbed", "simulator", "measured", "simulated", "difference", "")
         beside_others = any(one.others_measured is not None for one in found)
-        columns += ("others", "simulated") if beside_others else ()
+        columns += ("others", "simulated", "bound") if beside_others else ()
         table = [
             (
                 one.scenario,
@@ -87,9 +100,12 @@ def run_testbed(args: argparse.Namespace) -> int:
                 f"{one.simulated:.3f}",
                 f"{100 * (one.ratio - 1):+.1f} %",
                 "" if one.holds else "differs",
-                *("" if part is None else f"{part:.2f}" for part in one.others if beside_others),
+                *("" if part is None else f"{part:.2f}" for part in (*one.others, one.bound) if beside_others),
             )
             for one in found
         ]
         print_table("mean slowdown", columns, table)
+        for name, least in bounds.items():
+            kept = f"{LEFT_TO_OTHERS:.0%} of what they have beside {YARDSTICK}"
+            print(f"{name}: no policy that leaves others {kept} has a mean slowdown below {least:.3f}")
     return 0 if agree else 1

@@ -10,7 +10,9 @@ Where there is cross traffic, what its flows have sent is compared as well, besi
 
     others = bytes beside the control  ÷  bytes beside cubic on the testbed, and beside `fair` in the simulator
 
-In bytes the simulator gives them more: its flows are at full rate from their first byte on.
+In bytes the simulator gives them more: its flows are at full rate from their first byte on. And no policy whatever is
+below the capacity bound on what others leave of the links (beside_others.py): with what they carried beside this
+control, and with the part of it that jobs are to leave them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,11 +24,13 @@ from paceline.flowcore.model.background import FAIR, TRAINING_FIRST, YIELD
 from paceline.flowcore.model.scenario import Scenario
 from paceline.flowcore.model.units import PAYLOAD_SHARE
 from paceline.flowcore.policy import POLICIES
+from paceline.sim.agreement.beside_others import bound_beside_others
 from paceline.sim.run import run
 
 AGREE = 0.02
 TCP, MLTCP = ("reno", "cubic", "bbr"), ("mltcp", "mltcp-4")
 YARDSTICK = "cubic"
+LEFT_TO_OTHERS = 0.95  # of what they have beside it
 
 # Controls of the testbed that are a policy and what is done about cross traffic.
 BACKGROUND_OF = {"paceline-yield": ("paceline", YIELD), "paceline-first": ("paceline", TRAINING_FIRST)}
@@ -46,6 +50,7 @@ class Comparison:
     simulated: float
     others_measured: float | None = None  # None: there is no cross traffic, or nothing to compare it with
     others_simulated: float | None = None
+    bound: float | None = None  # no policy is below, where others carry what they did
 
     @property
     def ratio(self) -> float:
@@ -107,9 +112,27 @@ def compared(document: Mapping[str, Any], scenario: Scenario, seeds: Sequence[in
                 simulated=slowdown,
                 others_measured=others,
                 others_simulated=None if others is None else sent / simulated["fair", FAIR].others_bytes,
+                bound=_bound(control, with_payload),
             )
         )
     return found
+
+
+def bound_left_to_others(document: Mapping[str, Any], scenario: Scenario) -> float | None:
+    """The least mean slowdown that leaves others LEFT_TO_OTHERS; None: there are none, or nothing to compare with."""
+    measured = controls_measured(document, scenario.name)
+    return next(
+        (_bound(one, of_payload(scenario), LEFT_TO_OTHERS) for one in measured if one["control"] == YARDSTICK), None
+    )
+
+
+def _bound(control: Mapping[str, Any], scenario: Scenario, part: float = 1.0) -> float | None:
+    repeats, jobs = control.get("cross_traffic_bytes") or (), control.get("jobs")
+    if scenario.duration_s is None or not jobs or not any(map(sum, repeats)):
+        return None
+    alone_s = {job["name"]: float(job["alone_iteration_s"]) for job in jobs}
+    others_bytes = [part * fmean(sent) for sent in zip(*repeats, strict=True)]
+    return bound_beside_others(scenario, alone_s, others_bytes, scenario.duration_s)
 
 
 class Simulated(NamedTuple):

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from paceline.cli import main
+from paceline.flowcore.model.units import PAYLOAD_SHARE
 from tests.commands.output import one_line, run_json
 
 SCENARIO = """
@@ -51,6 +52,7 @@ def test_a_policy_is_judged_and_tcp_is_not(tmp_path: Path, capsys: pytest.Captur
     assert rows["paceline"]["ratio"] == pytest.approx(1 / 1.005, abs=1e-3)
 
 
+ALONE_S = 0.51
 OTHERS = """
 [[cross_traffic]]
 from = "h0"
@@ -64,7 +66,11 @@ gbps = 1.0
 def test_beside_cross_traffic_others_are_compared_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "two.toml").write_text(SCENARIO + OTHERS)
     found = [("cubic", 1.5, 200), ("paceline", 1.2, 200), ("paceline-yield", 1.3, 180), ("paceline-first", 1.1, 50)]
-    controls = [{"control": name, "mean_slowdown": s, "cross_traffic_bytes": [[mb * 1e6]]} for name, s, mb in found]
+    jobs = [{"name": name, "alone_iteration_s": ALONE_S} for name in ("a", "b")]
+    controls = [
+        {"control": name, "mean_slowdown": s, "cross_traffic_bytes": [[mb * 1e6]], "jobs": jobs}
+        for name, s, mb in found
+    ]
     (tmp_path / "jobs.json").write_text(json.dumps({"scenario": "two", "controls": controls}))
     given = ["sim", "testbed", str(tmp_path / "jobs.json"), "--scenarios", str(tmp_path)]
     assert main([*given, "--json"]) == 1
@@ -74,8 +80,13 @@ def test_beside_cross_traffic_others_are_compared_too(tmp_path: Path, capsys: py
     # Who counts for sixteen gets nearly all, and who waits for no turn what TCP would have given.
     assert rows["paceline-first"]["others_simulated"] < 0.7 < rows["paceline-yield"]["others_simulated"]
     assert rows["paceline-first"]["simulated"] < rows["paceline"]["simulated"] < rows["cubic"]["simulated"]
+    # Both jobs need so much of the link, and others sent for four seconds.
+    need, bounds = 2 * 25e6 * 8e-9 / ALONE_S / PAYLOAD_SHARE, [row.get("bound") for row in rows.values()]
+    left = [1 - mb * 8e-3 / 4 / PAYLOAD_SHARE for _, _, mb in found]
+    assert bounds == [pytest.approx(max(1.0, need / part)) for part in left]
     assert main(given) == 1
-    assert "others" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "others" in printed and "no policy that leaves others 95% of what they have beside cubic" in printed
 
 
 def test_a_policy_that_is_far_off_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
