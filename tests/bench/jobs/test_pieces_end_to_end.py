@@ -17,7 +17,7 @@ from paceline.flowcore.model.topology import star
 
 pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.torch]
 
-ITERATIONS = 14
+ITERATIONS = 12
 LEAST_SEEN = 4  # iterations with bursts
 
 Happened = list[tuple[int, HostEvent | SwitchEvent]]  # and when
