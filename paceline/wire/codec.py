@@ -101,6 +101,24 @@ class Integer:
         return value
 
 
+@dataclass(frozen=True, slots=True)
+class Number:
+    """0 where it is missing; older peers do not send it."""
+
+    least: float
+    most: float
+
+    def write(self, name: str, value: float, wire_fields: dict[str, Any]) -> None:
+        if value:
+            wire_fields[name] = value
+
+    def read(self, name: str, wire: Wire, paths: FlowPaths | None) -> float:
+        value: float = getattr(wire, name)
+        if not self.least <= value <= self.most:  # which NaN is not
+            raise BadMessage("numbers", f"found {name} {value}, expected {self.least:g} to {self.most:g}")
+        return value
+
+
 class FlowNames:
     def write(self, name: str, value: Sequence[FlowId], wire_fields: dict[str, Any]) -> None:
         wire_fields[name] = map(text_of, value)
@@ -225,6 +243,7 @@ REPORT = MessageTable(
     first_slot=SLOT,
     claims=Columns(CLAIMS, nested=True),
     withdrawn=Columns(WITHDRAWALS),
+    others_bps=Number(0.0, LARGEST),
 )
 FEEDBACK = MessageTable(
     Feedback,

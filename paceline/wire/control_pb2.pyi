@@ -93,20 +93,22 @@ class Claims(_message.Message):
     def __init__(self, flow: _Optional[_Iterable[str]] = ..., size_bytes: _Optional[_Iterable[float]] = ..., urgency: _Optional[_Iterable[float]] = ..., compute_ns: _Optional[_Iterable[float]] = ..., remaining_ns: _Optional[_Iterable[float]] = ..., sent_bytes: _Optional[_Iterable[float]] = ..., planned_bytes: _Optional[_Iterable[float]] = ..., upstream_count: _Optional[_Iterable[int]] = ..., upstream: _Optional[_Iterable[str]] = ..., downstream_count: _Optional[_Iterable[int]] = ..., downstream: _Optional[_Iterable[str]] = ..., plan_slots: _Optional[_Iterable[int]] = ..., plan_bps: _Optional[_Iterable[float]] = ..., promised_bytes: _Optional[_Iterable[float]] = ..., weight: _Optional[_Iterable[float]] = ..., weighable: _Optional[_Iterable[bool]] = ..., unstoppable: _Optional[_Iterable[bool]] = ...) -> None: ...
 
 class Report(_message.Message):
-    __slots__ = ("sender", "number", "first_slot", "claims", "withdrawn", "withdrawn_bytes")
+    __slots__ = ("sender", "number", "first_slot", "claims", "withdrawn", "withdrawn_bytes", "others_bps")
     SENDER_FIELD_NUMBER: _ClassVar[int]
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     FIRST_SLOT_FIELD_NUMBER: _ClassVar[int]
     CLAIMS_FIELD_NUMBER: _ClassVar[int]
     WITHDRAWN_FIELD_NUMBER: _ClassVar[int]
     WITHDRAWN_BYTES_FIELD_NUMBER: _ClassVar[int]
+    OTHERS_BPS_FIELD_NUMBER: _ClassVar[int]
     sender: str
     number: int
     first_slot: int
     claims: Claims
     withdrawn: _containers.RepeatedScalarFieldContainer[str]
     withdrawn_bytes: _containers.RepeatedScalarFieldContainer[float]
-    def __init__(self, sender: _Optional[str] = ..., number: _Optional[int] = ..., first_slot: _Optional[int] = ..., claims: _Optional[_Union[Claims, _Mapping]] = ..., withdrawn: _Optional[_Iterable[str]] = ..., withdrawn_bytes: _Optional[_Iterable[float]] = ...) -> None: ...
+    others_bps: float
+    def __init__(self, sender: _Optional[str] = ..., number: _Optional[int] = ..., first_slot: _Optional[int] = ..., claims: _Optional[_Union[Claims, _Mapping]] = ..., withdrawn: _Optional[_Iterable[str]] = ..., withdrawn_bytes: _Optional[_Iterable[float]] = ..., others_bps: _Optional[float] = ...) -> None: ...
 
 class Feedback(_message.Message):
     __slots__ = ("sender", "answers", "first_slot", "flow", "accepted", "share_bps", "ceiling_bps", "available_bps", "load", "alone_ns", "upstream_bytes", "downstream_bytes", "silent", "stands_for")
@@ -287,7 +289,7 @@ class WatchRequest(_message.Message):
     def __init__(self, every_slots: _Optional[int] = ..., link: _Optional[_Iterable[str]] = ..., host_states: _Optional[bool] = ...) -> None: ...
 
 class TableSnapshot(_message.Message):
-    __slots__ = ("name", "slot", "slot_length_ns", "link", "capacity_bps", "horizon", "load_bps", "flows", "host", "silent", "refused", "messages", "plans_refused", "job", "urgency", "part_link", "part_job", "part_bps", "part_share_bps", "policy", "own_host", "host_state")
+    __slots__ = ("name", "slot", "slot_length_ns", "link", "capacity_bps", "horizon", "load_bps", "flows", "host", "silent", "refused", "messages", "plans_refused", "job", "urgency", "part_link", "part_job", "part_bps", "part_share_bps", "policy", "own_host", "host_state", "others_bps")
     class RefusedEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -317,6 +319,7 @@ class TableSnapshot(_message.Message):
     POLICY_FIELD_NUMBER: _ClassVar[int]
     OWN_HOST_FIELD_NUMBER: _ClassVar[int]
     HOST_STATE_FIELD_NUMBER: _ClassVar[int]
+    OTHERS_BPS_FIELD_NUMBER: _ClassVar[int]
     name: str
     slot: int
     slot_length_ns: int
@@ -339,4 +342,5 @@ class TableSnapshot(_message.Message):
     policy: str
     own_host: _containers.RepeatedScalarFieldContainer[str]
     host_state: _containers.RepeatedCompositeFieldContainer[HostState]
-    def __init__(self, name: _Optional[str] = ..., slot: _Optional[int] = ..., slot_length_ns: _Optional[int] = ..., link: _Optional[_Iterable[str]] = ..., capacity_bps: _Optional[_Iterable[float]] = ..., horizon: _Optional[int] = ..., load_bps: _Optional[_Iterable[float]] = ..., flows: _Optional[_Iterable[int]] = ..., host: _Optional[_Iterable[str]] = ..., silent: _Optional[_Iterable[str]] = ..., refused: _Optional[_Mapping[str, int]] = ..., messages: _Optional[int] = ..., plans_refused: _Optional[int] = ..., job: _Optional[_Iterable[str]] = ..., urgency: _Optional[_Iterable[float]] = ..., part_link: _Optional[_Iterable[int]] = ..., part_job: _Optional[_Iterable[int]] = ..., part_bps: _Optional[_Iterable[float]] = ..., part_share_bps: _Optional[_Iterable[float]] = ..., policy: _Optional[str] = ..., own_host: _Optional[_Iterable[str]] = ..., host_state: _Optional[_Iterable[_Union[HostState, _Mapping]]] = ...) -> None: ...
+    others_bps: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, name: _Optional[str] = ..., slot: _Optional[int] = ..., slot_length_ns: _Optional[int] = ..., link: _Optional[_Iterable[str]] = ..., capacity_bps: _Optional[_Iterable[float]] = ..., horizon: _Optional[int] = ..., load_bps: _Optional[_Iterable[float]] = ..., flows: _Optional[_Iterable[int]] = ..., host: _Optional[_Iterable[str]] = ..., silent: _Optional[_Iterable[str]] = ..., refused: _Optional[_Mapping[str, int]] = ..., messages: _Optional[int] = ..., plans_refused: _Optional[int] = ..., job: _Optional[_Iterable[str]] = ..., urgency: _Optional[_Iterable[float]] = ..., part_link: _Optional[_Iterable[int]] = ..., part_job: _Optional[_Iterable[int]] = ..., part_bps: _Optional[_Iterable[float]] = ..., part_share_bps: _Optional[_Iterable[float]] = ..., policy: _Optional[str] = ..., own_host: _Optional[_Iterable[str]] = ..., host_state: _Optional[_Iterable[_Union[HostState, _Mapping]]] = ..., others_bps: _Optional[_Iterable[float]] = ...) -> None: ...

@@ -84,7 +84,7 @@ grants = st.builds(
     st.floats(1.0, 64.0),
 )
 withdrawals = st.lists(st.builds(Withdrawal, anything, numbers), max_size=3).map(tuple)
-reports = st.builds(Report, names, st.integers(0, MAX_NUMBER), slots, claims(), withdrawals)
+reports = st.builds(Report, names, st.integers(0, MAX_NUMBER), slots, claims(), withdrawals, numbers)
 feedbacks = st.builds(
     Feedback,
     names,
@@ -226,6 +226,20 @@ def test_numbers_without_sense(column: str, number: float) -> None:
 def test_columns_of_another_length(column: str) -> None:
     assert refused(lambda report: getattr(report.claims, column).append(1)) == "shape"
     assert refused(lambda report: getattr(report.claims, column).pop()) == "shape"
+
+
+def test_a_host_that_does_not_look_at_cross_traffic_has_none() -> None:
+    old = REPORT.to_wire(Report("h0", 1, 0, ()))
+    assert b"others" not in str(old).encode() and REPORT.from_wire(old, PATHS).others_bps == 0.0
+
+
+@pytest.mark.parametrize("others_bps", [-1.0, math.nan, math.inf, 2 * LARGEST])
+def test_cross_traffic_without_sense(others_bps: float) -> None:
+    wire = REPORT.to_wire(Report("h0", 1, 0, ()))
+    wire.others_bps = others_bps
+    with pytest.raises(BadMessage, match="others_bps") as refused:
+        REPORT.from_wire(wire, PATHS)
+    assert refused.value.reason == "numbers"
 
 
 def test_a_host_that_counts_no_promises_and_knows_no_weights_is_understood() -> None:

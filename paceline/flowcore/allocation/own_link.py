@@ -24,10 +24,15 @@ class Want(NamedTuple):
     weight: float = 1.0
 
 
+def others_part(connections: int, weights: float) -> float:
+    """Of a link."""
+    return connections / (connections + weights) if connections else 0.0
+
+
 def divide(link_bps: float, connections: int, wants: Mapping[Key, Want]) -> tuple[float, dict[Key, float]]:
     """What others are guaranteed, and each flow; `wants` are of those that send."""
     weights = sum(want.weight for want in wants.values())
-    others_bps = link_bps * connections / (connections + weights) if connections else 0.0
+    others_bps = link_bps * others_part(connections, weights)
     asked = {
         key: min(link_bps, link_bps * want.weight / weights if want.rate_bps >= UNLIMITED else want.rate_bps)
         for key, want in wants.items()

@@ -34,6 +34,7 @@ from paceline.flowcore.messages.events import (
     JobJoined,
     JobLeft,
     Limit,
+    OthersSend,
     Progress,
     Send,
     SwitchLost,
@@ -74,6 +75,7 @@ class HostAgent:
         nics = topology.nics(name)
         self.nic_bps = sum(nic.capacity_bps for nic in nics)
         self.nic = replace(nics[0], capacity_bps=self.nic_bps)
+        self.others_bps = 0.0  # of that
         self.answers = AnswerClock()
         self.topology = topology  # of jobs that join from now on
         self._switch, self._background = switch, background
@@ -140,6 +142,8 @@ class HostAgent:
                 self._phase_ns = max(0, min(event.phase_ns, self.clock.length_ns - 1))
             case ClockSet():
                 self._clock_set(event.by_ns, now_ns)
+            case OthersSend():
+                self.others_bps = min(max(0.0, event.load_bps), self.nic_bps)
             case SwitchLost():
                 self._isolate()
                 self.policy.on_slot(self, now_ns)
@@ -195,7 +199,7 @@ class HostAgent:
             return
         self._number += 1
         withdrawn = tuple(Withdrawal(flow.id, flow.withdrawn_bytes) for flow in gone)
-        report = Report(self.name, self._number, slot, tuple(claims), withdrawn)
+        report = Report(self.name, self._number, slot, tuple(claims), withdrawn, self.others_bps)
         if self._switch is not None:
             # Also while isolated: its answer shows that it is back.
             self.answers.asked(self._number, now_ns, newcomers=newcomers)

@@ -34,6 +34,10 @@ class HostContext(Protocol):
     def nic_bps(self) -> float: ...
 
     @property
+    def others_bps(self) -> float:
+        """Load of cross traffic on its own NICs, which no switch divides."""
+
+    @property
     def rtt_ns(self) -> int:
         """From a new claim to its grant, which may have been decided several switches up."""
 

@@ -75,6 +75,14 @@ class ClockSet:
 
 
 @dataclass(frozen=True, slots=True)
+class OthersSend:
+    """Cross traffic leaves through this host's own NICs, and counts as so much load (detect/others.py), until told
+    otherwise."""
+
+    load_bps: float
+
+
+@dataclass(frozen=True, slots=True)
 class SwitchLost:
     """The stream to the switch broke; the shell noticed before the silence did."""
 
@@ -108,6 +116,7 @@ HostEvent = (
     | Feedback
     | Welcomed
     | ClockSet
+    | OthersSend
     | SwitchLost
     | Tick
 )

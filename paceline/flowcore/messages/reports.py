@@ -56,6 +56,7 @@ class Report:
     first_slot: int
     claims: tuple[Claim, ...]
     withdrawn: tuple[Withdrawal, ...] = ()
+    others_bps: float = 0.0  # load of cross traffic on the sender's own uplinks together; only a host's word counts
 
 
 class Grant(NamedTuple):

@@ -5,7 +5,7 @@ the lowest switch with all their links in its scope, the subtree below it (arbit
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from paceline.flowcore.model.topology import Link, Topology
 
@@ -20,12 +20,14 @@ class Domain:
     scope_bps: Mapping[str, float]  # capacity of every link at or below it: what it may arbitrate
     parent: str | None  # the switch that arbitrates beyond that
     sees_arrivals: bool = True  # upstream flows end where the flow begins, so its ToR knows them; a NIC does not
+    uplinks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of its hosts, those in its table
 
     @classmethod
     def of_nic(cls, nic: Link) -> "Domain":
         """A host on its own: nothing but its uplink."""
         capacity = {nic.name: nic.capacity_bps}
-        return cls(capacity, {nic.name: nic.source}, frozenset(), capacity, None, sees_arrivals=False)
+        uplinks = {nic.source: (nic.name,)}
+        return cls(capacity, {nic.name: nic.source}, frozenset(), capacity, None, sees_arrivals=False, uplinks=uplinks)
 
 
 def domains(topology: Topology) -> dict[str, Domain]:
@@ -34,9 +36,13 @@ def domains(topology: Topology) -> dict[str, Domain]:
     tables: dict[str, dict[str, float]] = {switch: {} for switch in topology.switches}
     scopes: dict[str, dict[str, float]] = {switch: {} for switch in topology.switches}
     hosts: dict[str, set[str]] = {switch: set() for switch in topology.switches}
+    uplinks: dict[str, dict[str, tuple[str, ...]]] = {switch: {} for switch in topology.switches}
     tops = [switch for switch in topology.switches if switch not in topology.parents]
     for link in topology.links.values():
         tables[keeper[link.name]][link.name] = link.capacity_bps
+        if link.source in topology.switch_of:
+            of_hosts = uplinks[keeper[link.name]]
+            of_hosts[link.source] = (*of_hosts.get(link.source, ()), link.name)
         # With several tops (spines) the first one arbitrates, and has the other spines' links in scope too.
         over_source = set(above(link.source, topology))
         both = [node for node in above(link.target, topology) if node in over_source]
@@ -51,6 +57,7 @@ def domains(topology: Topology) -> dict[str, Domain]:
             frozenset(hosts[switch]),
             scopes[switch],
             topology.parents.get(switch, (None,))[0],
+            uplinks=uplinks[switch],
         )
         for switch in topology.switches
     }

@@ -93,7 +93,7 @@ class Arbitrated(Policy):
 
     def _plan(self, host: HostContext, flows: Iterable[FlowState], now_ns: int) -> None:
         """One by one: what this host plans now is not in the loads it was told, and its flows share its NIC."""
-        free_bps = [host.nic_bps] * host.clock.horizon
+        free_bps = [host.nic_bps - host.others_bps] * host.clock.horizon
         for flow in flows:
             self._plan_one(host, flow, free_bps, now_ns)
             for index, planned_bps in enumerate(flow.plan_bps):
@@ -115,7 +115,9 @@ class Arbitrated(Policy):
         room += [transfer_bytes(min(free), clock.length_ns) for free in zip(available[1:], free_bps[1:], strict=False)]
         schedule = allocate(flow.remaining_bytes, room, load[: len(room)])
         later_bps = (rate_bps(volume, clock.length_ns) for volume in schedule.volume_bytes[1:])
-        flow.plan_bps = (grant.share_bps, *later_bps)
+        # Shares know nothing of cross traffic, and the table has no room for both.
+        first_bps = min(grant.share_bps, free_bps[0]) if host.others_bps else grant.share_bps
+        flow.plan_bps = (first_bps, *later_bps)
 
     # ---- Hand-over ----
 

@@ -44,7 +44,7 @@ class Claims:
 
     @property
     def empty(self) -> bool:
-        return not self._flows and not self._jobs
+        return not self._flows and not self._jobs and not self.table.has_others
 
     def remembers(self, job: str) -> bool:
         """Whether flows of this job have left something here."""
@@ -70,6 +70,13 @@ class Claims:
         plans = {claim.flow: claim.plan_bps for claim in report.claims if claim.plan_bps}
         for flow, accepted in self.table.enter(plans, report.first_slot, slot).items():
             self._flows[flow].accepted = accepted
+
+    def take_others(self, host: str, others_bps: float, slot: int) -> None:
+        """Cross traffic on the host's own uplinks together: nobody knows through which it leaves."""
+        uplinks, capacity_bps = self._domain.uplinks.get(host, ()), self._domain.table_bps
+        whole_bps = sum(capacity_bps[link] for link in uplinks)
+        for link in uplinks:
+            self.table.set_others(link, others_bps * capacity_bps[link] / whole_bps, slot)
 
     def _note(self, claim: Claim, reporter: str, slot: int) -> None:
         flow = claim.flow

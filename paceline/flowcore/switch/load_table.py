@@ -1,12 +1,15 @@
 """The load table of a switch: what flows have promised to send over each link in the coming slots (§IV-A).
 
     b_l(t) = Σ_f r_f(t)  over the flows f whose path crosses l              t = absolute slot
+    o_l                  what cross traffic sends over it as well, in every slot: nobody knows when it ends
 
 Laws:
 1. A plan replaces the flow's old plan; it never adds to it.
 2. A flow never sees its own plan in its feedback.
 3. b_l(t) ≤ u_l for every link and slot: a plan that would break this is refused and the table is unchanged.
-4. An entry must be renewed: a flow that no report has named for ENTRY_SLOTS slots is forgotten.
+4. An entry must be renewed: a flow that no report has named for ENTRY_SLOTS slots is forgotten, and so is o_l.
+5. Flows see b_l + o_l, at most u_l. No plan adds to a slot in which b_l(t) + o_l would be above u_l; plans that were
+   there when o_l grew stay until they are replaced, and may be replaced by smaller ones.
 
 Plans that come together are entered together, and one by one only if they do not all fit. Slots in the past are of no
 interest: loads are asked for from a slot on, and a plan ends where it ends.
@@ -76,6 +79,8 @@ class LoadTable:
         self._own_bps = np.zeros((0, width))
         self._path = np.zeros((1, 0), dtype=np.intp)  # a column each: the first link, the second, ...
         self._groups: dict[tuple[FlowId, ...], _Group] = {}
+        self._others_bps = np.zeros(self._nowhere + 1)  # o_l
+        self._others_heard: dict[str, int] = {}  # the slot in which it was said last, of links with any
 
     def __contains__(self, flow: FlowId) -> bool:
         return flow in self._heard
@@ -92,14 +97,32 @@ class LoadTable:
             self._row[flow] = self._new_row([self._index[link] for link in links])
         return links
 
+    def set_others(self, link: str, others_bps: float, slot: int) -> None:
+        """o_l, for ENTRY_SLOTS; more than the link carries is as much as it carries."""
+        at = self._index[link]
+        if others_bps > 0.0:  # which NaN is not
+            self._others_heard[link] = slot
+            self._others_bps[at] = min(others_bps, self.capacity_bps[link])
+        elif self._others_heard.pop(link, None) is not None:
+            self._others_bps[at] = 0.0
+
+    def others_bps(self, link: str) -> float:
+        """o_l."""
+        return float(self._others_bps[self._index[link]])
+
+    @property
+    def has_others(self) -> bool:
+        return bool(self._others_heard)
+
     def load_bps(self, link: str, slot: int, without: FlowId | None = None) -> float:
-        """b_l(t), optionally as one flow sees it."""
-        offset = slot - self._first
-        if not 0 <= offset < self._load_bps.shape[1]:
-            return 0.0
-        own_bps = self._own_bps[self._row[without], offset] if without is not None else 0.0
-        load_bps = float(self._load_bps[self._index[link], offset] - own_bps)
-        return load_bps if load_bps > DUST * self.capacity_bps[link] else 0.0
+        """b_l(t) + o_l, optionally as one flow sees it."""
+        offset, load_bps = slot - self._first, 0.0
+        if 0 <= offset < self._load_bps.shape[1]:
+            own_bps = self._own_bps[self._row[without], offset] if without is not None else 0.0
+            load_bps = float(self._load_bps[self._index[link], offset] - own_bps)
+        load_bps = load_bps if load_bps > DUST * self.capacity_bps[link] else 0.0
+        others_bps = self.others_bps(link)
+        return min(load_bps + others_bps, self.capacity_bps[link]) if others_bps else load_bps
 
     def flows_per_link(self) -> dict[str, int]:
         """How many flows have an entry on each link that has any."""
@@ -144,12 +167,19 @@ class LoadTable:
         else:
             np.add.at(load_bps, group.places, change_bps)
         highest = float(np.maximum.reduce(load_bps / group.links_bps, axis=None))
-        if highest > SLACK:
+        if highest > SLACK or (self._others_heard and self._crowds_others(group, load_bps)):
             return False
         self.peak_ratio = max(self.peak_ratio, highest)
         self._load_bps[group.links] = load_bps
         self._own_bps[group.rows] = new_bps
         return True
+
+    def _crowds_others(self, group: _Group, load_bps: NDArray[np.float64]) -> bool:
+        """Whether these loads are higher than before somewhere beside cross traffic that leaves no room for that."""
+        others_bps = self._others_bps.take(group.links)[:, None]
+        before_bps = self._load_bps.take(group.links, axis=0)
+        grows = load_bps > before_bps + DUST * group.links_bps
+        return bool(np.any(grows & (load_bps + others_bps > SLACK * group.links_bps)))
 
     def _plausible(self, plans_bps: Iterable[Rates], first_slot: int, now_slot: int) -> bool:
         """No negative, infinite or undefined rate, and no slot further from now than a horizon and a late message."""
@@ -169,6 +199,9 @@ class LoadTable:
         load_bps = self._load_bps.take(group.path, axis=0)[:, :, : self.horizon]
         load_bps -= self._own_bps.take(group.rows, axis=0)[:, : self.horizon]
         load_bps *= load_bps >= group.dust_bps
+        if self._others_heard:
+            load_bps += self._others_bps.take(group.path)[:, :, None]
+            np.minimum(load_bps, group.u_bps, out=load_bps)
         room_bps = np.minimum.reduce(group.u_bps - load_bps)
         np.maximum(room_bps, 0.0, out=room_bps)  # rounding may leave a hair less than nothing
         price = np.add.reduce(load_bps / group.u_bps)
@@ -181,11 +214,12 @@ class LoadTable:
         room_bps, price = [UNLIMITED] * horizon, [0.0] * horizon
         for link in self._links[flow]:
             u_bps = self.capacity_bps[link]
-            dust_bps = DUST * u_bps
+            dust_bps, others_bps = DUST * u_bps, self.others_bps(link) if self._others_heard else 0.0
             for slot, load_bps in enumerate(self._load_bps[self._index[link], :horizon].tolist()):
                 load_bps -= own_bps[slot]
                 if load_bps < dust_bps:
                     load_bps = 0.0
+                load_bps = min(load_bps + others_bps, u_bps) if others_bps else load_bps
                 left_bps = u_bps - load_bps
                 if left_bps < room_bps[slot]:
                     room_bps[slot] = max(left_bps, 0.0)  # rounding may leave a hair less than nothing
@@ -207,6 +241,8 @@ class LoadTable:
         silent = [flow for flow, heard in self._heard.items() if slot - heard > ENTRY_SLOTS]
         for flow in silent:
             self.drop(flow)
+        for link in [link for link, heard in self._others_heard.items() if slot - heard > ENTRY_SLOTS]:
+            self.set_others(link, 0.0, slot)
         return silent
 
     def _move_on(self, slot: int) -> None:

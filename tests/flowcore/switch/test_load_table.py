@@ -1,11 +1,12 @@
-"""The load table (§IV-A): its four laws, one by one and under any interleaving."""
+"""The load table (§IV-A): its laws, one by one and under any interleaving."""
 
+import math
 from dataclasses import dataclass
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from paceline.flowcore.model.patterns import FlowId, Role
 from paceline.flowcore.switch.load_table import ENTRY_SLOTS, SLACK, LoadTable, Rates
@@ -259,6 +260,55 @@ def test_dropping_twice_or_an_unknown_flow_is_harmless() -> None:
     assert_same_loads(table, loads(make_table()))
 
 
+# ---- Law 5: beside cross traffic ----
+
+
+def test_flows_see_cross_traffic_as_load_in_every_slot_alone_and_together() -> None:
+    table = make_table((FLOWS[0], (1.0, 2.0)), (FLOWS[3], (1.0,)))
+    table.set_others("h0->sw", 4.0, 0)
+    alone, other = view(table, FLOWS[0], 0), view(table, FLOWS[3], 0)
+    assert alone == ((2.0, 3.0, 3.0, 3.0), pytest.approx((0.4 + 1 / 3, 0.4, 0.4, 0.4)))
+    together = table.view([FLOWS[0], FLOWS[3]], 0)
+    assert together[0] == (alone[0], pytest.approx(alone[1])) and together[1] == (other[0], pytest.approx(other[1]))
+    assert loads(table)["h0->sw"][:3] == [5.0, 6.0, 4.0] and table.load_bps("h1->sw", 0) == 1.0
+
+
+def test_a_plan_beside_cross_traffic_has_what_that_leaves() -> None:
+    table = make_table()
+    flow = FLOWS[4]
+    table.renew(flow, PATH_OF[flow], 0)
+    table.set_others("h0->sw", 4.0, 0)
+    assert not enter(table, flow, Plan(0, (6.1,)), 0)
+    assert enter(table, flow, Plan(0, (6.0,)), 0)
+
+
+def test_a_plan_from_before_cross_traffic_stays_and_may_only_shrink() -> None:
+    table = make_table((FLOWS[4], (9.0, 9.0)))
+    table.set_others("h0->sw", 4.0, 0)
+    assert table.load_bps("h0->sw", 0) == 10.0, "no link is fuller than full"
+    assert view(table, FLOWS[4], 0)[0][0] == 6.0
+    assert not enter(table, FLOWS[4], Plan(0, (9.0, 9.5)), 0)
+    assert enter(table, FLOWS[4], Plan(0, (9.0, 8.0)), 0), "less than before, if more than there is room"
+    assert enter(table, FLOWS[4], Plan(0, (6.0, 6.0)), 0)
+    assert table.peak_ratio <= 1.0
+
+
+def test_what_nobody_says_any_more_has_ended() -> None:
+    table = make_table()
+    table.set_others("h0->sw", 4.0, 0)
+    table.expire(ENTRY_SLOTS)
+    assert table.others_bps("h0->sw") == 4.0 and table.has_others
+    table.expire(ENTRY_SLOTS + 1)
+    assert table.others_bps("h0->sw") == 0.0 and not table.has_others
+
+
+@pytest.mark.parametrize(("said_bps", "load_bps"), [(99.0, 10.0), (math.inf, 10.0), (math.nan, 0.0), (-1.0, 0.0)])
+def test_cross_traffic_is_no_more_than_a_link_carries(said_bps: float, load_bps: float) -> None:
+    table = make_table()
+    table.set_others("h0->sw", said_bps, 0)
+    assert table.others_bps("h0->sw") == load_bps
+
+
 # ---- All laws together, under any interleaving ----
 
 
@@ -271,6 +321,10 @@ class AnyInterleaving(RuleBasedStateMachine):
         self.slot = 0
         self.plans: dict[FlowId, Plan] = {}
         self.heard: dict[FlowId, int] = {}
+        self.others: dict[str, tuple[float, int]] = {}  # and when it was said
+
+    def others_bps(self, link: str) -> float:
+        return self.others.get(link, (0.0, 0))[0]
 
     def expected(self, link: str, slot: int) -> float:
         return sum(plan.at(slot) for flow, plan in self.plans.items() if link in PATH_OF[flow])
@@ -287,6 +341,12 @@ class AnyInterleaving(RuleBasedStateMachine):
             if link in CAPACITY_BPS
             for slot in range(self.slot, self.slot + HORIZON)
             if plan.at(slot) > 0.0
+        ) and all(
+            self.expected(link, slot) - old + plan.at(slot) + self.others_bps(link) <= CAPACITY_BPS[link] * SLACK
+            for link in PATH_OF[flow]
+            if link in CAPACITY_BPS
+            for slot in range(self.slot, self.slot + HORIZON)
+            if plan.at(slot) > (old := self.plans.get(flow, Plan(0, ())).at(slot)) + 1e-9
         )
         assert enter(self.table, flow, plan, self.slot) == fits
         if fits:
@@ -305,13 +365,18 @@ class AnyInterleaving(RuleBasedStateMachine):
         self.plans.pop(flow, None)
         self.heard.pop(flow, None)
 
+    @rule(link=st.sampled_from(list(CAPACITY_BPS)), others_bps=st.sampled_from([0.0, 1.0, 2.5, 8.0, 99.0]))
+    def others_send(self, link: str, others_bps: float) -> None:
+        self.table.set_others(link, others_bps, self.slot)
+        self.others[link] = (min(others_bps, CAPACITY_BPS[link]), self.slot)
+
     @rule(later=st.integers(1, 2))
     def time_passes(self, later: int) -> None:
         self.slot += later
 
-    @precondition(lambda self: self.heard)
     @rule()
     def expire(self) -> None:
+        self.others = {link: one for link, one in self.others.items() if self.slot - one[1] <= ENTRY_SLOTS}
         for flow in self.table.expire(self.slot):
             assert self.slot - self.heard.pop(flow) > ENTRY_SLOTS
             self.plans.pop(flow, None)
@@ -322,7 +387,9 @@ class AnyInterleaving(RuleBasedStateMachine):
             for slot in range(self.slot, self.slot + HORIZON):
                 load = self.table.load_bps(link, slot)
                 assert load <= capacity_bps * SLACK
-                assert load == pytest.approx(self.expected(link, slot), abs=1e-9)
+                seen_bps = min(self.expected(link, slot) + self.others_bps(link), capacity_bps)
+                assert load == pytest.approx(seen_bps, abs=1e-9)
+                assert self.expected(link, slot) <= capacity_bps * SLACK
         assert self.table.peak_ratio <= SLACK
 
     @invariant()
