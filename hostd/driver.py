@@ -29,6 +29,7 @@ from paceline.flowcore.messages.events import (
     JobJoined,
     JobLeft,
     Limit,
+    OthersSend,
     Send,
     SwitchLost,
     Tick,
@@ -40,6 +41,8 @@ from paceline.service.instruments import HostInstruments
 from paceline.service.shared_clock import SharedClock
 
 _log = logging.getLogger(__name__)
+
+SAME_LOAD = 0.01  # of the NICs: loads of cross traffic that differ by less are the same
 
 
 def _reports(effects: Iterable[Effect]) -> list[Report]:
@@ -83,7 +86,7 @@ class AgentDriver:
         for event in events:
             if isinstance(event, Feedback):
                 self._note_wait(event, now_ns)
-        effects = self._handle((*clock_set, *self._progress(events, now_ns), *events), now_ns)
+        effects = self._handle((*clock_set, *self._progress(events, now_ns), *self._others(events), *events), now_ns)
         if bad := unsendable(_reports(effects)):
             effects += self._expel(bad, now_ns)
         for report in _reports(effects):
@@ -150,6 +153,14 @@ class AgentDriver:
             return []
         progress = self._monitor.progress(self._clock.own_ns(), concerned)
         return [progress] if progress.sent_bytes else []
+
+    def _others(self, events: Sequence[HostEvent]) -> list[HostEvent]:
+        """Cross traffic's load, where the host is about to report and it is another."""
+        if not any(isinstance(event, Tick) for event in events):
+            return []
+        load_bps, told_bps = self._enforcer.others_load_bps, self._agent.others_bps
+        same = abs(load_bps - told_bps) <= SAME_LOAD * self._agent.nic_bps and (load_bps > 0.0) == (told_bps > 0.0)
+        return [] if same else [OthersSend(load_bps)]
 
     def _note_wait(self, answer: Feedback, now_ns: int) -> None:
         waited_ns = self._agent.answers.waited_ns(answer.answers, now_ns)

@@ -94,8 +94,10 @@ class Switch:
         links = set(self.agent.table.capacity_bps)
         for link in self._links - links:
             self.instruments.link_load.remove(link)
+            self.instruments.link_cross_traffic.remove(link)
         for link in links - self._links:
             self.instruments.link_load.labels(link).set_function(partial(self._load_ratio, link))
+            self.instruments.link_cross_traffic.labels(link).set_function(partial(self._others_ratio, link))
         self._links = links
 
     def prepare(self, place: Place) -> None:
@@ -325,6 +327,10 @@ class Switch:
         table = self.agent.table
         return table.load_bps(link, self.slots.index(self.clock.now_ns())) / table.capacity_bps[link]
 
+    def _others_ratio(self, link: str) -> float:
+        table = self.agent.table
+        return table.others_bps(link) / table.capacity_bps[link]
+
     def _shared_links(self) -> int:
         arbitration = self.agent.arbitration
         return 0 if arbitration is None or arbitration.empty else len(arbitration.shared_links.now)
@@ -368,5 +374,6 @@ class Switch:
             part_share_bps=loads.share_bps.values(),
             policy=self.config.policy,
             own_host=sorted(self.own_hosts),
+            others_bps=[table.others_bps(link) for link in links] if table.has_others else (),
             host_state=as_many_as_fit(one.state for one in self.hosts.values() if host_states and one.state),
         )

@@ -211,7 +211,7 @@ def _reports(slot: int) -> list[Report]:
     return [
         Report("h0", 1, slot, (_claim(NEAR),)),
         Report("h0", 2, slot, (_claim(NEAR, (5e8,) * 10), _claim(FAR, (3e8,) * 10, (back,)))),
-        Report("h0", 3, slot, (_claim(FAR),), (Withdrawal(NEAR, 25e6),)),
+        Report("h0", 3, slot, (_claim(FAR),), (Withdrawal(NEAR, 25e6),), 3e8),
         Report("h0", 4, slot, (), (Withdrawal(FAR, 25e6),)),
     ]
 

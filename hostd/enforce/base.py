@@ -21,7 +21,7 @@ nothing is said.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from hostd.enforce.errors import EnforcementError
 from hostd.kernel.sockets import DataSocket
@@ -32,6 +32,14 @@ from paceline.flowcore.model.units import UNLIMITED
 
 CLOSE = 0.2
 LEAST_PART = 0.1
+
+
+class Others(NamedTuple):
+    """Cross traffic on a device."""
+
+    connections: int = 0  # that have a part of the link, while it is divided between them and flows
+    sent_bps: float = 0.0
+    load_bps: float = 0.0  # as which that counts (paceline/flowcore/detect/others.py)
 
 
 class Backend(Protocol):
@@ -56,8 +64,8 @@ class Backend(Protocol):
     def watch_others(self) -> list[EnforcementError]:
         """Leaves the traffic of others what TCP would of the host's own links, where the backend is in its way."""
 
-    def others(self) -> dict[str, int]:
-        """How many of their connections have a part of a link, by device, where the backend divides it."""
+    def others(self) -> dict[str, Others]:
+        """What they do on the host's own links, by device, where the backend looks at that."""
 
     def read_back(self) -> dict[FlowId, Limit]:
         """What the kernel says it holds each attached flow to; a flow without a controlled socket is not there."""

@@ -60,6 +60,11 @@ class Enforcer:
         return self._weigher.why
 
     @property
+    def others_load_bps(self) -> float:
+        """Cross traffic's on the host's own NICs together, as far as the backend sees it."""
+        return sum(found.load_bps for found in self.backend.others().values())
+
+    @property
     def guardian_pid(self) -> int | None:
         return self._lease.guardian_pid if self._lease else None
 

@@ -28,6 +28,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from hostd.enforce.base import Others
 from hostd.enforce.errors import CannotEnforce, EnforcementError, ErrorKind, about, kind_of, not_restored
 from hostd.enforce.htb_device import FIRST_MINOR, LAST_MINOR, MAJOR, HtbDevice
 from hostd.enforce.own_link import Asked, OwnLink
@@ -160,8 +161,8 @@ class HtbBackend:
                 changes += [_Change(link, minor, message) for minor, message in found]
         return errors + self._change(changes)
 
-    def others(self) -> dict[str, int]:
-        return {name: link.connections for name, link in self._links.items() if link.connections}
+    def others(self) -> dict[str, Others]:
+        return {name: link.others for name, link in self._links.items()}
 
     def _others_of(self, name: str) -> int:
         ours = {one.cookie for state in self._flows.values() for one in state.controlled}

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from hostd.enforce.base import Others
 from hostd.enforce.errors import EnforcementError
 from hostd.kernel.sockets import DataSocket
 from hostd.kernel.tcp_info import TcpCounters
@@ -36,7 +37,7 @@ class ObserveBackend:
     def watch_others(self) -> list[EnforcementError]:
         return []
 
-    def others(self) -> dict[str, int]:
+    def others(self) -> dict[str, Others]:
         return {}
 
     def read_back(self) -> dict[FlowId, Limit]:

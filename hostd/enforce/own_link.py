@@ -17,9 +17,11 @@ What is told to the kernel is then less than what was asked for, and `rates` kno
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
+from hostd.enforce.base import Others
 from hostd.enforce.htb_device import LINK_MINOR, OTHERS_MINOR, HtbDevice
 from hostd.kernel.netlink import Message
-from paceline.flowcore.allocation.own_link import Want, divide
+from paceline.flowcore.allocation.own_link import Want, divide, others_part
+from paceline.flowcore.detect.others import OthersLoad
 from paceline.flowcore.model.units import BITS_PER_BYTE, NS_PER_S, UNLIMITED, transfer_bytes
 
 MUCH, HERE = 0.05, 0.98  # of the link
@@ -41,6 +43,7 @@ class Asked(NamedTuple):
 class OwnLink:
     def __init__(self, tree: HtbDevice) -> None:
         self.tree = tree
+        self._load = OthersLoad()
         self.connections = 0  # of others, while the link is divided
         self.faster = False  # than it is said to be
         self._judged_ns, self._judged_bytes = 0, 0.0  # while others passed and wanted much
@@ -48,7 +51,7 @@ class OwnLink:
         self._told_bps: dict[int, float] = {}  # guarantees
         self._device = (0, 0)  # when it was last asked, and what it had sent by then ...
         self._before: tuple[int, int, dict[int, int]] | None = None  # ... and the same with what each class had
-        self._looked_ns = 1  # how long the last look goes back
+        self._looked_ns = 0  # how long the last look goes back; 0: nothing was there to compare with
         self._sending: set[int] = set()  # classes that had something to send at the last look
         self._flows_ns = self._others_ns = self._counted_ns = -_REST_NS  # when they last wanted much
 
@@ -79,6 +82,8 @@ class OwnLink:
             return []
         others_bps, flows_bps = self._use_bps(now_ns)
         much_bps = MUCH * self.tree.link_bps
+        if self._looked_ns:
+            self._load.note(self._looked_ns, others_bps if others_bps > much_bps else 0.0, self._theirs_bps())
         if others_bps > much_bps:
             self._others_ns = now_ns
             self._judge(others_bps + flows_bps)
@@ -87,6 +92,16 @@ class OwnLink:
         both = now_ns - min(self._others_ns, self._flows_ns) < _REST_NS
         known = self._judged_ns >= _JUDGED_NS and not self.faster
         return self._begin_or_go_on(now_ns, count) if both and known else self._end()
+
+    @property
+    def others(self) -> Others:
+        """Nothing of a device that sends more than its link is said to carry: nobody knows how full it is."""
+        return Others() if self.faster else Others(self.connections, self._load.sent_bps, self._load.load_bps)
+
+    def _theirs_bps(self) -> float:
+        """What others are guaranteed, or would be, beside the flows that send."""
+        weights = sum(self._asked[minor].weight for minor in self._sending if minor in self._asked)
+        return HERE * self.tree.link_bps * others_part(max(1, self.connections), max(1.0, weights))
 
     def _judge(self, sent_bps: float) -> None:
         if self._judged_ns < _JUDGED_NS:
@@ -100,8 +115,9 @@ class OwnLink:
         """Of others and of flows, since the last look. While the device sends little, classes are not asked."""
         device = self.tree.sent_bytes()
         (idle_ns, idle_bytes), self._device = self._device, (now_ns, device)
+        self._looked_ns = now_ns - idle_ns if idle_ns else 0
         if not self.connections and device - idle_bytes < MUCH * transfer_bytes(self.tree.link_bps, now_ns - idle_ns):
-            self._before = None
+            self._before, self._sending = None, set()
             return 0.0, 0.0
         used = self.tree.use()
         if self.connections and OTHERS_MINOR not in used:  # another program deleted it: once more, from the beginning
@@ -115,8 +131,8 @@ class OwnLink:
         self._sending = {minor for minor, use in used.items() if use.waiting or sent[minor] > 0}
         in_tree, apart = sent.get(LINK_MINOR, 0), sent.get(OTHERS_MINOR, 0)
         others = max(0, device - device_before - in_tree) + apart
-        self._looked_ns = max(1, now_ns - before_ns)
-        per_s = BITS_PER_BYTE * NS_PER_S / self._looked_ns
+        self._looked_ns = now_ns - before_ns
+        per_s = BITS_PER_BYTE * NS_PER_S / max(1, self._looked_ns)
         return others * per_s, (in_tree - apart) * per_s
 
     def _begin_or_go_on(self, now_ns: int, count: Callable[[], int]) -> list[tuple[int, Message]]:

@@ -26,6 +26,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from hostd.enforce.base import Others
 from hostd.enforce.errors import EnforcementError, about, not_restored
 from hostd.enforce.socket_options import SO_MAX_PACING_RATE, SocketOptions
 from hostd.enforce.transport import AS_THE_KERNEL, Transport
@@ -117,7 +118,7 @@ class PacingBackend:
     def watch_others(self) -> list[EnforcementError]:
         return []
 
-    def others(self) -> dict[str, int]:
+    def others(self) -> dict[str, Others]:
         return {}
 
     def read_back(self) -> dict[FlowId, Limit]:

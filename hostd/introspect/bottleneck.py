@@ -1,8 +1,8 @@
 """Which link of its path leaves a flow the least, told from what the host was told.
 
 A grant has one number of each kind for the whole path: the room, min_l (u_l - b_l), and the price, Σ_l b_l/u_l, both
-without the flow's own plan. But only this host sends into its NIC, so b of that link are its other flows' plans, and
-what is left of the price is the other links':
+without the flow's own plan. But only this host sends into its NIC, so b of that link are its other flows' plans and
+the cross traffic that it reports, and what is left of the price is the other links':
 
     the NIC                 if its room is the path's
     another link l          if it can have that room at no more than those links' price: 0 ≤ 1 - room/u_l ≤ Σ
@@ -41,10 +41,12 @@ def bottleneck(agent: HostAgent, flow: FlowState, capacity_bps: Mapping[str, flo
     room_bps, price = flow.grant.available_bps[offset], flow.grant.load[offset]
     nic = agent.nic.name
     if agent.isolated or agent.policy.sees(flow.path) == (nic,):
-        return Bottleneck((nic,), "its own NIC is the only link that is asked about", room_bps, price)
-    nic_price = min(price, _planned_bps(agent, flow, slot) / agent.nic_bps)
+        why = "its own NIC is the only link that is asked about"
+        return Bottleneck((nic,), ", and ".join(filter(None, (why, _beside_others(agent)))), room_bps, price)
+    nic_price = min(price, 1.0, (_planned_bps(agent, flow, slot) + agent.others_bps) / agent.nic_bps)
     if abs(1 - room_bps / agent.nic_bps - nic_price) <= CLOSE:
-        return Bottleneck((nic,), _shared(nic_price), room_bps, nic_price)
+        why = _beside_others(agent) or _shared(nic_price)
+        return Bottleneck((nic,), why, room_bps, nic_price)
     beyond = [link for link in flow.path if link != nic]
     needed = {link: max(0.0, 1 - room_bps / capacity_bps[link]) for link in beyond}
     able = [
@@ -60,6 +62,11 @@ def bottleneck(agent: HostAgent, flow: FlowState, capacity_bps: Mapping[str, flo
 def _planned_bps(agent: HostAgent, flow: FlowState, slot: int) -> float:
     """What the host's other flows have been promised in this slot."""
     return sum(other.planned_bps(slot) for other in agent.live_flows() if other is not flow and other.claimed)
+
+
+def _beside_others(agent: HostAgent) -> str:
+    part = agent.others_bps / agent.nic_bps
+    return f"traffic of no job takes {part:.0%} of it" if part > CLOSE else ""
 
 
 def _shared(price: float) -> str:

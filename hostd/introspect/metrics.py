@@ -68,8 +68,11 @@ class HostMetrics:
         for backend in ("htb", "pacing", "throttle", "gate", "observe"):
             instruments.backend.labels(backend).set(view.enforcer.backend.name == backend)
         instruments.cross_traffic_connections.clear()
-        for device, count in view.enforcer.backend.others().items():
-            instruments.cross_traffic_connections.labels(device).set(count)
+        for device, others in view.enforcer.backend.others().items():
+            if others.connections:
+                instruments.cross_traffic_connections.labels(device).set(others.connections)
+            instruments.cross_traffic.labels(device).set(others.sent_bps)
+            instruments.cross_traffic_load.labels(device).set(others.load_bps)
         instruments.released.set(None in view.released)
         instruments.released_jobs.set(len(view.released.keys() - {None}))
 

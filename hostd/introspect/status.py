@@ -20,7 +20,7 @@ MOST_TROUBLES = 20
 
 def status(view: HostView) -> dict[str, object]:
     agent, enforcer, switch, names = view.agent, view.enforcer, view.switch, view.names
-    kernel = enforcer.read_back()
+    kernel, others = enforcer.read_back(), enforcer.backend.others()
     return {
         "host": view.name,
         "mode": view.mode,
@@ -41,7 +41,9 @@ def status(view: HostView) -> dict[str, object]:
         "control_refused": view.control_refused,
         "registrations_refused": sum(view.registrations_refused.values()),
         "claims_held_back": {view.users.of(f"{tenant}/"): count for tenant, count in sorted(view.held_back.items())},
-        "cross_traffic_connections": enforcer.backend.others(),
+        "cross_traffic_connections": {name: one.connections for name, one in others.items() if one.connections},
+        "cross_traffic_bps": {name: round(one.sent_bps) for name, one in others.items() if one.sent_bps},
+        "cross_traffic_load_bps": {name: round(one.load_bps) for name, one in others.items() if one.load_bps},
         "switch": {
             "address": switch.address,
             "connected": switch.connected,

@@ -41,7 +41,16 @@ class SwitchInstruments:
         self.refusals = Counter(name("refusals"), "Plans refused", ["reason"], registry=registry)
         self.bad_peers = Counter(name("bad_peers"), "Messages or streams refused", ["reason"], registry=registry)
         self.link_load = Gauge(
-            name("link_load_ratio"), "Promised rate ÷ capacity, current slot", ["link"], registry=registry
+            name("link_load_ratio"),
+            "Promised rate and cross traffic ÷ capacity, current slot",
+            ["link"],
+            registry=registry,
+        )
+        self.link_cross_traffic = Gauge(
+            name("link_cross_traffic_ratio"),
+            "What flows of no job send ÷ capacity, as the link's host says",
+            ["link"],
+            registry=registry,
         )
         self.answer_latency = Histogram(
             name("answer_latency_seconds"),
@@ -111,6 +120,15 @@ class HostInstruments:
         self.cross_traffic_connections = Gauge(
             name("cross_traffic_connections"),
             "Connections of no job that have a part of a device's link, while it is divided between them and jobs",
+            ["device"],
+            registry=registry,
+        )
+        self.cross_traffic = Gauge(
+            name("cross_traffic_bps"), "What flows of no job send over a device", ["device"], registry=registry
+        )
+        self.cross_traffic_load = Gauge(
+            name("cross_traffic_load_bps"),
+            "As which load that counts in the switch's table",
             ["device"],
             registry=registry,
         )

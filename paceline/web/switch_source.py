@@ -17,6 +17,7 @@ RETRY_S = 0.5
 STATES_EVERY_SLOTS = 16  # a second of 60 ms
 REMEMBERED_SLOTS = 100  # a job that wants no link now is computing, or has gone
 SMALL = 0.01  # less of a link is no turn
+CROSS_TRAFFIC = "cross traffic"  # among the jobs of a link
 
 
 class SwitchSource:
@@ -88,6 +89,8 @@ class SwitchSource:
             rates_bps = {part.job: part.share_bps or part.planned_bps for part in parts.get(link.link, ())}
             if not snapshot.policy and link.load_bps:  # an older switch tells no job
                 rates_bps = {"all jobs": link.load_bps[0]}
+            if link.others_bps:
+                rates_bps[CROSS_TRAFFIC] = link.others_bps
             timeline.add(snapshot.slot, rates_bps)
         daemon.links_left_out = left_out
         daemon.facts = {

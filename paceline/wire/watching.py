@@ -16,8 +16,9 @@ from paceline.wire.host_state import HostState, from_wire
 class LinkLoad:
     link: str
     capacity_bps: float
-    load_bps: tuple[float, ...]  # promised, from the snapshot's slot on
+    load_bps: tuple[float, ...]  # promised, and cross traffic's, from the snapshot's slot on
     flows: int  # with a lease on it
+    others_bps: float = 0.0  # of that: cross traffic's
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,8 @@ def snapshot_of(data: bytes) -> Snapshot:
     links, horizon = len(wire.link), wire.horizon
     if len(wire.capacity_bps) != links or len(wire.flows) != links or len(wire.load_bps) != links * horizon:
         raise BadMessage("shape", f"columns of other lengths than {links} links and {horizon} slots have")
+    if len(wire.others_bps) not in (0, links):  # none, or an older switch
+        raise BadMessage("shape", f"found {len(wire.others_bps)} entries in others_bps, expected {links}")
     parts = wire.part_link, wire.part_job, wire.part_bps, wire.part_share_bps
     if len(set(map(len, parts))) != 1 or len(wire.job) != len(wire.urgency):
         raise BadMessage("shape", "columns of different lengths about jobs")
@@ -79,7 +82,7 @@ def snapshot_of(data: bytes) -> Snapshot:
         wire.name,
         wire.slot,
         wire.slot_length_ns,
-        tuple(map(LinkLoad, wire.link, wire.capacity_bps, rows, wire.flows)),
+        tuple(map(LinkLoad, wire.link, wire.capacity_bps, rows, wire.flows, wire.others_bps or [0.0] * links)),
         tuple(wire.host),
         tuple(wire.silent),
         dict(wire.refused),

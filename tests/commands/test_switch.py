@@ -95,6 +95,7 @@ async def test_with_tls(fabric, certificates) -> None:
         pb.TableSnapshot(link=["a"], capacity_bps=[1.0], flows=[1], horizon=2, load_bps=[1.0]),
         pb.TableSnapshot(link=["a"], capacity_bps=[], flows=[1]),
         pb.TableSnapshot(link=["a"], capacity_bps=[1.0], flows=[]),
+        pb.TableSnapshot(link=["a"], capacity_bps=[1.0], flows=[1], others_bps=[1.0, 2.0]),
     ],
 )
 def test_malformed_snapshots_are_refused(wire: pb.TableSnapshot) -> None:

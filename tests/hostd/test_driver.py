@@ -9,6 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from hostd.driver import AgentDriver
+from hostd.enforce.base import Others
 from hostd.enforce.enforcer import Enforcer
 from hostd.enforce.settings import EnforcementSettings
 from hostd.monitor.monitor import Monitor
@@ -122,6 +123,25 @@ def test_the_switch_hears_of_all_flows_of_a_burst_in_one_report(with_switch: Dri
     answer = Feedback("sw", report.number, 0, ())
     driven.driver.take(answer)
     assert driven.agent.rtt_ns == 1_000_000, "the answer to it is the answer to each"
+
+
+def test_the_switch_hears_of_cross_traffic_when_the_host_reports_and_it_is_another(
+    with_switch: Driven, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driven, load_bps = with_switch, 0.0
+    found = lambda: {"eth0": Others(0, 9e8, load_bps), "eth1": Others(1, 1e8, load_bps)}  # noqa: E731
+    monkeypatch.setattr(driven.enforcer.backend, "others", found)
+    driven.driver.take(*JOINED, *(FlowReady(flow, 0) for flow in FLOWS))
+    said, events = list[float](), 0
+    for load_bps in (2e8, 2.04e8, 2.06e8, 0.0):  # noqa: B007 - found() has it
+        driven.steady_ns += SLOT_NS
+        driven.driver.take(Tick())
+        said.append(driven.sent[-1].others_bps)
+    assert said == [4e8, 4e8, 4.12e8, 0.0], "of all NICs together; less than a hundredth more is no news"
+    events = driven.journal.getvalue().count("OthersSend")
+    assert events == 3
+    driven.driver.take(FlowDone(FLOWS[0]))
+    assert driven.journal.getvalue().count("OthersSend") == events
 
 
 def test_everything_is_in_the_journal(driven: Driven) -> None:

@@ -65,10 +65,12 @@ class Host:
     async def say(self, message: pb.HostMessage | bytes) -> None:
         await self.call.write(message if isinstance(message, bytes) else message.SerializeToString())
 
-    async def send(self, *claims: Claim, withdrawn: tuple[FlowId, ...] = (), sent_ns: int = 0) -> int:
+    async def send(
+        self, *claims: Claim, withdrawn: tuple[FlowId, ...] = (), sent_ns: int = 0, others_bps: float = 0.0
+    ) -> int:
         number = next(self._numbers)
         gone = tuple(Withdrawal(which, 25e6) for which in withdrawn)
-        report = REPORT.to_wire(Report(self.name, number, self._slot_of(), claims, gone))
+        report = REPORT.to_wire(Report(self.name, number, self._slot_of(), claims, gone, others_bps))
         await self.say(pb.HostMessage(sent_ns=sent_ns, report=report))
         return number
 

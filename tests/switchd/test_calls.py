@@ -187,6 +187,8 @@ PROMISED = [
     "paceline_switch_messages_total",
     'paceline_switch_refusals_total{reason="capacity"} 1.0',
     'paceline_switch_link_load_ratio{link="sw->h1"} 0.4',
+    'paceline_switch_link_load_ratio{link="h0->sw"} 0.5',
+    'paceline_switch_link_cross_traffic_ratio{link="h0->sw"} 0.1',
     "paceline_switch_answer_latency_seconds_bucket",
     "paceline_switch_silent_parents 0.0",
     "paceline_switch_shared_links 0.0",
@@ -198,7 +200,7 @@ PROMISED = [
 async def test_metrics(fabric) -> None:
     net: Fabric = await fabric(STAR, metrics="127.0.0.1:0")
     h0, h2 = await net.joined("h0"), await net.joined("h2")
-    await h0.ask(claim(STAR, A, *[4e8] * 10))
+    await h0.ask(claim(STAR, A, *[4e8] * 10), others_bps=1e8)
     await h2.ask(claim(STAR, C, *[9e8] * 10))
     h1 = await net.joined("h1")
     await h1.say(b"\xff")

@@ -8,7 +8,7 @@ import pytest
 
 from paceline.flowcore.model.topology import star
 from paceline.web.board import Board, Daemon
-from paceline.web.switch_source import SwitchSource
+from paceline.web.switch_source import CROSS_TRAFFIC, SwitchSource
 from paceline.wire import control_pb2 as pb
 from paceline.wire.calls import open_channel
 from paceline.wire.codec import BadMessage
@@ -46,7 +46,7 @@ async def test_links_are_divided_by_job(fabric: Make) -> None:
             while True:
                 one = claim(topology, flow("bert", "h0", "h1"), *[3e8] * 10, urgency=2.5)
                 more = claim(topology, flow("bert", "h0", "h2"), *[1e8] * 10)
-                await host.ask(one, more, claim(topology, flow("gpt", "h0", "h1"), *[1e8] * 10))
+                await host.ask(one, more, claim(topology, flow("gpt", "h0", "h1"), *[1e8] * 10), others_bps=2e8)
                 await asyncio.sleep(0.02)
 
         task = asyncio.create_task(claims())
@@ -55,7 +55,8 @@ async def test_links_are_divided_by_job(fabric: Make) -> None:
             await until(lambda: daemon.timelines[uplink].now_bps.get("gpt"))
             state = board.state()
             [link] = [link for link in state["links"] if link["name"] == uplink]
-            assert link["jobs"] == {"bert": 400_000_000, "gpt": 100_000_000} and link["load_bps"] == 500_000_000
+            jobs = {"bert": 400_000_000, "gpt": 100_000_000}
+            assert link["jobs"] == jobs | {CROSS_TRAFFIC: 200_000_000} and link["load_bps"] == 700_000_000
             assert link["kind"] == "promised" and link["capacity_bps"] == 1e9
             rows = {row["name"]: row for row in state["jobs"]}
             assert rows["bert"]["weight"] == 2.5 and rows["bert"]["phase"] == "sending"

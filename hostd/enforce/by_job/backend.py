@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from hostd.enforce.base import Backend
+from hostd.enforce.base import Backend, Others
 from hostd.enforce.errors import CannotEnforce, EnforcementError, about
 from hostd.kernel.sockets import DataSocket, own_namespace
 from hostd.kernel.tcp_info import TcpCounters
@@ -111,8 +111,8 @@ class ByJobBackend:
     def watch_others(self) -> list[EnforcementError]:
         return [error for backend in self._made.values() for error in backend.watch_others()]
 
-    def others(self) -> dict[str, int]:
-        return {device: count for backend in self._made.values() for device, count in backend.others().items()}
+    def others(self) -> dict[str, Others]:
+        return {device: found for backend in self._made.values() for device, found in backend.others().items()}
 
     def read_back(self) -> dict[FlowId, Limit]:
         return {flow: limit for backend in self._made.values() for flow, limit in backend.read_back().items()}

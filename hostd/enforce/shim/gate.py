@@ -11,6 +11,7 @@ with the next one, as TCP would have it. Nothing is in the undo log: pages end w
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from hostd.enforce.base import Others
 from hostd.enforce.errors import EnforcementError, ErrorKind
 from hostd.kernel.sockets import DataSocket
 from hostd.kernel.tcp_info import TcpCounters
@@ -66,7 +67,7 @@ class GateBackend:
     def watch_others(self) -> list[EnforcementError]:
         return []
 
-    def others(self) -> dict[str, int]:
+    def others(self) -> dict[str, Others]:
         return {}
 
     def read_back(self) -> dict[FlowId, Limit]:

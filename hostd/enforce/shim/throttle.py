@@ -10,6 +10,7 @@ heartbeat.
 
 from collections.abc import Mapping, Sequence
 
+from hostd.enforce.base import Others
 from hostd.enforce.errors import EnforcementError, ErrorKind
 from hostd.enforce.pacing import PACING_FLOOR_BPS, borrowing
 from hostd.kernel.sockets import DataSocket
@@ -57,7 +58,7 @@ class ThrottleBackend:
     def watch_others(self) -> list[EnforcementError]:
         return []
 
-    def others(self) -> dict[str, int]:
+    def others(self) -> dict[str, Others]:
         return {}
 
     def read_back(self) -> dict[FlowId, Limit]:

@@ -22,12 +22,16 @@ def heat_map(snapshot: Snapshot, most_links: int | None = None) -> Group:
         shown = tuple(link for link in shown if link in fullest)
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("link")
-    for title in ("Gbit/s", "flows", "now"):
+    others = any(link.others_bps for link in shown)
+    for title in ("Gbit/s", "flows", *["others"] * others, "now"):
         table.add_column(title, justify="right")
     table.add_column(f"next {_span_ms(snapshot):g} ms")
     for link in shown:
         now = link.load_bps[0] / link.capacity_bps if link.load_bps and link.capacity_bps else 0.0
-        cells = (printable(link.link), f"{link.capacity_bps / 1e9:g}", str(link.flows), f"{now:.0%}")
+        cells = [printable(link.link), f"{link.capacity_bps / 1e9:g}", str(link.flows)]
+        if others:  # flows of no job, as a part of the link like all that is loaded now
+            cells.append(f"{link.others_bps / link.capacity_bps:.0%}" if link.others_bps else "")
+        cells.append(f"{now:.0%}")
         table.add_row(*map(Text, cells), _cells(link))
     above = [Text(_headline(snapshot), style="bold"), Text(_counts(snapshot)), Text()]
     return Group(*above, table, *_hidden(snapshot, shown))

@@ -93,6 +93,9 @@ def _of_host(found: Mapping[str, Any]) -> Iterator[str]:
         yield f"  silent switches: {', '.join(switch['silent_switches'])}"
     for device, count in found.get("cross_traffic_connections", {}).items():
         yield f"  {device} is divided with other traffic: {count} connection{'s' * (count > 1)} of no job"
+    for device, load_bps in found.get("cross_traffic_load_bps", {}).items():
+        sent_bps = found["cross_traffic_bps"].get(device, load_bps)
+        yield f"  {device}: other traffic sends {sent_bps / 1e6:.0f} Mbit/s, and counts as {load_bps / 1e6:.0f} Mbit/s"
     counted = f"slot {found['slot']}, missed {found['missed_slots']}, lifted {found['fail_opens']} times"
     yield f"  {counted}; sizes in bytes, rates in bit/s"
 

@@ -35,6 +35,13 @@ def test_the_heat_map() -> None:
     assert lines[4].split() == ["h0->tor0", "10", "12", "100%", "██▓▓▒▒░░"]
 
 
+def test_cross_traffic_has_a_column_where_there_is_any() -> None:
+    lines = drawn(snapshot(LinkLoad("h0->tor0", 10e9, (8e9,), 1, 3e9), LinkLoad("h1->tor0", 10e9, (0.0,), 0)))
+    assert lines[3].split()[:5] == ["link", "Gbit/s", "flows", "others", "now"]
+    assert lines[4].split()[:5] == ["h0->tor0", "10", "1", "30%", "80%"]
+    assert lines[5].split()[:4] == ["h1->tor0", "10", "0", "0%"]
+
+
 def test_silent_switches_and_refusals_are_shown() -> None:
     lines = drawn(snapshot(hosts=(), silent=("edge0", "agg\x1b[31m"), refused={"shape": 3, "clock": 1}))
     assert lines[0] == r"tor0  slot 7  0 hosts  silent: edge0, agg\x1b[31m"

@@ -1,16 +1,23 @@
 """Beside cross traffic: real daemons, jobs' sockets and a cubic flow on one switch port."""
 
+import json
+import os
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import pytest
 
+from bench.jobs.daemons import PORT
 from bench.jobs.fork_server import ForkServer
 from bench.jobs.process_group import ProcessGroup
 from bench.micro.weight import streaming
 from hostd.congestion.weighted import NAME
+from hostd.enforce.own_link import MUCH
 from hostd.enforce.transport import TCP_CONGESTION
 from hostd.introspect.control import ask
 from hostd.kernel.calls import counters_of, get_option
@@ -78,6 +85,44 @@ def test_training_first_and_its_control_does_not_outlive_hostd(cluster: Cluster)
         assert abs(parts[-1] - FIRST / (FIRST + 1)) < 0.1, parts
         daemons[0].signal(signal.SIGKILL)
         cluster.run(group, lambda: control_of(one) == "cubic")
+
+
+def links_of_switch(cluster: Cluster, group: ProcessGroup) -> dict[str, dict[str, Any]]:
+    """What `paceline switch top` shows of each link."""
+    address = f"{cluster.testbed.addresses.control['sw'].ip}:{PORT}"
+    argv = [sys.executable, "-m", "paceline", "switch", "top", "--address", address, "--once", "--json"]
+    looking = cluster.testbed.nodes["sw"].popen(argv, env=dict(os.environ), stdout=subprocess.PIPE)
+    cluster.ends_with_test(looking)
+    cluster.run(group, lambda: looking.poll() is not None)
+    assert looking.stdout is not None
+    return {link["link"]: link for link in json.loads(looking.stdout.read())["links"]}
+
+
+@pytest.mark.slow
+def test_what_others_send_is_load_in_the_switchs_table(cluster: Cluster) -> None:
+    """From the device's counters to the room that the job's flow is told of, and back when they have ended."""
+    cluster.switchd()
+    daemons = [cluster.hostd(host, with_switch=True) for host in ("h0", "h1")]
+    for daemon in daemons:
+        daemon.await_hostd(connected=True)
+    group = cluster.jobs("a", model_mb=6.0, compute_s=0.01)
+    link_bps = cluster.topology.links["h0->sw"].capacity_bps
+
+    def room() -> float:
+        """Of the link, as the switch tells the job's flow: the most in a slot."""
+        explained = ask(daemons[0].place / "control.sock", "explain", flow="a/ring/h0>h1")
+        return max((slot["available_bps"] for slot in explained.get("slots") or ()), default=0.0) / link_bps
+
+    cluster.run(group, lambda: room() == 1.0)
+    with cubic_flow(cluster, source="h0"):
+        cluster.run(group, lambda: abs(room() - 0.5) < 0.1)
+        load_bps = daemons[0].status()["cross_traffic_load_bps"]
+        assert load_bps == {"eth0": pytest.approx(link_bps / 2, rel=0.3)}
+        links = links_of_switch(cluster, group)
+        assert links["h0->sw"]["others_bps"] == pytest.approx(link_bps / 2, rel=0.3)
+        assert links["h0->sw"]["load_bps"][-1] >= links["h0->sw"]["others_bps"]
+        assert links["h1->sw"]["others_bps"] < MUCH * link_bps
+    cluster.run(group, lambda: room() == 1.0)
 
 
 def test_on_the_jobs_own_host_others_have_the_part_of_a_connection(cluster: Cluster) -> None:

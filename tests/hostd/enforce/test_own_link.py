@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.testbed.network import Testbed
+from hostd.enforce.base import Others
 from hostd.enforce.htb import HtbBackend
 from hostd.enforce.htb_device import MAJOR, OTHERS_MINOR
 from hostd.kernel import connections
@@ -118,6 +119,26 @@ def test_when_the_job_has_ended_others_are_not_limited(network: Wire, backend: H
     wait_until(passes_by)
 
 
+def test_what_others_send_is_their_load_but_no_more_than_is_theirs(network: Wire, backend: HtbBackend) -> None:
+    beside = Beside(network, backend, 1)
+    assert backend.apply([Limit(FLOW, LINK_BPS, LINK_BPS)]) == []
+    near = lambda bps, part: abs(bps / LINK_BPS - part) < PART  # noqa: E731
+
+    def comes_to(sent: float, load: float) -> None:
+        def there() -> bool:
+            beside.watch(0.3)
+            [found] = backend.others().values()
+            return near(found.sent_bps, sent) and near(found.load_bps, load)
+
+        wait_until(there)
+
+    comes_to(1 / 2, 1 / 2)
+    beside.job.end()
+    comes_to(1, 1 / 2)
+    beside.others.end()
+    comes_to(0, 0)
+
+
 def test_a_link_that_carries_more_than_is_said_is_not_divided(wire: Wire, tmp_path: Path) -> None:
     """The wire has no limit."""
     wire.sink()
@@ -132,6 +153,7 @@ def test_a_link_that_carries_more_than_is_said_is_not_divided(wire: Wire, tmp_pa
             assert backend.watch_others() == []
             time.sleep(SLOT_S)
         others.comes_to(sockets, 2 * LINK_BPS)
+        assert list(backend.others().values()) == [Others()], "nobody knows how full it is"
         backend.close()
 
 

@@ -7,7 +7,7 @@ import pytest
 from hostd.introspect.bottleneck import Bottleneck, bottleneck
 from paceline.flowcore.host.agent import HostAgent
 from paceline.flowcore.host.flow_state import FlowState
-from paceline.flowcore.messages.events import Effect, FlowReady, JobJoined, Send, Tick
+from paceline.flowcore.messages.events import Effect, FlowReady, JobJoined, OthersSend, Send, Tick
 from paceline.flowcore.messages.reports import Feedback, Grant
 from paceline.flowcore.model.domain import domains
 from paceline.flowcore.model.patterns import FlowId, FlowSpec, Role
@@ -102,6 +102,17 @@ def test_alone_a_host_knows_its_nic() -> None:
     net.slots()
     found = net.found(net.loser(*flows))
     assert found.links == ("h0->sw",) and found.price == pytest.approx(1.0, abs=0.02)
+
+
+@pytest.mark.parametrize("with_switch", [True, False])
+def test_beside_cross_traffic_its_nic_has_less_and_it_says_why(with_switch: bool) -> None:
+    net = Net(with_switch)
+    flow = net.send("a", "h0", "h1")
+    net.tell("h0", OthersSend(4e8))
+    net.slots()
+    found = net.found(flow)
+    assert found.links == ("h0->sw",) and "traffic of no job takes 40% of it" in found.why
+    assert (found.room_bps, found.price) == (pytest.approx(6e8), pytest.approx(0.4))
 
 
 def test_on_a_long_path_it_says_which_it_can_be() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import math
 from collections.abc import AsyncIterator, Callable
 
 import grpc
@@ -38,7 +39,7 @@ async def net(fabric) -> AsyncIterator[Fabric]:
     assert net.switch("sw").agent.table.peak_ratio <= 1 + 1e-9
 
 
-def report(net: Fabric, *flows: str, sender: str = "h1", **columns: list[float]) -> pb.Report:
+def report(net: Fabric, *flows: str, sender: str = "h1", others_bps: float = 0.0, **columns: list[float]) -> pb.Report:
     """A report of h1 that is right but for what is given."""
     names = list(flows) or [str(BAD)]
     right = [claim(STAR, flow(f"job{n}", "h1", "h2"), *[1e8] * 10) for n in range(len(names))]
@@ -46,6 +47,7 @@ def report(net: Fabric, *flows: str, sender: str = "h1", **columns: list[float])
     wire.claims.flow[:] = names
     for name, values in columns.items():
         getattr(wire.claims, name)[:] = values
+    wire.others_bps = others_bps
     return wire
 
 
@@ -85,6 +87,7 @@ REPORTS: dict[str, tuple[Callable[[Fabric], pb.Report], str]] = {
         "FAILED_PRECONDITION horizon: a plan of 11 slots, expected 10",
     ),
     "columns that differ": (lambda net: report(net, urgency=[]), "INVALID_ARGUMENT shape"),
+    "cross traffic without sense": (lambda net: report(net, others_bps=math.nan), "INVALID_ARGUMENT numbers"),
     "counts that lie": (lambda net: report(net, plan_slots=[2**32 - 1]), "INVALID_ARGUMENT shape"),
 }
 
