@@ -223,8 +223,7 @@ class SwitchAgent:
         pending.flows = [claim.flow for claim in report.claims]
         # What this report names is answered with it: only the rest of an older one is still to be answered.
         effects += self._complete(self._pending.replace(pending, pending.flows), slot)
-        if report.sender in self._contending_peers:
-            self._claims.take_others(report.sender, report.others_bps, slot)
+        self._claims.take_others(report.sender, report.others_bps, slot)
         self._claims.take(report, slot)
         for flow, switches in forwarded.asked.items():
             pending.wait_for(switches, flow)

@@ -72,7 +72,7 @@ class Claims:
             self._flows[flow].accepted = accepted
 
     def take_others(self, host: str, others_bps: float, slot: int) -> None:
-        """Cross traffic on the host's own uplinks together: nobody knows through which it leaves."""
+        """Cross traffic on the host's own uplinks together: nobody knows through which it leaves. A switch has none."""
         uplinks, capacity_bps = self._domain.uplinks.get(host, ()), self._domain.table_bps
         whole_bps = sum(capacity_bps[link] for link in uplinks)
         for link in uplinks:
