@@ -13,28 +13,23 @@ by the next report of each host. So is a switch whose clock is set back: what it
 that no entry would end and no plan meet the slots it is for.
 """
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import Protocol
+from collections.abc import Collection, Iterable
 
-from paceline.flowcore.allocation.arbiters import Arbiter
-from paceline.flowcore.allocation.shifts.timetable import Timetable
-from paceline.flowcore.detect.cross_traffic import CrossTrafficDetector
 from paceline.flowcore.messages.escalation import EscalatedClaims, Share, ShareUpdate
 from paceline.flowcore.messages.events import Effect, PeersFound, PeersLost, Send, SwitchEvent, Tick
 from paceline.flowcore.messages.reports import NO_ANSWER, Claim, Feedback, Grant, Report
-from paceline.flowcore.model.background import FAIR, YIELD
+from paceline.flowcore.model.background import FAIR
 from paceline.flowcore.model.domain import Domain
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.slots import SlotClock
 from paceline.flowcore.model.weights import MOST
-from paceline.flowcore.switch.arbitration import Arbitration
 from paceline.flowcore.switch.claims import Claims
 from paceline.flowcore.switch.federation import NOTHING, Federation
 from paceline.flowcore.switch.gathering import Gathering
 from paceline.flowcore.switch.job_loads import JobLoads, job_loads
-from paceline.flowcore.switch.ledger import Ledger
 from paceline.flowcore.switch.load_table import LoadTable
 from paceline.flowcore.switch.pending_reports import OWN_DECISION, PARENT_DECISION, PendingReport, PendingReports
+from paceline.flowcore.switch.switch_policy import SwitchPolicy, new_arbitration
 
 # Bids grow while jobs wait. Reallocating twice a slot for them costs little and was measured to be as good as always.
 REALLOCATIONS_PER_SLOT = 2
@@ -42,21 +37,6 @@ REALLOCATIONS_PER_SLOT = 2
 # A parent that was sent claims and has said nothing for so many ticks of this switch has gone, although the connection
 # seems to stand: it answers within one.
 SILENT_TICKS = 6
-
-
-class SwitchPolicy(Protocol):
-    """What a switch needs of a policy."""
-
-    @property
-    def arbiter(self) -> Arbiter | None: ...
-
-    @property
-    def yields_to_cross_traffic(self) -> bool: ...
-
-    @property
-    def keeps_ledger(self) -> bool: ...
-
-    def timetable(self, capacity_bps: Mapping[str, float]) -> Timetable | None: ...
 
 
 class SwitchAgent:
@@ -90,26 +70,13 @@ class SwitchAgent:
         self._claims = Claims(self._domain, self._clock.horizon)
         self._federation.forget_all()
         self._pending = PendingReports()
-        self.arbitration = self._new_arbitration()
+        self.arbitration = new_arbitration(self._policy, self._domain, self._clock.length_ns, self._background)
         self._reallocate_ns = self._clock.epoch_ns
         self._news_due_ns: int | None = None  # when to reallocate for flows that came or left
         self._bids_changed = False  # since the last reallocation
         self._unheard_ticks = 0  # while the parent has claims of ours
         self._unanswered: set[str] = set()  # children that have sent claims up since they last heard of us
         self._idle = True
-
-    def _new_arbitration(self) -> Arbitration | None:
-        domain, policy = self._domain, self._policy
-        if policy.arbiter is None:
-            return None
-        weighs = self._background != YIELD
-        detector = CrossTrafficDetector(domain.scope_bps, self._clock.length_ns, weighs=weighs)
-        cross_traffic = detector if policy.yields_to_cross_traffic else None
-        ledger = Ledger(self._clock.length_ns) if policy.keeps_ledger else None
-        # A host on its own has no times: another host of the same job would have others.
-        timetable = policy.timetable(domain.scope_bps) if domain.sees_arrivals else None
-        settings = (cross_traffic, ledger, self._background, timetable)
-        return Arbitration(domain.scope_bps, policy.arbiter, domain.table_bps, *settings)
 
     @property
     def table(self) -> LoadTable:
