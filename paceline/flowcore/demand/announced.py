@@ -42,6 +42,7 @@ class AnnouncedDemand(Demand):
     def __init__(self, job: str, host: str, least_bytes: float = 0.0) -> None:
         super().__init__(job, host, least_bytes)
         self._began_with: frozenset[Ends | int] = frozenset()  # connections and targets when this iteration began
+        self._began_in_time = True  # what was sent when this iteration began was read before more was announced
         self._rested: dict[Ends, float] = {}  # sent when it last rested
         self._rests = False  # since its last burst ended
         self._began_burst_with: Mapping[Ends, float] = {}  # sent when the burst in hand began
@@ -156,7 +157,11 @@ class AnnouncedDemand(Demand):
         # A poll that missed some knows only their sum, of what connections sent before they were found, nothing, and of
         # one that came late, with pieces of the next sent, too much.
         late = facts.seldom or (self.in_pieces and facts.announced)
-        if facts.iteration - self._iteration == 1 and self._was_whole(facts) and not late:
+        # After one that came late the beginning is reckoned with the size that is known. Where looks are seldom that
+        # would be most of them, and a size that is wrong would stay so.
+        known = not late and (self._began_in_time or not self.left_to_tcp)
+        self._began_in_time = not late
+        if facts.iteration - self._iteration == 1 and self._was_whole(facts) and known:
             events += self._learn(facts, {ends: sent - self._base.get(ends, 0.0) for ends, sent in ended.items()})
         if self.in_pieces and self._piece_bytes:
             was_paced = self.paced
@@ -167,7 +172,8 @@ class AnnouncedDemand(Demand):
         self._taken_bytes, self._part = -1.0, 1.0
         if len(self._ended_with) > MOST_PIECES:  # of varying sizes
             self._ended_with.clear()
-        self._pieces = max(0, self._pieces - 1)
+        if not self.left_to_tcp:  # there nobody looks for them
+            self._pieces = max(0, self._pieces - 1)
         self._began_with, self.before_first = frozenset(facts.sent_bytes), False
         return events
 

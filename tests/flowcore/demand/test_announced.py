@@ -309,6 +309,31 @@ def test_a_job_is_left_to_tcp_by_where_half_of_its_bytes_are(seen: tuple[float, 
     assert tracker.paced is paced
 
 
+def test_pieces_of_a_job_that_is_left_to_tcp_are_remembered() -> None:
+    """Nobody looks for them then, and a look that finds more announced is late as before."""
+    tracker = AnnouncedDemand("a", "h0", least_bytes=30.0)
+    for number in range(8):
+        in_pieces(tracker, number)
+    list(iterations(tracker, [100.0] * 10, sent=800.0, first=8))
+    assert tracker.left_to_tcp and tracker.in_pieces
+
+
+def test_of_a_job_that_is_left_to_tcp_a_sample_lies_between_two_looks_in_time() -> None:
+    tracker = AnnouncedDemand("a", "h0", least_bytes=30.0)
+    for number in range(8):
+        in_pieces(tracker, number)
+    events, sent = [], 800.0
+    for number in range(9, 29):  # of 110 bytes, and every other look comes when 20 of the next have been sent
+        sent += 110.0
+        late = number % 2 == 0
+        events += tracker.observe(piece(number, 25.0 if late else 0.0, sent + 20.0 * late, done=True))
+    assert tracker.sizes == {NEXT: 100.0} and not any(isinstance(event, JobJoined) for event in events)
+    for number in range(29, 32):
+        sent += 110.0
+        tracker.observe(piece(number, 0.0, sent, done=True))
+    assert tracker.sizes == {NEXT: 110.0}
+
+
 def test_looks_that_are_far_apart_teach_no_sizes() -> None:
     tracker = AnnouncedDemand("a", "h0")
     list(iterations(tracker, [50.0, 100.0]))
