@@ -16,6 +16,9 @@ typedef unsigned long long u64;
 #define NO_PREALLOC 1
 #define CREATE 1
 
+#define STATE_LOSS 4     /* of set_state: nothing came back for too long, TCP begins anew */
+#define EVENT_TX_START 0 /* of cwnd_event: the first packet after a pause in which nothing was on its way */
+
 struct sock {
     u64 sk_pacing_rate;
 } MOVED;
@@ -45,6 +48,8 @@ struct tcp_sock {
     u32 mss_cache;
     u32 srtt_us;           /* eight times the smoothed round trip */
     struct minmax rtt_min; /* us, the least of the last minutes first */
+    u32 delivered;         /* packets, since the beginning ... */
+    u32 lost;              /* ... and those taken for lost, each time that they were */
     u8 is_cwnd_limited : 1;
 } MOVED;
 
@@ -58,6 +63,8 @@ struct tcp_congestion_ops {
     u32 (*ssthresh)(struct sock *socket);
     void (*cong_avoid)(struct sock *socket, u32 acknowledged, u32 packets);
     u32 (*undo_cwnd)(struct sock *socket);
+    void (*set_state)(struct sock *socket, u8 state);
+    void (*cwnd_event)(struct sock *socket, u32 event);
     void (*pkts_acked)(struct sock *socket, const struct ack_sample *sample);
     char name[16];
 };
@@ -73,8 +80,8 @@ static void *(*const sk_storage_get)(void *map, struct sock *socket, void *initi
 
 /* Whether the window is what kept the socket from sending more: one that had nothing to send earns no larger window. */
 static __attribute__((always_inline)) int is_window_limited(struct tcp_sock *socket) {
-    if (socket->snd_cwnd < socket->snd_ssthresh)
-        return socket->snd_cwnd < 2 * socket->max_packets_out;
+    if (socket->snd_cwnd < socket->snd_ssthresh && socket->snd_cwnd < 2 * socket->max_packets_out)
+        return 1;
     /* The bit, wherever the kernel has it: its byte, shifted as CO-RE says. */
     u8 *byte = (u8 *)socket + __builtin_preserve_field_info(socket->is_cwnd_limited, 0);
     u64 value = *byte;

@@ -1,5 +1,6 @@
 """Which backend to enforce with, made as the settings say."""
 
+from dataclasses import replace
 from functools import partial
 
 from hostd.congestion.libbpf import BpfError
@@ -81,9 +82,16 @@ def make_weigher(name: str, settings: EnforcementSettings, undo_log: UndoLog) ->
     if name not in ("htb", "pacing"):
         return Unweighed(f"{name} controls no sockets")
     try:
-        return Weigher(undo_log)
+        return Weigher(undo_log, helps_lossy=settings.transport.helps_lossy)
     except BpfError as error:
         return Unweighed(str(error))
+
+
+def beside(weigher: Weigher | Unweighed, settings: EnforcementSettings) -> EnforcementSettings:
+    """For the backend: a socket has its congestion control from one of them."""
+    if isinstance(weigher, Unweighed) or not weigher.helps_lossy:
+        return settings
+    return replace(settings, transport=replace(settings.transport, control_elsewhere=True))
 
 
 def same_backend(name: str, one: EnforcementSettings, other: EnforcementSettings) -> bool:

@@ -112,18 +112,18 @@ class Here:
             search = self._searches[number] = _Search(pid, least_bytes)
         return search.look(version, anew)
 
-    def _weigh(self, pid: int, fd: int, cookie: int, control: bytes, weight: bytes, where: MapReach) -> None:
-        """The weight of a socket, which gets this congestion control first, if one is named."""
-        own_fd = self._weights(where)
+    def _weigh(self, pid: int, fd: int, cookie: int, control: bytes, told: bytes, where: MapReach) -> None:
+        """Tells a socket's congestion control, which it gets first, if one is named."""
+        own_fd = self._told(where)
         theirs = duplicate_socket(pid, fd, cookie)
         try:
             if control:
                 theirs.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control)
-            store(own_fd, theirs.fileno(), weight)
+            store(own_fd, theirs.fileno(), told)
         finally:
             theirs.close()
 
-    def _weights(self, where: MapReach) -> int:
+    def _told(self, where: MapReach) -> int:
         if self._map is not None and self._map[1] == where:
             return self._map[0]
         owner, descriptor, _ = where

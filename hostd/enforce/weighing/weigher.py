@@ -1,20 +1,24 @@
-"""A flow that stands for several beside cross traffic: its sockets get our congestion control and a weight.
+"""Sockets with our congestion control: of a flow that stands for several beside cross traffic, or that loses packets.
 
-    Limit.stands_for ──▶ original control into the undo log ──▶ TCP_CONGESTION = ours, weight in the socket's storage
+    Limit.stands_for, losses ──▶ original control into the undo log ──▶ TCP_CONGESTION = ours, and both said to it
 
 A socket keeps the control while its flow takes turns beside cross traffic. Between its turns it hardly sends, so its
 weight stays for the next one, which mostly has the same, and is 1, that is CUBIC, after a second at most. GIVEN_BACK_S
 after the last turn it has its own control again. Each socket of a flow has the flow's weight: were
 all of ours to send at once, each flow would have as many sockets as it has now.
 
-Law: a socket whose flow never stood for several is not touched. Should hostd die, its guardian gives the controls back;
-until then sockets go on with the weights they had.
+Where packets are lost (flowcore.detect.losses) a socket has the control as long as they are, and is told so: a loss
+without a queue is no reason to slow down. Then transport.py gives no bbr, which is none for flows of a job that meet.
+
+Law: a socket whose flow never stood for several, and that loses nothing, is not touched. Should hostd die, its guardian
+gives the controls back; until then sockets go on with what they were told.
 """
 
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from hostd.congestion.libbpf import BpfError
 from hostd.congestion.weighted import NAME, Weighted, packed, why_not
@@ -24,8 +28,10 @@ from hostd.enforce.transport import TCP_CONGESTION
 from hostd.kernel.calls import PATIENT_S, perform
 from hostd.kernel.pidfd import SocketGone
 from hostd.kernel.sockets import DataSocket
+from hostd.kernel.tcp_info import TcpCounters
 from hostd.safety.undo import OPTION_BYTES, SocketUndo
 from hostd.safety.undo_log import UndoLog
+from paceline.flowcore.detect.losses import Losses
 from paceline.flowcore.messages.events import FLOOR_BPS, Limit
 from paceline.flowcore.model.patterns import FlowId
 
@@ -34,19 +40,29 @@ ONE = 1.0
 PROBED = "weights of sockets"
 
 
+class _Told(NamedTuple):
+    """What our control knows of a socket."""
+
+    weight: float = ONE
+    lossy: bool = False
+
+
+NOTHING = _Told()
+
+
 @dataclass(slots=True)
 class _Flow:
     sockets: tuple[DataSocket, ...] = ()
     stands_for: float = ONE
     stood_s: float = 0.0  # when it last stood for several
-    told: dict[DataSocket, float] = field(default_factory=dict)  # of those with our control, the weight they have
+    told: dict[DataSocket, _Told] = field(default_factory=dict)  # of those with our control
 
 
 def probe_weights() -> Finding:
     """Changes nothing: the program is loaded, and not registered."""
     if reason := why_not():
-        return Finding(PROBED, False, reason, "without it jobs take no turns beside other traffic")
-    return Finding(PROBED, True, "a flow can stand for several beside other traffic")
+        return Finding(PROBED, False, reason, "without it jobs take no turns beside other traffic, and bbr is for loss")
+    return Finding(PROBED, True, "a flow can stand for several beside other traffic, and loss is told from a queue")
 
 
 class Unweighed:
@@ -67,6 +83,9 @@ class Unweighed:
     def refresh(self) -> list[EnforcementError]:
         return []
 
+    def watch_losses(self, read: Mapping[int, TcpCounters]) -> list[EnforcementError]:
+        return []
+
     def close(self) -> None:
         pass
 
@@ -74,22 +93,31 @@ class Unweighed:
 class Weigher:
     why = ""
 
-    def __init__(self, undo_log: UndoLog) -> None:
-        """Raises BpfError where the kernel cannot have the control."""
+    def __init__(self, undo_log: UndoLog, *, helps_lossy: bool = True) -> None:
+        """Raises BpfError where the kernel cannot have the control. `helps_lossy`: also sockets that lose packets."""
+        self.helps_lossy = helps_lossy
         self._undo_log = undo_log
         self._control = _registered()
-        self._where = (os.getpid(), self._control.weights_fd, time.monotonic_ns())
+        self._where = (os.getpid(), self._control.told_fd, time.monotonic_ns())
         self._flows: dict[FlowId, _Flow] = {}
+        self._losses: dict[int, Losses] = {}  # by cookie
+        self._originals: dict[int, str] = {}  # by cookie, the control that a socket with ours had, as in the undo log
 
     def attach(self, flow: FlowId, sockets: Sequence[DataSocket]) -> list[EnforcementError]:
         state = self._flows.setdefault(flow, _Flow())
         left = [one for one in state.told if one not in sockets]
+        for cookie in {one.cookie for one in state.sockets} - {one.cookie for one in sockets}:
+            self._losses.pop(cookie, None)
         state.sockets = tuple(sockets)
         return about(flow, self._weigh([state]) + self._give_back(state, left))
 
     def detach(self, flow: FlowId) -> list[EnforcementError]:
         state = self._flows.pop(flow, None)
-        return [] if state is None else about(flow, self._give_back(state, list(state.told)))
+        if state is None:
+            return []
+        for one in state.sockets:
+            self._losses.pop(one.cookie, None)
+        return about(flow, self._give_back(state, list(state.told)))
 
     def apply(self, limits: Sequence[Limit]) -> list[EnforcementError]:
         changed = []
@@ -106,61 +134,89 @@ class Weigher:
         errors = self._weigh(self._flows.values())
         for flow, state in self._flows.items():
             if state.told and state.stands_for == ONE and time.monotonic() - state.stood_s > GIVEN_BACK_S:
-                errors += about(flow, self._give_back(state, list(state.told)))
+                errors += about(flow, self._give_back(state, [one for one in state.told if not self._is_lossy(one)]))
         return errors
+
+    def watch_losses(self, read: Mapping[int, TcpCounters]) -> list[EnforcementError]:
+        """By what was last read of sockets, by cookie: what has not been read since has not moved."""
+        if not self.helps_lossy:
+            return []
+        changed = []
+        for state in self._flows.values():
+            before = [self._is_lossy(one) for one in state.sockets]
+            for one in state.sockets:
+                if (counters := read.get(one.cookie)) is not None:
+                    losses = self._losses.setdefault(one.cookie, Losses())
+                    losses.look(counters.acked_bytes, counters.retransmitted_bytes)
+            if before != [self._is_lossy(one) for one in state.sockets]:
+                changed.append(state)
+        return self._weigh(changed) if changed else []
+
+    def _is_lossy(self, one: DataSocket) -> bool:
+        losses = self._losses.get(one.cookie)
+        return losses is not None and losses.lossy
 
     def close(self) -> None:
         """Sockets have their own controls again by then: those are in the undo log."""
         self._control.close()
 
     def _weigh(self, flows: Iterable[_Flow]) -> list[EnforcementError]:
-        """Those of their sockets that have another weight than their flow, where it ever was more than one."""
-        states = list(flows)
-        errors = self._record([state for state in states if state.stands_for != ONE])
-        due = [(state, one) for state in states for one, told in state.told.items() if told != state.stands_for]
-        calls = [
-            (
+        """Tells those of their sockets what they do not know yet, where there ever was anything to tell."""
+        wanted = {
+            one: (state, _Told(state.stands_for, self._is_lossy(one))) for state in flows for one in state.sockets
+        }
+        fresh = {one: state for one, (state, due) in wanted.items() if due != NOTHING and one not in state.told}
+        errors = self._record(fresh)
+        calls = {
+            one: (
                 *("weigh", one.pid, one.fd, one.cookie),
-                b"" if state.stands_for == ONE else self._control.name.encode(),
-                packed(state.stands_for),
+                b"" if due == NOTHING else self._control.name.encode(),
+                packed(*due),
                 self._where,
             )
-            for state, one in due
-        ]
-        for (state, one), answer in zip(due, perform(calls, PATIENT_S), strict=True):
+            for one, (state, due) in wanted.items()
+            if state.told.get(one, due) != due
+        }
+        for one, answer in zip(calls, perform(list(calls.values()), PATIENT_S), strict=True):
             if isinstance(answer, (SocketGone, OSError)):
                 errors.append(EnforcementError.of(answer))
             else:
-                state.told[one] = state.stands_for
+                state, due = wanted[one]
+                state.told[one] = due
         return errors
 
-    def _record(self, states: Sequence[_Flow]) -> list[EnforcementError]:
-        """The controls that these flows' sockets have by themselves."""
-        fresh = [(state, one) for state in states for one in state.sockets if one not in state.told]
+    def _record(self, fresh: Mapping[DataSocket, _Flow]) -> list[EnforcementError]:
+        """The controls that these sockets have by themselves."""
         if not fresh:
             return []
-        calls = [("get", one.pid, one.fd, one.cookie, *TCP_CONGESTION, OPTION_BYTES) for _, one in fresh]
+        calls = [("get", one.pid, one.fd, one.cookie, *TCP_CONGESTION, OPTION_BYTES) for one in fresh]
         errors: list[EnforcementError] = []
-        undos: dict[str, SocketUndo] = {}
-        noted: list[tuple[_Flow, DataSocket]] = []
-        for (state, one), found in zip(fresh, perform(calls, PATIENT_S), strict=True):
+        undos: dict[DataSocket, SocketUndo] = {}
+        for one, found in zip(fresh, perform(calls, PATIENT_S), strict=True):
             if isinstance(found, (SocketGone, OSError)):
                 errors.append(EnforcementError.of(found))
-            else:
-                undos[_key(one)] = SocketUndo(one.pid, one.fd, one.cookie, *TCP_CONGESTION, found.hex())
-                noted.append((state, one))
+            else:  # it may have ours already, through another descriptor
+                value = self._originals.get(one.cookie, found.hex())
+                undos[one] = SocketUndo(one.pid, one.fd, one.cookie, *TCP_CONGESTION, value)
         try:
-            self._undo_log.record(undos)
+            self._undo_log.record({_key(one): undo for one, undo in undos.items()})
         except OSError as error:
             return [*errors, EnforcementError(ErrorKind.LEASE, f"cannot write the undo log: {error}")]
-        for state, one in noted:
-            state.told[one] = ONE
+        for one, undo in undos.items():
+            self._originals[one.cookie] = undo.value
+            fresh[one].told[one] = NOTHING
         return errors
 
     def _give_back(self, state: _Flow, sockets: Sequence[DataSocket]) -> list[EnforcementError]:
+        """Those that have it through another descriptor as well keep it."""
         for one in sockets:
             del state.told[one]
-        return not_restored(self._undo_log.take_back([_key(one) for one in sockets]))
+        kept = {one.cookie for one in state.told}
+        for one in sockets:
+            if one.cookie not in kept:
+                self._originals.pop(one.cookie, None)
+        self._undo_log.forget([_key(one) for one in sockets if one.cookie in kept])
+        return not_restored(self._undo_log.take_back([_key(one) for one in sockets if one.cookie not in kept]))
 
 
 def _registered() -> Weighted:

@@ -1,0 +1,155 @@
+"""What a loss takes from the window of our congestion control, on a path with a delay."""
+
+import os
+import struct
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path as File
+from socket import (
+    IPPROTO_TCP,
+    MSG_WAITALL,
+    SOL_SOCKET,
+    TCP_CONGESTION,
+    TCP_INFO,
+    create_connection,
+    create_server,
+    socket,
+)
+from typing import NamedTuple
+
+import pytest
+
+from bench.micro.weight import streaming
+from hostd.congestion.weighted import Weighted
+from tests.hostd.conftest import wait_until
+from tests.hostd.congestion.path import THERE, Path
+
+pytestmark = pytest.mark.root
+
+MBPS = 50.0
+ROUND_TRIP_S = 0.02  # 80 packets are on their way at that rate
+LEAST_WINDOW = 60  # packets, of one that may send as much as it does
+NAME, CUBIC = f"paceline{os.getpid():x}"[:15], "cubic"  # hosts share a kernel with other tests
+SO_MAX_PACING_RATE = 47
+AFTER_IDLE = File("/proc/sys/net/ipv4/tcp_slow_start_after_idle")  # 0: a window outlasts a pause
+
+
+class Window(NamedTuple):
+    """In packets."""
+
+    now: int
+    threshold: int
+    lost: int  # packets, since the beginning
+
+
+def window(sender: socket) -> Window:
+    found = sender.getsockopt(IPPROTO_TCP, TCP_INFO, 104)
+    threshold, now = struct.unpack_from("=2I", found, 8 + 17 * 4)
+    return Window(now, threshold, struct.unpack_from("=I", found, 8 + 23 * 4)[0])
+
+
+@contextmanager
+def connections(path: Path, controls: Sequence[str]) -> Iterator[list[tuple[socket, socket]]]:
+    """Over the path, a sender with each of these controls and its receiver."""
+    with ExitStack() as stack:
+        with path.there.enter():
+            listener = stack.enter_context(create_server((THERE, 7000)))
+        found = []
+        for control in controls:
+            with path.here.enter():
+                sender = stack.enter_context(create_connection(listener.getsockname()))
+            sender.setsockopt(IPPROTO_TCP, TCP_CONGESTION, control.encode())
+            found.append((sender, stack.enter_context(listener.accept()[0])))
+        yield found
+
+
+def mbps(path: Path, controls: Sequence[str], lasts_s: float) -> list[float]:
+    """What arrives of each, all at once; sockets with our control are told of a lossy path."""
+    with Weighted(NAME) as weighted, connections(path, controls) as pairs, ExitStack() as stack:
+        for (sender, _), control in zip(pairs, controls, strict=True):
+            if control == NAME:
+                weighted.tell(sender.fileno(), 1.0, lossy=True)
+        counts = [stack.enter_context(streaming(*pair)) for pair in pairs]
+        time.sleep(1.0)
+        before = [count() for count in counts]
+        time.sleep(lasts_s)
+        return [8e-6 * (count() - earlier) / lasts_s for count, earlier in zip(counts, before, strict=True)]
+
+
+def settled(sender: socket) -> Window:
+    """Once it grows no more: less is sent than it allows."""
+    before = Window(0, 0, 0)
+    while (found := window(sender)) != before or found.now < LEAST_WINDOW:
+        before = found
+        time.sleep(5 * ROUND_TRIP_S)
+    return found
+
+
+@pytest.mark.parametrize(("weight", "left"), [(1.0, 0.7), (2.0, 0.82), (4.0, 0.9)])
+def test_what_a_loss_leaves_of_the_window(weight: float, left: float) -> None:
+    with (
+        Path(MBPS * 1e6, ROUND_TRIP_S, queue_s=0.1) as path,
+        Weighted(NAME) as weighted,
+        connections(path, [NAME]) as [(sender, receiver)],
+    ):
+        sender.setsockopt(SOL_SOCKET, SO_MAX_PACING_RATE, int(0.6 * MBPS * 1e6 / 8))  # no queue
+        weighted.tell(sender.fileno(), weight)
+        with streaming(sender, receiver):
+
+            def loses_a_packet() -> float:
+                """What the threshold is of the window before."""
+                before = settled(sender)
+                path.drop_next()
+                wait_until(lambda: window(sender).lost > before.lost)
+                return window(sender).threshold / before.now
+
+            assert loses_a_packet() == pytest.approx(left, abs=0.03)
+            weighted.tell(sender.fileno(), weight, lossy=True)
+            assert 1.0 <= loses_a_packet() < 1.1
+            weighted.tell(sender.fileno(), weight, lossy=False)
+            assert loses_a_packet() == pytest.approx(left, abs=0.03)
+
+
+@pytest.mark.slow
+def test_where_packets_get_lost_at_random_it_has_several_times_the_rate_of_cubic() -> None:
+    with Path(MBPS * 1e6, ROUND_TRIP_S, queue_s=0.03, loss=0.01) as path:
+        [cubic], [ours] = (mbps(path, [control], 3.0) for control in (CUBIC, NAME))
+        assert ours > 3 * cubic
+
+
+@pytest.mark.slow
+def test_at_a_queue_it_backs_off_as_cubic_does() -> None:
+    """Though it has been told of a lossy path; and where more is lost than happens at random, without a queue."""
+    with Path(MBPS * 1e6, ROUND_TRIP_S, queue_s=0.03) as path:
+        ours, cubic = mbps(path, [NAME, CUBIC], 12.0)
+        assert ours + cubic > 0.8 * MBPS and 0.25 < ours / (ours + cubic) < 0.75
+    with Path(MBPS * 1e6, ROUND_TRIP_S, queue_s=0.03, loss=0.06) as path:
+        [ours] = mbps(path, [NAME], 4.0)
+        assert ours < 0.5 * MBPS
+
+
+@pytest.mark.slow
+def test_a_pause_is_none_of_the_curves_time() -> None:
+    """In two seconds it would have come back to where it was."""
+    with (
+        Path(MBPS * 1e6, ROUND_TRIP_S, queue_s=0.1) as path,
+        Weighted(NAME),
+        connections(path, [NAME]) as [(sender, receiver)],
+    ):
+        with path.here.enter():
+            AFTER_IDLE.write_text("0", encoding="ascii")
+
+        def send(size: int) -> None:
+            threading.Thread(target=sender.sendall, args=(bytes(size),), daemon=True).start()
+            assert len(receiver.recv(size, MSG_WAITALL)) == size
+
+        send(1_000_000)
+        path.drop_next()
+        send(500_000)
+        backed_off = window(sender)
+        assert backed_off.lost
+        time.sleep(2.0)
+        send(200_000)
+        assert window(sender).now < 1.15 * backed_off.now
