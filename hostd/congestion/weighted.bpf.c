@@ -5,12 +5,13 @@
  *     window    w virtual windows v, each of which grows as CUBIC's does (RFC 9438), so w times as fast together
  *     loss      the window loses 0.3 · 3/(2w + 1) of itself: one of the w sockets has lost a packet and backs off by 0.3,
  *               and mostly another with it; with 0.3/w alone w = 4 was measured to get 7 of 8 parts (docs/hostd.md)
+ *     curve     runs w times as fast, and 3/(2w + 1) times as high: the w sockets lose a packet w times as often as one
  *     turns     another w means another window at once, w times the same v: bursts are over before a window has grown
  *     start     slow start ends with the first queue it makes; from there to the first loss v grows by a twentieth each
  *               round trip, as in the kernel's CUBIC: its curve knows no plateau yet, and would begin flat
  *     pauses    in which nothing is on its way are none of the curve's time
- *     lossy     on a path that is said to lose packets at random, a loss while the round trip is as short as ever takes
- *               nothing from the window: no queue has overflowed. Unless more is lost than so happens
+ *     lossy     on a path that is said to lose packets at random, a loss while the round trip is not among the longest
+ *               takes nothing from the window: no queue has overflowed. Unless more is lost than so happens
  *
  * With w = 1, and for a socket of which nothing was said, it is CUBIC. Windows are counted in packets · 2^20, time in ms.
  */
@@ -28,7 +29,7 @@
 #define SEARCHING 20U        /* packets acknowledged for one more, as long as no loss is known */
 #define SHORT_START 16U      /* packets: too few to tell a queue */
 #define NO_THRESHOLD 0x7fffffffU
-#define NOISE_US 250U        /* a round trip takes as much longer without a queue: interrupts, a CPU that sleeps */
+#define FORGETS 16U          /* losses after which a longest round trip that does not come back counts a third */
 #define JUDGED 1000U         /* packets delivered, after which is asked anew how many are lost */
 #define MUCH 32U             /* one of so many lost is more than random: the promise is about one of a hundred */
 
@@ -42,10 +43,11 @@ struct flow {
     u64 epoch_ns;     /* when the window began to grow; 0: it has not since a loss */
     u64 top;          /* v at the last loss */
     u64 plateau;      /* v around which growth is slowest ... */
-    u64 reached_ms;   /* ... and when it is there, from the epoch on */
+    u64 reached_ms;   /* ... and when it is there, from the epoch on, as long as one socket would take */
     u64 friendly;     /* v of a Reno flow that began with the epoch */
     u64 acked_ns;     /* when something last came back */
     u32 lossy;
+    u32 longest_us;         /* round trip, smoothed, of late */
     u32 much;               /* more is lost than happens at random, ... */
     u32 delivered, lost;    /* ... the socket's counters when that was last asked */
 };
@@ -84,6 +86,7 @@ static struct flow *flow_of(struct tcp_sock *socket) {
     own->weight_milli = said && said->weight_milli ? said->weight_milli : THOUSAND;
     own->lossy = said && said->lossy;
     if (own->weight_milli != before) {
+        own->epoch_ns = 0;
         u64 window = socket->snd_cwnd * own->weight_milli / before;
         socket->snd_cwnd = window > LEAST_WINDOW ? window : LEAST_WINDOW;
         if (socket->snd_ssthresh < NO_THRESHOLD) {
@@ -103,16 +106,17 @@ static void begin_epoch(struct flow *own, u64 window, u64 now_ns) {
     own->epoch_ns = now_ns;
     own->friendly = window;
     own->plateau = window < own->top ? own->top : window;
-    own->reached_ms = cube_root(((own->plateau - window) >> 10) * PLATEAU);
+    u64 gap = (own->plateau - window) >> 10;
+    own->reached_ms = cube_root(gap * (2 * own->weight_milli + THOUSAND) / (3 * THOUSAND) * PLATEAU);
 }
 
 /* Where CUBIC's curve is now. */
 static u64 target(struct flow *own, u64 now_ns) {
-    u64 since_ms = (now_ns - own->epoch_ns) / NS_PER_MS;
+    u64 since_ms = (now_ns - own->epoch_ns) / NS_PER_MS * own->weight_milli / THOUSAND;
     u64 from_ms = since_ms < own->reached_ms ? own->reached_ms - since_ms : since_ms - own->reached_ms;
     if (from_ms > LONGEST_MS)
         from_ms = LONGEST_MS;
-    u64 gap = from_ms * from_ms * from_ms * GROWTH / 1000000000ULL;
+    u64 gap = from_ms * from_ms * from_ms * GROWTH / 1000000000ULL * 3 * THOUSAND / (2 * own->weight_milli + THOUSAND);
     if (since_ms >= own->reached_ms)
         return own->plateau + gap;
     return own->plateau > gap ? own->plateau - gap : 0;
@@ -120,7 +124,7 @@ static u64 target(struct flow *own, u64 now_ns) {
 
 static int has_a_queue(struct tcp_sock *socket) {
     u32 least_us = socket->rtt_min.s[0].v, smoothed_us = socket->srtt_us >> 3;
-    return smoothed_us > least_us + (least_us / 4 > NOISE_US ? least_us / 4 : NOISE_US);
+    return smoothed_us > least_us + least_us / 4;
 }
 
 SECTION("struct_ops/avoid")
@@ -131,6 +135,9 @@ void avoid(u64 *context) {
     if (!own)
         return;
     u64 now_ns = own->acked_ns = ktime_get_ns();
+    u32 smoothed_us = socket->srtt_us >> 3;
+    if (own->longest_us < smoothed_us)
+        own->longest_us = smoothed_us;
     if (!is_window_limited(socket))
         return;
     if (socket->snd_cwnd < socket->snd_ssthresh) {
@@ -158,6 +165,18 @@ void avoid(u64 *context) {
     if (needed < 2)
         needed = 2; /* at most half as much again in a round trip */
     tcp_cong_avoid_ai(socket, needed < 0xffffffff ? needed : 0xffffffff, packets);
+}
+
+/* Whether a queue is as long as it gets, when a packet is lost: full, then. How long that is cannot be known in advance,
+ * and a round trip on a busy host takes several times the least without any. Losses at random are at any length. */
+static int has_a_full_queue(struct tcp_sock *socket, struct flow *own) {
+    u32 least_us = socket->rtt_min.s[0].v, smoothed_us = socket->srtt_us >> 3;
+    if (own->longest_us < smoothed_us)
+        own->longest_us = smoothed_us;
+    u32 range_us = own->longest_us > least_us ? own->longest_us - least_us : 0;
+    int full = smoothed_us > least_us + least_us / 8 && smoothed_us >= least_us + range_us / 4 * 3;
+    own->longest_us -= (own->longest_us - smoothed_us) / FORGETS;
+    return full;
 }
 
 static int loses_much(struct tcp_sock *socket, struct flow *own) {
@@ -194,13 +213,12 @@ u32 threshold(u64 *context) {
     u32 window = socket->snd_cwnd;
     if (!own || !own->weight_milli)
         return tcp_reno_ssthresh((struct sock *)socket);
-    if (own->lossy && !loses_much(socket, own) && !has_a_queue(socket))
+    if (own->lossy && !loses_much(socket, own) && !has_a_full_queue(socket, own))
         return kept(socket, own);
     u64 now = virtual_window(socket, own);
     own->top = now < own->top ? now - now * BACK_OFF / 2 / THOUSAND : now; /* below the last one: another flow has come */
     own->epoch_ns = 0;
-    u64 lost = own->weight_milli <= THOUSAND ? window * BACK_OFF / THOUSAND
-                                             : window * BACK_OFF * 3 / (2 * own->weight_milli + THOUSAND);
+    u64 lost = (u64)window * BACK_OFF * 3 / (2 * own->weight_milli + THOUSAND);
     u32 left = lost < window ? window - lost : 0;
     return left > LEAST_WINDOW ? left : LEAST_WINDOW;
 }
