@@ -9,6 +9,7 @@ all of ours to send at once, each flow would have as many sockets as it has now.
 
 Where packets are lost (flowcore.detect.losses) a socket has the control as long as they are, and is told so: a loss
 without a queue is no reason to slow down. Then transport.py gives no bbr, which is none for flows of a job that meet.
+(selection.py says whether sockets get it for that.)
 
 Law: a socket whose flow never stood for several, and that loses nothing, is not touched. Should hostd die, its guardian
 gives the controls back; until then sockets go on with what they were told.
@@ -61,8 +62,8 @@ class _Flow:
 def probe_weights() -> Finding:
     """Changes nothing: the program is loaded, and not registered."""
     if reason := why_not():
-        return Finding(PROBED, False, reason, "without it jobs take no turns beside other traffic, and bbr is for loss")
-    return Finding(PROBED, True, "a flow can stand for several beside other traffic, and loss is told from a queue")
+        return Finding(PROBED, False, reason, "without it jobs take no turns beside other traffic")
+    return Finding(PROBED, True, "a flow can stand for several beside other traffic")
 
 
 class Unweighed:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from hostd.enforce import selection
 from hostd.enforce.enforcer import Enforcer
 from hostd.enforce.errors import CannotEnforce, EnforcementError
 from hostd.enforce.htb import HtbBackend
@@ -313,6 +314,7 @@ def test_a_flow_that_loses_packets_has_its_congestion_control_from_one_of_both(
         return True
 
     monkeypatch.setattr(Losses, "look", look)
+    monkeypatch.setattr(selection, "OURS_WHERE_LOSSY", True)
     [one] = sockets
     [before] = perform([("get", one.pid, one.fd, one.cookie, *TCP_CONGESTION, 16)])
     lossy = replace(settings, weighing=weighing, transport=Transport(min_rto_ms=4.0))

@@ -12,6 +12,7 @@ import pytest
 from hostd.congestion import libbpf
 from hostd.congestion.libbpf import BpfError
 from hostd.congestion.weighted import NAME, Weighted, packed
+from hostd.enforce import selection
 from hostd.enforce.selection import beside, make_weigher
 from hostd.enforce.settings import EnforcementSettings
 from hostd.enforce.transport import TCP_CONGESTION, Transport
@@ -220,6 +221,7 @@ def test_a_control_that_was_named_is_not_replaced_on_lossy_paths(
     undo_log: UndoLog, pair: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And where the weigher does replace them, the backend does not as well."""
+    monkeypatch.setattr(selection, "OURS_WHERE_LOSSY", True)
     lossy(monkeypatch, True)
     one, _ = pair
     for transport, control in ((Transport("reno", 4.0), "reno"), (Transport(), "reno"), (Transport(None, 4.0), NAME)):
