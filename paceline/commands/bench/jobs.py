@@ -32,9 +32,10 @@ def add_parser(commands: Any) -> None:
             "Controls: reno, cubic, bbr, mltcp, mltcp-4 (TCP alone; the last two need root and libbpf); paceline,\n"
             "mlcc, mlcc-open, fair, fair-penalty, fifo, srpt, crux, cassini, adadual, srsf1, srsf2, srsf3 (the\n"
             "daemons under that policy); paceline-yield, paceline-first (beside other traffic: no turns, training\n"
-            "first); paceline-gate, cassini-gate, srsf1-gate, adadual-gate (which hold launches and set no rate);\n"
-            "observe, advise (which limit nothing); paceline-throttle, paceline-net-gate, observe-throttle (jobs\n"
-            "over NCCL send through our net plugin: paced, held, neither)."
+            "first); paceline-jct, paceline-jct-first (the least time to a job's end); paceline-gate,\n"
+            "cassini-gate, srsf1-gate, adadual-gate (which hold launches and set no rate); observe, advise (which\n"
+            "limit nothing); paceline-throttle, paceline-net-gate, observe-throttle (jobs over NCCL send through\n"
+            "our net plugin: paced, held, neither)."
         ),
         epilog="example: paceline bench jobs scenarios/two-jobs.toml --control reno,cubic,bbr --workload synthetic\n"
         "         paceline bench jobs scenarios/testbed/mix-2.toml --workload a=fsdp\n"
