@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bench.experiments.acceptance import mixes
-from bench.experiments.paper import delay, rate
+from bench.experiments.paper import delay, jct_simulated, rate
 from bench.experiments.paper.overhead import MeteredControl
 from bench.experiments.paper.turns import JobRates
 from bench.jobs import cases as jobs_cases
@@ -97,6 +97,7 @@ def fake_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delay, "measure", lambda setup, progress: dict(negotiation))
     monkeypatch.setattr(delay, "measure_decisions", lambda seed, decisions: {"p90_decision_us": 60.0})
     monkeypatch.setattr(delay, "measure_allocate", lambda seed, flows: {"us_per_flow": {"10": 4.0}})
+    monkeypatch.setattr(jct_simulated, "JOBS", jct_simulated.QUICK_JOBS)
 
 
 SMALL = """

@@ -15,9 +15,9 @@ from bench.report.parts import Lines, Part, Table
 from bench.testbed.impair import Impairment
 from paceline.flowcore.model.scenario import JobSpec, Pattern
 
-LOSSES = (0.0, 0.002, 0.01)  # what the paper's text speaks of
+LOSSES = {"0.2": 0.002, "1": 0.01}  # what the paper's text speaks of, by the names that --case takes: in percent
 PROMISED_AT = 0.01
-PROMISED_COST = 1.05
+PROMISED_COST = 1.03
 PAPER_GBPS = 25.0
 DURATION_S = 10.0
 AT_1_PERCENT, AT_02_PERCENT = "VGG16 with 1 % loss", "VGG16 with 0.2 % loss under cubic and reno"
@@ -29,7 +29,7 @@ def jobs() -> list[JobSpec]:
 
 
 def run(options: Options) -> Result:
-    losses = (0.0, PROMISED_AT) if options.quick else LOSSES
+    losses = [0.0, *(LOSSES[name] for name in options.cases or (("1",) if options.quick else LOSSES))]
     specs = jobs()[:1] if options.quick else jobs()
     conditions = Conditions("synthetic" if options.quick else "auto", options.seed)
     cases = {}
@@ -67,15 +67,16 @@ def _checks(rows: list[Result]) -> list[Check]:
             own[PROMISED_AT] <= PROMISED_COST,
         )
         for (name, control), own in costs.items()
-        if control == "paceline"
+        if control == "paceline" and PROMISED_AT in own
     ]
 
 
 def here(result: Result) -> dict[str, str]:
     time_s = {(row["control"], row["loss"]): row["iteration_s"] for row in result["rows"] if row["job"] == "VGG16"}
-    faster = time_s["cubic", PROMISED_AT] / time_s["paceline", PROMISED_AT]
-    costs = _costs(result["rows"])
-    found = {AT_1_PERCENT: f"{change(costs['VGG16', 'paceline'][PROMISED_AT])}, {faster:.1f} × as fast as cubic"}
+    costs, found = _costs(result["rows"]), {}
+    if ("cubic", PROMISED_AT) in time_s:
+        faster = time_s["cubic", PROMISED_AT] / time_s["paceline", PROMISED_AT]
+        found[AT_1_PERCENT] = f"{change(costs['VGG16', 'paceline'][PROMISED_AT])}, {faster:.1f} × as fast as cubic"
     if ("cubic", 0.002) in time_s:
         found[AT_02_PERCENT] = ", ".join(f"{tcp} {change(costs['VGG16', tcp][0.002])}" for tcp in ("cubic", "reno"))
     return found
@@ -118,4 +119,5 @@ EXPERIMENT = Experiment(
     differs="The round trip on one machine is tens of µs, so TCP recovers sooner than elsewhere. "
     "Packets are sent one by one instead of in bundles, which costs CPU time and makes every control slower.",
     repeats=5,
+    cases=tuple(LOSSES),
 )

@@ -38,7 +38,9 @@ def add_parser(commands: Any) -> None:
         metavar="A,B",
         help="reno, cubic, bbr, paceline, and others to compare (default: mlcc); not for slots and overhead",
     )
-    parser.add_argument("--case", metavar="A,B", help="of jct: 10, 10-others, 25, 25-others (default: all)")
+    parser.add_argument(
+        "--case", metavar="A,B", help="of jct: 10, 10-others, 25, 25-others; of loss: 0.2, 1 (default: all)"
+    )
     parser.add_argument("--seed", metavar="N", type=seed, default=1, help="of arrivals, places and computing times")
     parser.add_argument(
         "--out", metavar="DIR", type=Path, help=f"for results (default: {RESULTS}, with --quick {QUICK_RESULTS})"
