@@ -134,7 +134,9 @@ class JobTracker:
 
     def read(self, now_ns: int) -> list[HostEvent]:
         """Its counters and sockets, and what has happened since."""
-        measured = self._measured(self._of_shim(), now_ns)
+        measured, self.polled_ns = self._measured(self._of_shim(), now_ns), now_ns
+        if measured is None:
+            return []  # what its counters say is heard with the sockets' next answer
         events: list[HostEvent] = []
         if self.rhythm is None:
             measured = self._with_unmarked(measured) if measured.counts_early else measured
@@ -150,14 +152,13 @@ class JobTracker:
             self.facts = self._by_rhythm(self.rhythm, measured, now_ns)
             events += self.demand.observe(self.facts) if self.rhythm.regular else self.demand.left()
         self.timing.observe(self.facts, now_ns, self.is_looked_at_closely)
-        self.polled_ns = now_ns
         self._schedule.note(events, self.demand.between_bursts, now_ns)
         return events
 
     def measure(self, now_ns: int) -> None:
         """Its sockets alone."""
         if self.facts is not None:
-            self.facts = self._measured(self.facts, now_ns)
+            self.facts = self._measured(self.facts, now_ns) or self.facts
 
     def is_quiet(self, now_ns: int) -> bool:
         """Has nothing to send, as far as its sockets can tell, or may not, or not enough: only its counters can say
@@ -286,25 +287,16 @@ class JobTracker:
         facts = facts._replace(iteration=rhythm.bursts, announced=rhythm.sending, began_ns=0)
         return facts if facts.members else facts._replace(received_bytes={})
 
-    def _measured(self, facts: JobFacts, now_ns: int) -> JobFacts:
-        """The same with what the sockets have carried by now."""
-        before, before_ns, self.measured_ns = self.facts, self.measured_ns, now_ns
+    def _measured(self, facts: JobFacts, now_ns: int) -> JobFacts | None:
+        """The same with what the sockets have carried by now; None: some have not answered yet, so whether anything has
+        moved is not known."""
+        before, before_ns = self.facts, self.measured_ns
         carried = self.sockets.measure(self.rhythm is not None or facts.iteration != self._feeds.iteration)
+        if before is not None and self.sockets.late and now_ns - before_ns < LATE_NS:
+            return None
+        self.measured_ns = now_ns
         if not self.has_sockets and (counted := self._handed_over.sent_bytes(self._views)):
             carried = Carried(counted, {}, {} if facts.outstanding else dict.fromkeys(counted, 0.0))
-        if before is not None and self.sockets.late and now_ns - before_ns < LATE_NS:
-            # No reading: that nothing has moved since the last one is not known.
-            self.measured_ns = before_ns
-            return facts._replace(
-                sent_bytes=before.sent_bytes,
-                received_bytes=before.received_bytes,
-                waiting_bytes=before.waiting_bytes,
-                connections=before.connections,
-                resting=False,
-                rested=False,
-                moved_ns=self._moved_ns,
-                seldom=True,
-            )
         if before is None or carried.sent_bytes != before.sent_bytes:
             self._moved_ns = now_ns
         launched = facts.counts_early and (facts.outstanding or not facts.counted_bytes)

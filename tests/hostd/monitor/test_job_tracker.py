@@ -165,6 +165,17 @@ def test_an_answer_that_is_late_does_not_say_that_nothing_was_sent(shared: Share
     assert shared.sent_bytes() == LEAST_DATA_BYTES
 
 
+def test_while_an_answer_is_late_nothing_is_concluded_from_what_counters_say(shared: Shared) -> None:
+    shared.seen(shared.holder())
+    shared.job.read(0)
+    before = shared.job.facts
+    shared.send()
+    with made_by(_Late()):
+        assert shared.job.read(REST_NS) == [] and shared.job.facts is before
+    shared.job.read(LATE_NS)
+    assert shared.job.facts is not before and not shared.job.facts.resting
+
+
 def test_turns_must_last_as_long_as_eight_looks(shared: Shared) -> None:
     for finest_ns, least_ns in ((LOOK_NS, SHORTEST_BURST_NS), (5 * LOOK_NS, 40 * LOOK_NS)):
         shared.job.schedule(0, 1e9, finest_ns=finest_ns)
