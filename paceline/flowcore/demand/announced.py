@@ -34,6 +34,7 @@ from paceline.flowcore.detect.bursts import NEARLY
 from paceline.flowcore.messages.events import HostEvent, IterationEnded
 
 CHATTER_ITERATIONS = 2
+WORTH_AGAIN = 2.0  # times what is worth a turn: looks that grow a little longer and shorter change nothing
 MOST_PIECES = 256
 PIECES_ITERATIONS = 8  # for so long it is remembered that pieces came to their end one by one
 
@@ -50,6 +51,7 @@ class AnnouncedDemand(Demand):
         self._pieces = 0  # iterations for which pieces are remembered
         self._part = 1.0  # of the iteration's bytes, by the end of the burst in hand
         self._piece_bytes: deque[float] = deque(maxlen=MOST_PIECES)  # of this iteration
+        self._typical_bytes = 0.0  # of a piece, in the last iteration in which they were seen
         self._chatter = 0  # iterations in a row with mostly pieces that are not worth a turn
         self._ended_with: dict[float, dict[Ends, float]] = {}  # what was sent when so much was announced and had gone
 
@@ -148,7 +150,7 @@ class AnnouncedDemand(Demand):
             self._ended_with[self._taken_bytes] = ended
 
     def _begin_anew(self) -> None:
-        self._chatter, self._ended_with = 0, {}
+        self._chatter, self._typical_bytes, self._ended_with = 0, 0.0, {}
 
     def _counted(self, facts: JobFacts) -> list[HostEvent]:
         """The iteration counter has moved."""
@@ -163,9 +165,9 @@ class AnnouncedDemand(Demand):
         self._began_in_time = not late
         if facts.iteration - self._iteration == 1 and self._was_whole(facts) and known:
             events += self._learn(facts, {ends: sent - self._base.get(ends, 0.0) for ends, sent in ended.items()})
-        if self.in_pieces and self._piece_bytes:
+        if self.in_pieces:
             was_paced = self.paced
-            self._chatter = self._chatter + 1 if _typical(self._piece_bytes) < self.least_bytes else 0
+            self._judge_pieces()
             events += self._leave_or_join(facts, was_paced)
         self._piece_bytes.clear()
         self._iteration, self._base = facts.iteration, ended
@@ -176,6 +178,14 @@ class AnnouncedDemand(Demand):
             self._pieces = max(0, self._pieces - 1)
         self._began_with, self.before_first = frozenset(facts.sent_bytes), False
         return events
+
+    def _judge_pieces(self) -> None:
+        """Whether they are worth turns. Of a job that is left to TCP none is seen; what is worth a turn may change."""
+        if self._piece_bytes:
+            self._typical_bytes = _typical(self._piece_bytes)
+            self._chatter = self._chatter + 1 if self._typical_bytes < self.least_bytes else 0
+        elif self._typical_bytes >= WORTH_AGAIN * self.least_bytes:
+            self._chatter = 0
 
     def _was_whole(self, facts: JobFacts) -> bool:
         """Whether all that the iteration sent was seen: the first one's connections may be found in the middle."""

@@ -318,6 +318,18 @@ def test_pieces_of_a_job_that_is_left_to_tcp_are_remembered() -> None:
     assert tracker.left_to_tcp and tracker.in_pieces
 
 
+@pytest.mark.parametrize(("least_bytes", "joins"), [(11.0, False), (9.0, True)])
+def test_a_job_that_was_left_to_tcp_while_looks_were_seldom_joins_again(least_bytes: float, joins: bool) -> None:
+    """What is worth a turn hangs on how often hostd looks; half of its bytes are in pieces of 20."""
+    tracker = AnnouncedDemand("a", "h0", least_bytes=30.0)
+    for number in range(8):
+        in_pieces(tracker, number)
+    assert tracker.left_to_tcp
+    tracker.least_bytes = least_bytes
+    events = [event for number in range(8, 11) for event in in_pieces(tracker, number)]
+    assert any(isinstance(event, JobJoined) for event in events) is joins is tracker.paced
+
+
 def test_of_a_job_that_is_left_to_tcp_a_sample_lies_between_two_looks_in_time() -> None:
     tracker = AnnouncedDemand("a", "h0", least_bytes=30.0)
     for number in range(8):
