@@ -121,14 +121,14 @@ class Weigher:
         return about(flow, self._give_back(state, list(state.told)))
 
     def apply(self, limits: Sequence[Limit]) -> list[EnforcementError]:
-        changed = []
+        sending = []
         for limit in limits:
             state = self._flows.get(limit.flow) or self._flows.setdefault(limit.flow, _Flow())
             if state.stands_for != limit.stands_for:
                 state.stands_for, state.stood_s = limit.stands_for, time.monotonic()
-                if limit.rate_bps > FLOOR_BPS:  # its turn; else refresh() tells it
-                    changed.append(state)
-        return self._weigh(changed) if changed else []
+            if limit.rate_bps > FLOOR_BPS:  # its turn; else refresh() tells it
+                sending.append(state)
+        return self._weigh(sending) if sending else []
 
     def refresh(self) -> list[EnforcementError]:
         """What was refused before is tried again, and who takes no such turns any more has its control again."""
@@ -166,7 +166,11 @@ class Weigher:
         wanted = {
             one: (state, _Told(state.stands_for, self._is_lossy(one))) for state in flows for one in state.sockets
         }
-        fresh = {one: state for one, (state, due) in wanted.items() if due != NOTHING and one not in state.told}
+        fresh = {
+            one: state
+            for one, (state, due) in wanted.items()
+            if one not in state.told and (due != NOTHING or one.cookie in self._originals)
+        }
         errors = self._record(fresh)
         calls = {
             one: (
@@ -204,8 +208,9 @@ class Weigher:
         except OSError as error:
             return [*errors, EnforcementError(ErrorKind.LEASE, f"cannot write the undo log: {error}")]
         for one, undo in undos.items():
+            told = fresh[one].told
+            told[one] = next((known for other, known in told.items() if other.cookie == one.cookie), NOTHING)
             self._originals[one.cookie] = undo.value
-            fresh[one].told[one] = NOTHING
         return errors
 
     def _give_back(self, state: _Flow, sockets: Sequence[DataSocket]) -> list[EnforcementError]:

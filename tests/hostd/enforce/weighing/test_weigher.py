@@ -122,6 +122,10 @@ def test_between_two_turns_a_weight_stays_and_costs_nothing(
     assert len(made) == 2
     weigher.apply(standing_for(1.0))
     assert len(made) == 3, "nobody waits any more, and it sends"
+    weigher.apply(standing_for(3.0))
+    weigher.apply(waits)
+    weigher.apply(standing_for(1.0))
+    assert len(made) == 5, "nobody waits for this turn"
 
 
 def test_who_takes_no_such_turns_any_more_has_its_control_again(
@@ -236,12 +240,15 @@ def test_a_control_that_was_named_is_not_replaced_on_lossy_paths(
     assert TCP_CONGESTION in beside(Unweighed(""), settings).transport.where_lossy(by_itself=True), "bbr, as without"
 
 
+@pytest.mark.parametrize("between_turns", [False, True])
 def test_a_socket_known_by_another_descriptor_has_its_own_control_in_the_end(
-    weigher: Weigher, undo_log: UndoLog, pair: tuple[socket.socket, socket.socket]
+    weigher: Weigher, undo_log: UndoLog, pair: tuple[socket.socket, socket.socket], between_turns: bool
 ) -> None:
     one, _ = pair
     weigher.attach(FLOW, [known(one)])
     weigher.apply(standing_for(3.0))
+    if between_turns:
+        weigher.apply([Limit(FLOW, FLOOR_BPS, 1e9)])
     with one.dup() as copy:
         weigher.attach(FLOW, [known(copy)])
         assert control_of(one).startswith(NAME)
