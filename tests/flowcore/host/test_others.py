@@ -44,13 +44,15 @@ def test_a_host_on_its_own_plans_what_it_leaves() -> None:
     assert host.limit_of(flow)[0] > GBPS - OTHERS_BPS
 
 
-def test_a_share_stays_as_it_is_and_only_the_plan_leaves_room() -> None:
-    """Or the switch would refuse it in every slot."""
+@pytest.mark.parametrize("others_bps", [OTHERS_BPS, 0.1 * GBPS])
+def test_a_share_stays_as_it_is_and_only_the_plan_leaves_room(others_bps: float) -> None:
+    """Or the switch would refuse it in every slot. It knows on which of the host's links they are: the other NICs may
+    have room."""
     host = Host("paceline")
     [flow] = host.join(ring("a", "h0", "h1"))
-    host.tell(OthersSend(OTHERS_BPS))
+    host.tell(OthersSend(others_bps))
     host.ready(flow, 0)
-    host.answer(grant(flow, GBPS, GBPS))
+    host.answer(grant(flow, GBPS, GBPS, available_bps=(GBPS - OTHERS_BPS,) * HORIZON))
     host.until(SLOT_NS + SLOT_NS // 2)
     assert host.limit_of(flow) == (GBPS, GBPS)
     [claim] = host.reports()[-1][1].claims
