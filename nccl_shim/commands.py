@@ -19,7 +19,8 @@ from nccl_shim.segment.clibrary import LibraryUnusable, load_library
 from nccl_shim.segment.identity import identity_from_env, weight_milli_of
 from nccl_shim.segment.job_name import why_no_name
 from nccl_shim.segment.memory_search import admit_memories
-from nccl_shim.segment.reader import MOST_ITERATIONS, ProcessView, Reader
+from nccl_shim.segment.reader import ProcessView, Reader
+from nccl_shim.segment.snapshot import MOST_ITERATIONS
 from nccl_shim.throttle import ThrottleRefused, throttle_environment
 
 RUN_EXAMPLE = """example:

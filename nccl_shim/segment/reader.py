@@ -21,11 +21,9 @@ from nccl_shim.segment.layout import FILE_SUFFIX, Kind
 from nccl_shim.segment.learning import IterationLearner, Learned
 from nccl_shim.segment.segment_file import SegmentFile, check, open_own
 from nccl_shim.segment.segment_memory import SegmentMemory
-from nccl_shim.segment.snapshot import IterationCounter, NotASegment, ProcessSnapshot
+from nccl_shim.segment.snapshot import MOST_ITERATIONS, IterationCounter, NotASegment, ProcessSnapshot
 from nccl_shim.segment.waiting import WaitingEstimate
 
-# A hundred a second for eleven days. Callers multiply it by the bytes of an iteration, up to an exabyte.
-MOST_ITERATIONS = 10**8
 MOST_FILES = 512  # of one user: each holds a descriptor
 MOST_OF_PROCESS = 8
 LEAST_FILES = 64  # in a poll, even if it has no time
@@ -125,9 +123,8 @@ def _nonsense(snapshot: ProcessSnapshot) -> str:
     counter = snapshot.iteration_counter
     if max(snapshot.enqueued_bytes, snapshot.expected_tx_bytes, snapshot.tx_bytes, *(counter or ())) > MOST_COUNT:
         return "counts more than there can be"
-    most = max(snapshot.iterations, counter.iteration if counter else 0)
-    if most > MOST_ITERATIONS:
-        return f"counts {most} iterations, expected at most {MOST_ITERATIONS}"
+    if counter is not None and counter.iteration > MOST_ITERATIONS:
+        return f"counts {counter.iteration} iterations, expected at most {MOST_ITERATIONS}"
     return ""
 
 

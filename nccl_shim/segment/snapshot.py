@@ -10,6 +10,9 @@ from typing import NamedTuple
 from nccl_shim.segment import layout
 from nccl_shim.segment.layout import Kind, ProcessRole, Source
 
+# A hundred a second for eleven days. Callers multiply it by the bytes of an iteration, up to an exabyte.
+MOST_ITERATIONS = 10**8
+
 
 class FlowCounters(NamedTuple):
     """One record: what was asked of it (enqueue side) and what moved (transmit side)."""
@@ -197,5 +200,5 @@ def snapshot_of(
         sum([flow.tx_bytes for flow in flows]),
         header.weight_milli / 1000 or 1.0,
         header.held_ns,
-        header.iterations,
+        header.iterations if header.iterations <= MOST_ITERATIONS else 0,  # "for ever" is no number
     )

@@ -42,14 +42,15 @@ def test_counts_come_back_exactly(new_writer, shm_dir: Path) -> None:
     assert (view.waiting_bytes, view.alive) == (42, True)
 
 
+@pytest.mark.parametrize(("says", "known"), [(1000, 1000), (10**9, 0)], ids=["a-number", "for-ever"])
 def test_what_the_job_asks_to_count_and_says_it_will_do(
-    new_writer, shm_dir: Path, monkeypatch: pytest.MonkeyPatch
+    new_writer, shm_dir: Path, monkeypatch: pytest.MonkeyPatch, says: int, known: int
 ) -> None:
     monkeypatch.setenv("PACELINE_WEIGHT", "0.25")
-    monkeypatch.setenv("PACELINE_ITERATIONS", "1000")
-    writer = new_writer(Identity("j", shm_dir, weight_milli=250, iterations=1000))
+    monkeypatch.setenv("PACELINE_ITERATIONS", str(says))
+    writer = new_writer(Identity("j", shm_dir, weight_milli=250, iterations=says))
     snapshot = read_one(shm_dir).snapshot
-    assert (snapshot.weight, snapshot.iterations) == (0.25, 1000)
+    assert (snapshot.weight, snapshot.iterations) == (0.25, known)
     del writer
 
 
