@@ -67,7 +67,12 @@ class HostMetrics:
             instruments.mode.labels(mode).set(view.mode == mode)
         for backend in ("htb", "pacing", "throttle", "gate", "observe"):
             instruments.backend.labels(backend).set(view.enforcer.backend.name == backend)
-        instruments.cross_traffic_connections.clear()
+        for gauge in (
+            instruments.cross_traffic_connections,
+            instruments.cross_traffic,
+            instruments.cross_traffic_load,
+        ):
+            gauge.clear()  # a device may have gone, or have no classes any more
         for device, others in view.enforcer.backend.others().items():
             if others.connections:
                 instruments.cross_traffic_connections.labels(device).set(others.connections)

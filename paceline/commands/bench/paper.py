@@ -24,7 +24,8 @@ def add_parser(commands: Any) -> None:
         description=(
             "Run experiments by name, or all: those of the paper's section VI and those that decide whether\n"
             "Paceline keeps its promises. Each writes DIR/NAME.json. What is there is kept; an experiment that was\n"
-            "interrupted goes on with the run it was in. All together take hours, on a quiet machine."
+            "interrupted goes on with the run it was in. All together take hours, on a quiet machine. With --case the\n"
+            "file is DIR/NAME-CASE.json."
         ),
         epilog="examples: paceline bench paper --list\n          paceline bench paper turns loss --quick\n"
         "          paceline bench paper mixes --repeat 5",
@@ -124,11 +125,11 @@ def _kept(directory: Path, name: str, options: "Options") -> "Document | None":
     from bench.report.page import read_result
 
     path = directory / f"{name}.json"
-    if not path.exists():
+    if options.cases or not path.exists():
         return None
     document = read_result(path)
     as_asked = document["repeats"] >= options.repeats and document["seed"] == options.seed
-    as_asked = as_asked and document["controls"] == [*options.controls] and not options.cases
+    as_asked = as_asked and document["controls"] == [*options.controls]
     return document if as_asked and (options.quick or not document["quick"]) else None
 
 
@@ -174,9 +175,10 @@ def measure(experiment: "Experiment", directory: Path, options: "Options", force
         **origin,
         "result": result,
     }
-    unfinished = directory / f"{experiment.name}.json.part"
+    name = "-".join((experiment.name, *options.cases))  # some cases are not the whole result
+    unfinished = directory / f"{name}.json.part"
     unfinished.write_text(json.dumps(document, indent=1, allow_nan=False), encoding="utf-8")
-    unfinished.replace(directory / f"{experiment.name}.json")
+    unfinished.replace(directory / f"{name}.json")
     return document
 
 

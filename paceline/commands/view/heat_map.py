@@ -30,7 +30,7 @@ def heat_map(snapshot: Snapshot, most_links: int | None = None) -> Group:
         now = link.load_bps[0] / link.capacity_bps if link.load_bps and link.capacity_bps else 0.0
         cells = [printable(link.link), f"{link.capacity_bps / 1e9:g}", str(link.flows)]
         if others:  # flows of no job, as a part of the link like all that is loaded now
-            cells.append(f"{link.others_bps / link.capacity_bps:.0%}" if link.others_bps else "")
+            cells.append(f"{link.others_bps / link.capacity_bps:.0%}" if link.others_bps and link.capacity_bps else "")
         cells.append(f"{now:.0%}")
         table.add_row(*map(Text, cells), _cells(link))
     above = [Text(_headline(snapshot), style="bold"), Text(_counts(snapshot)), Text()]

@@ -9,7 +9,11 @@ import pytest
 from bench.experiments.experiment import COMPARED, CONTROLS
 from bench.experiments.registry import EXPERIMENTS
 from bench.jobs import cases as jobs_cases
+from bench.report.page import read_results
 from paceline import cli
+from tests.bench.conftest import fake_runs
+
+__all__ = ["fake_runs"]  # a fixture
 
 pytestmark = [pytest.mark.root, pytest.mark.slow]
 
@@ -64,6 +68,16 @@ def test_quick_experiments_are_measured_kept_and_resumed(
     made.clear()
     [few] = paper(capsys, "alone", *asked[2:], "--control", "reno,cubic,bbr,paceline")["experiments"]
     assert made == [] and {row["control"] for row in few["result"]["rows"]} == {*COMPARED}
+
+
+@pytest.mark.usefixtures("fake_runs")
+def test_some_cases_are_not_taken_for_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ("loss", "--repeat", "1", "--out", str(tmp_path))
+    some, every = paper(capsys, *asked, "--case", "1"), paper(capsys, *asked)
+    assert {row["loss"] for row in some["experiments"][0]["result"]["rows"]} == {0.0, 0.01}
+    assert {row["loss"] for row in every["experiments"][0]["result"]["rows"]} == {0.0, 0.002, 0.01}
+    paper(capsys, *asked, "--case", "1")
+    assert read_results(tmp_path)["loss"]["result"] == every["experiments"][0]["result"]
 
 
 def test_experiments_can_be_listed(capsys: pytest.CaptureFixture[str]) -> None:
