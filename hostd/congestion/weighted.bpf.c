@@ -235,8 +235,12 @@ void event(u64 *context) {
     if ((u32)context[1] != EVENT_TX_START)
         return;
     struct flow *own = flow_of((struct tcp_sock *)context[0]);
-    if (own && own->epoch_ns)
-        own->epoch_ns += ktime_get_ns() - own->acked_ns;
+    if (!own)
+        return;
+    u64 now_ns = ktime_get_ns();
+    if (own->epoch_ns)
+        own->epoch_ns += now_ns - own->acked_ns;
+    own->acked_ns = now_ns; /* all on its way may be lost, and this come again before anything comes back */
 }
 
 SECTION("struct_ops/undo")

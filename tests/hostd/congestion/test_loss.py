@@ -10,6 +10,7 @@ from pathlib import Path as File
 from socket import (
     IPPROTO_TCP,
     MSG_WAITALL,
+    SO_RCVTIMEO,
     SOL_SOCKET,
     TCP_CONGESTION,
     TCP_INFO,
@@ -31,6 +32,7 @@ pytestmark = pytest.mark.root
 MBPS = 50.0
 ROUND_TRIP_S = 0.02  # 80 packets are on their way at that rate
 LEAST_WINDOW = 60  # packets, of one that may send as much as it does
+WITHIN_S = 10.0
 NAME, CUBIC = f"paceline{os.getpid():x}"[:15], "cubic"  # hosts share a kernel with other tests
 SO_MAX_PACING_RATE = 47
 AFTER_IDLE = File("/proc/sys/net/ipv4/tcp_slow_start_after_idle")  # 0: a window outlasts a pause
@@ -80,8 +82,9 @@ def mbps(path: Path, controls: Sequence[str], lasts_s: float) -> list[float]:
 
 def settled(sender: socket) -> Window:
     """Once it grows no more: less is sent than it allows."""
-    before = Window(0, 0, 0)
+    before, began_s = Window(0, 0, 0), time.monotonic()
     while (found := window(sender)) != before or found.now < LEAST_WINDOW:
+        assert time.monotonic() - began_s < WITHIN_S, f"{found.now} packets, and it does not settle"
         before = found
         time.sleep(5 * ROUND_TRIP_S)
     return found
@@ -145,6 +148,7 @@ def test_a_pause_is_none_of_the_curves_time() -> None:
             threading.Thread(target=sender.sendall, args=(bytes(size),), daemon=True).start()
             assert len(receiver.recv(size, MSG_WAITALL)) == size
 
+        receiver.setsockopt(SOL_SOCKET, SO_RCVTIMEO, struct.pack("ll", int(WITHIN_S), 0))
         send(100_000)
         path.drop_next()
         send(60_000)
