@@ -5,7 +5,7 @@ job without the shim, from the kernel alone. A parameter server's process knows 
 where theirs begin and end is told from the kernel, too.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hostd.kernel.calls import Call, counter_calls
@@ -15,6 +15,7 @@ from hostd.monitor.job_sockets import Carried, JobSockets
 from hostd.monitor.poll_schedule import EARLY, LOOK_NS, PollSchedule
 from nccl_shim.segment.layout import OUTBOUND, Kind, ProcessRole, Source
 from nccl_shim.segment.reader import ProcessView
+from nccl_shim.segment.snapshot import ProcessSnapshot
 from paceline.flowcore.demand.announced import AnnouncedDemand
 from paceline.flowcore.demand.demand import ANNOUNCING, Demand
 from paceline.flowcore.demand.facts import LEAST_PART, Ends, JobFacts
@@ -243,7 +244,7 @@ class JobTracker:
         announced = counts_early = outstanding = False
         for view in self._views:
             flows, counter = view.snapshot.flows, view.snapshot.iteration_counter
-            counts_early = counts_early or any(flow.source is Source.NCCL for flow in flows) or _marks_only(view)
+            counts_early = counts_early or any(flow.source is Source.NCCL for flow in flows)
             outstanding = outstanding or view.snapshot.expected_tx_bytes > view.snapshot.tx_bytes
             if counter is None or counter.iteration != iteration:
                 continue
@@ -254,11 +255,15 @@ class JobTracker:
             began_ns = max(began_ns, counter.start_ns)
             announced_ns = max([announced_ns, *[flow.enqueued_ns for flow in flows if flow.kind in OUTBOUND]])
             completed_ns = max([completed_ns, *[flow.transmit_ns for flow in flows]])
+        members = max([one.world_size for one in snapshots], default=0)
+        held = any(one.held_ns for one in snapshots)
+        if self._marks_only(snapshots):
+            return JobFacts(iteration, False, True, members, {}, {}, began_ns=began_ns, held=held)
         return JobFacts(
             iteration,
             announced=announced,
             counts_early=counts_early,
-            members=max([one.world_size for one in snapshots], default=0),
+            members=members,
             sent_bytes={},
             received_bytes={},
             announced_bytes=float(announced_bytes),
@@ -270,8 +275,17 @@ class JobTracker:
             began_ns=began_ns,
             announced_ns=announced_ns,
             completed_ns=completed_ns,
-            held=any(one.held_ns for one in snapshots),
+            held=held,
         )
+
+    def _marks_only(self, snapshots: Sequence[ProcessSnapshot]) -> bool:
+        """It ends iterations, and announces next to nothing of what its sockets send: a job over NCCL whose plugin does
+        not count, because its NCCL takes none or it has another. What it launches is told from its sockets alone."""
+        workers = [one for one in snapshots if one.role is not ProcessRole.SERVER]
+        if not any(one.iteration_counter and one.iteration_counter.iteration for one in workers):
+            return False
+        sent_bytes = sum(self.facts.sent_bytes.values()) if self.facts is not None else 0.0
+        return sum(max(one.enqueued_bytes, one.tx_bytes) for one in workers) <= ANNOUNCING * sent_bytes
 
     def _with_unmarked(self, facts: JobFacts) -> JobFacts:
         """Iterations of a program that marks none, by the plugin's count of what it sent."""
@@ -339,14 +353,6 @@ def _counts_iterations(view: ProcessView | None) -> bool:
         return False
     counter = view.snapshot.iteration_counter
     return view.snapshot.role is not ProcessRole.SERVER or (counter is not None and counter.iteration > 0)
-
-
-def _marks_only(view: ProcessView) -> bool:
-    """It ends iterations and announces nothing: a job over NCCL whose plugin does not count, because its NCCL takes
-    none or it has another. What it launches is told from its sockets alone."""
-    counter, flows = view.snapshot.iteration_counter, view.snapshot.flows
-    ends = counter is not None and counter.iteration > 0 and view.snapshot.role is not ProcessRole.SERVER
-    return ends and not any(flow.kind in OUTBOUND for flow in flows)
 
 
 def _role(view: ProcessView | None) -> Role:

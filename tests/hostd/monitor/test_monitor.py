@@ -14,7 +14,7 @@ import pytest
 from hostd.kernel.tcp_info import WIRE_PER_PAYLOAD
 from hostd.monitor.monitor import FRESH_NS, HOUSEKEEPING_NS, IDLE_NS, LEARNING_LOOK_NS
 from hostd.monitor.users import Users
-from nccl_shim.segment.layout import Header
+from nccl_shim.segment.layout import Header, Kind, Source
 from nccl_shim.segment.liveness import start_ticks
 from paceline.flowcore.messages.events import FlowDone, FlowReady, HostEvent, IterationEnded, JobJoined, JobLeft
 from tests.hostd.conftest import wait_until
@@ -107,11 +107,17 @@ def test_a_job_joins_with_its_first_iteration_whatever_prepared_it(job: OwnJob, 
     assert len(watched.monitor.sockets_of(FLOW)) == 1
 
 
-def test_a_burst_over_nccl_is_seen_where_no_plugin_counts_it(watched: Watched, tmp_path: Path) -> None:
-    """An old NCCL takes no plugin, and then only the hook speaks: it ends iterations, and announces nothing."""
+@pytest.mark.parametrize("over_gloo", [0, 100])
+def test_a_burst_over_nccl_is_seen_where_no_plugin_counts_it(watched: Watched, tmp_path: Path, over_gloo: int) -> None:
+    """An old NCCL takes no plugin, and then only the hook speaks: it ends iterations, and announces nothing but what
+    the job agrees on over gloo besides."""
     job = OwnJob(tmp_path, announces=False)
-    for _ in range(4):  # it rests at every look
+    for _ in range(6):  # it rests at every look
         job.iterate()
+        if over_gloo:
+            record = job.writer.find(Kind.COLLECTIVE, Source.TORCH, 1, 0, 2, -1)
+            job.writer.enqueue(record, over_gloo, over_gloo)
+            job.writer.transmit(record, over_gloo, 0)
         watched.now_ns += 200 * MS
         watched.step()
         watched.now_ns += 200 * MS
