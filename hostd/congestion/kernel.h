@@ -48,8 +48,6 @@ struct tcp_sock {
     u32 mss_cache;
     u32 srtt_us;           /* eight times the smoothed round trip */
     struct minmax rtt_min; /* us, the least of the last minutes first */
-    u32 delivered;         /* packets, since the beginning ... */
-    u32 lost;              /* ... and those taken for lost, each time that they were */
     u8 is_cwnd_limited : 1;
 } MOVED;
 

@@ -4,14 +4,12 @@
  *
  *     window    w virtual windows v, each of which grows as CUBIC's does (RFC 9438), so w times as fast together
  *     loss      the window loses 0.3 · 3/(2w + 1) of itself: one of the w sockets has lost a packet and backs off by 0.3,
- *               and mostly another with it; with 0.3/w alone w = 4 was measured to get 7 of 8 parts (docs/hostd.md)
+ *               and mostly another with it
  *     curve     runs w times as fast, and 3/(2w + 1) times as high: the w sockets lose a packet w times as often as one
  *     turns     another w means another window at once, w times the same v: bursts are over before a window has grown
  *     start     slow start ends with the first queue it makes; from there to the first loss v grows by a twentieth each
  *               round trip, as in the kernel's CUBIC: its curve knows no plateau yet, and would begin flat
  *     pauses    in which nothing is on its way are none of the curve's time
- *     lossy     on a path that is said to lose packets at random, a loss while the round trip is not among the longest
- *               takes nothing from the window: no queue has overflowed. Unless more is lost than so happens
  *
  * With w = 1, and for a socket of which nothing was said, it is CUBIC. Windows are counted in packets · 2^20, time in ms.
  */
@@ -29,14 +27,6 @@
 #define SEARCHING 20U        /* packets acknowledged for one more, as long as no loss is known */
 #define SHORT_START 16U      /* packets: too few to tell a queue */
 #define NO_THRESHOLD 0x7fffffffU
-#define FORGETS 16U          /* losses after which a longest round trip that does not come back counts a third */
-#define JUDGED 1000U         /* packets delivered, after which is asked anew how many are lost */
-#define MUCH 32U             /* one of so many lost is more than random: the promise is about one of a hundred */
-
-struct told {
-    u32 weight_milli; /* thousandths */
-    u32 lossy;        /* 1: the path loses packets at random */
-};
 
 struct flow {
     u64 weight_milli; /* that the window has now */
@@ -46,18 +36,14 @@ struct flow {
     u64 reached_ms;   /* ... and when it is there, from the epoch on, as long as one socket would take */
     u64 friendly;     /* v of a Reno flow that began with the epoch */
     u64 acked_ns;     /* when something last came back */
-    u32 lossy;
-    u32 longest_us;         /* round trip, smoothed, of late */
-    u32 much;               /* more is lost than happens at random, ... */
-    u32 delivered, lost;    /* ... the socket's counters when that was last asked */
 };
 
 struct {
     int (*type)[MAP_TYPE_SK_STORAGE];
     int (*map_flags)[NO_PREALLOC];
     int *key;
-    struct told *value; /* by hostd */
-} told SECTION(".maps");
+    u32 *value; /* thousandths, by hostd */
+} weights SECTION(".maps");
 
 struct {
     int (*type)[MAP_TYPE_SK_STORAGE];
@@ -78,13 +64,12 @@ static u64 cube_root(u64 value) {
 
 /* The socket's flow, with what hostd says of it now. */
 static struct flow *flow_of(struct tcp_sock *socket) {
-    struct told *said = sk_storage_get(&told, (struct sock *)socket, 0, 0);
+    u32 *said = sk_storage_get(&weights, (struct sock *)socket, 0, 0);
     struct flow *own = sk_storage_get(&flows, (struct sock *)socket, 0, CREATE);
     if (!own)
         return own;
     u64 before = own->weight_milli ? own->weight_milli : THOUSAND;
-    own->weight_milli = said && said->weight_milli ? said->weight_milli : THOUSAND;
-    own->lossy = said && said->lossy;
+    own->weight_milli = said && *said ? *said : THOUSAND;
     if (own->weight_milli != before) {
         own->epoch_ns = 0;
         u64 window = socket->snd_cwnd * own->weight_milli / before;
@@ -135,9 +120,6 @@ void avoid(u64 *context) {
     if (!own)
         return;
     u64 now_ns = own->acked_ns = ktime_get_ns();
-    u32 smoothed_us = socket->srtt_us >> 3;
-    if (own->longest_us < smoothed_us)
-        own->longest_us = smoothed_us;
     if (!is_window_limited(socket))
         return;
     if (socket->snd_cwnd < socket->snd_ssthresh) {
@@ -167,45 +149,6 @@ void avoid(u64 *context) {
     tcp_cong_avoid_ai(socket, needed < 0xffffffff ? needed : 0xffffffff, packets);
 }
 
-/* Whether a queue is as long as it gets, when a packet is lost: full, then. How long that is cannot be known in advance,
- * and a round trip on a busy host takes several times the least without any. Losses at random are at any length. */
-static int has_a_full_queue(struct tcp_sock *socket, struct flow *own) {
-    u32 least_us = socket->rtt_min.s[0].v, smoothed_us = socket->srtt_us >> 3;
-    if (own->longest_us < smoothed_us)
-        own->longest_us = smoothed_us;
-    u32 range_us = own->longest_us > least_us ? own->longest_us - least_us : 0;
-    int full = smoothed_us > least_us + least_us / 8 && smoothed_us >= least_us + range_us / 4 * 3;
-    own->longest_us -= (own->longest_us - smoothed_us) / FORGETS;
-    return full;
-}
-
-static int loses_much(struct tcp_sock *socket, struct flow *own) {
-    u32 delivered = socket->delivered - own->delivered, lost = socket->lost - own->lost;
-    if (delivered >= JUDGED) {
-        own->much = lost > delivered / MUCH;
-        own->delivered = socket->delivered;
-        own->lost = socket->lost;
-    }
-    return own->much;
-}
-
-/* The window after a loss that says nothing about it. While TCP sends again it does not ask for growth, and of a large
- * window some packet is always lost: so here is what it would have grown by in this round trip. */
-static u32 kept(struct tcp_sock *socket, struct flow *own) {
-    u64 window = socket->snd_cwnd, most = window + window / SEARCHING;
-    if (window < socket->snd_ssthresh) {
-        if (socket->snd_ssthresh >= NO_THRESHOLD)
-            return NO_THRESHOLD;
-        return socket->snd_ssthresh < 2 * window ? socket->snd_ssthresh : 2 * window;
-    }
-    if (!own->top)
-        return most;
-    if (!own->epoch_ns)
-        return window;
-    u64 wanted = (target(own, ktime_get_ns()) >> 10) * own->weight_milli / THOUSAND >> (SCALE - 10);
-    return wanted < window ? window : wanted < most ? wanted : most;
-}
-
 SECTION("struct_ops/threshold")
 u32 threshold(u64 *context) {
     struct tcp_sock *socket = (struct tcp_sock *)context[0];
@@ -213,8 +156,6 @@ u32 threshold(u64 *context) {
     u32 window = socket->snd_cwnd;
     if (!own || !own->weight_milli)
         return tcp_reno_ssthresh((struct sock *)socket);
-    if (own->lossy && !loses_much(socket, own) && !has_a_full_queue(socket, own))
-        return kept(socket, own);
     u64 now = virtual_window(socket, own);
     own->top = now < own->top ? now - now * BACK_OFF / 2 / THOUSAND : now; /* below the last one: another flow has come */
     own->epoch_ns = 0;

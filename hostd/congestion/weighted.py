@@ -8,8 +8,8 @@ from hostd.congestion.libbpf import BpfControl, BpfError
 OBJECT = Path(__file__).with_name("weighted.bpf.o")
 NAME = "paceline"
 
-_TOLD = "told"
-_VALUE = struct.Struct("=II")
+_WEIGHTS = "weights"
+_MILLI = struct.Struct("=I")
 
 
 class Weighted(BpfControl):
@@ -19,20 +19,18 @@ class Weighted(BpfControl):
         super().__init__(OBJECT, NAME, known_as, register=register)
 
     @property
-    def told_fd(self) -> int:
-        """The map in which stands what sockets are told."""
-        return self._storage_fd(_TOLD)
+    def weights_fd(self) -> int:
+        """The map in which sockets' weights stand."""
+        return self._storage_fd(_WEIGHTS)
 
-    def tell(self, descriptor: int, weight: float, *, lossy: bool = False) -> None:
-        """The socket behind this descriptor, which has the control, stands for so many; raises OSError.
-
-        `lossy`: its path loses packets at random."""
-        self._tell(_TOLD, descriptor, packed(weight, lossy))
+    def tell(self, descriptor: int, weight: float) -> None:
+        """The socket behind this descriptor, which has the control, stands for so many; raises OSError."""
+        self._tell(_WEIGHTS, descriptor, packed(weight))
 
 
-def packed(weight: float, lossy: bool) -> bytes:
+def packed(weight: float) -> bytes:
     """As the program reads it."""
-    return _VALUE.pack(round(1000 * weight), lossy)
+    return _MILLI.pack(round(1000 * weight))
 
 
 def why_not() -> str:

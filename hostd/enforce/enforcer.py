@@ -14,7 +14,7 @@ from hostd.enforce.base import Backend
 from hostd.enforce.by_job.backend import ByJobBackend, Choice
 from hostd.enforce.errors import CannotEnforce, EnforcementError, ErrorCounts, ErrorKind, not_restored
 from hostd.enforce.observe import ObserveBackend
-from hostd.enforce.selection import beside, make_backend, make_weigher, others, same_backend, select_backend
+from hostd.enforce.selection import make_backend, make_weigher, others, same_backend, select_backend
 from hostd.enforce.settings import EnforcementSettings
 from hostd.enforce.weighing.weigher import Unweighed, Weigher
 from hostd.kernel.sockets import DataSocket
@@ -116,7 +116,6 @@ class Enforcer:
         those that no longer do are as they were."""
         with self._counting_errors():
             self.errors.add(self._leased().watch_losses(read))
-            self.errors.add(self._weigher.watch_losses(read))
 
     def read_back(self) -> dict[FlowId, Limit]:
         try:
@@ -143,8 +142,7 @@ class Enforcer:
             if self._lease is not None and name == self.backend.name and same_backend(name, before, settings):
                 self._settings = settings
                 if isinstance(self.backend, ByJobBackend):
-                    makers = others(name, beside(self._weigher, settings), self._lease.undo_log, self.pages)
-                    self.errors.add(self.backend.use(makers))
+                    self.errors.add(self.backend.use(others(name, settings, self._lease.undo_log, self.pages)))
                 return
         self._settings = settings
         self._close()
@@ -182,7 +180,7 @@ class Enforcer:
                 reason = f"no backend works here, see paceline probe: {why_none}"
                 self.errors.add([EnforcementError(ErrorKind.OTHER, reason)])
             self._weigher = make_weigher(name, settings, undo_log)
-            self.backend = make_backend(name, beside(self._weigher, settings), undo_log, self.pages)
+            self.backend = make_backend(name, settings, undo_log, self.pages)
         except (OSError, Revoked) as error:
             self._close()
             raise CannotEnforce(f"cannot take a lease on the kernel: {error}", ErrorKind.LEASE) from error

@@ -1,6 +1,5 @@
 """Which backend to enforce with, made as the settings say."""
 
-from dataclasses import replace
 from functools import partial
 
 from hostd.congestion.libbpf import BpfError
@@ -19,11 +18,6 @@ from hostd.kernel.devices import link_speed_bps, read_devices
 from hostd.kernel.netlink import Netlink
 from hostd.pages.pages import Pages
 from hostd.safety.undo_log import UndoLog
-
-# Whether sockets that lose packets get our congestion control, and no bbr. With its first rule for what a queue is, a
-# ring of two took 0.58 s an iteration at 1 % loss, and 0.54 with bbr (docs/testbed.md): not before the present rule has
-# been measured.
-OURS_WHERE_LOSSY = False
 
 
 def select_backend(settings: EnforcementSettings) -> tuple[str, str]:
@@ -87,16 +81,9 @@ def make_weigher(name: str, settings: EnforcementSettings, undo_log: UndoLog) ->
     if name not in ("htb", "pacing"):
         return Unweighed(f"{name} controls no sockets")
     try:
-        return Weigher(undo_log, helps_lossy=OURS_WHERE_LOSSY and settings.transport.helps_lossy)
+        return Weigher(undo_log)
     except BpfError as error:
         return Unweighed(str(error))
-
-
-def beside(weigher: Weigher | Unweighed, settings: EnforcementSettings) -> EnforcementSettings:
-    """For the backend: a socket has its congestion control from one of them."""
-    if isinstance(weigher, Unweighed) or not weigher.helps_lossy:
-        return settings
-    return replace(settings, transport=replace(settings.transport, control_elsewhere=True))
 
 
 def same_backend(name: str, one: EnforcementSettings, other: EnforcementSettings) -> bool:

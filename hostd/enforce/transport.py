@@ -4,10 +4,8 @@ Linux waits at least 200 ms before it sends again what was not acknowledged. Bet
 thousand round trips, and as long as a burst: one lost last packet, and all workers wait for it. A tail loss probe
 of a single packet waits as long. Since Linux 6.15 a socket can be given another least time; older kernels keep theirs.
 
-And cubic takes every loss for a full queue and slows down. Our own control asks whether there is a queue, and is given
-by the weigher (weighing/weigher.py). Where the kernel cannot have it, bbr does not slow down either, but where several
-flows of a job meet, as before a parameter server, its probing fills the queue and loses more than it gains: bbr is for
-flows by themselves.
+And cubic takes every loss for a full queue and slows down. bbr does not, but where several flows of a job meet, as
+before a parameter server, its probing fills the queue and loses more than it gains: bbr is for flows by themselves.
 
 Only where packets are lost (flowcore.detect.losses): a packet also goes unacknowledged while it waits in hostd's own
 queue for its turn, and TCP begins each pause of that length with a small window. And only where it is shorter than what
@@ -35,12 +33,6 @@ class Transport:
 
     congestion_control: str | None = None
     min_rto_ms: float = KERNEL_MIN_RTO_MS  # the least time before something is sent again
-    control_elsewhere: bool = False  # lossy flows have one from the weigher
-
-    @property
-    def helps_lossy(self) -> bool:
-        """By another congestion control: none was named, and lossy flows are to be helped at all."""
-        return self.congestion_control is None and self.min_rto_ms < KERNEL_MIN_RTO_MS
 
     def always(self) -> dict[Option, bytes]:
         return {TCP_CONGESTION: self.congestion_control.encode()} if self.congestion_control else {}
@@ -53,7 +45,7 @@ class Transport:
             if _accepted(TCP_RTO_MIN_US, value):
                 found[TCP_RTO_MIN_US] = value
                 break
-        wanted = by_itself and self.helps_lossy and not self.control_elsewhere
+        wanted = by_itself and self.congestion_control is None and self.min_rto_ms < KERNEL_MIN_RTO_MS
         if wanted and _accepted(TCP_CONGESTION, LOSSY_CONGESTION_CONTROL):
             found[TCP_CONGESTION] = LOSSY_CONGESTION_CONTROL
         return found

@@ -1,25 +1,20 @@
-"""Sockets with our congestion control: of a flow that stands for several beside cross traffic, or that loses packets.
+"""A flow that stands for several beside cross traffic: its sockets get our congestion control and a weight.
 
-    Limit.stands_for, losses ──▶ original control into the undo log ──▶ TCP_CONGESTION = ours, and both said to it
+    Limit.stands_for ──▶ original control into the undo log ──▶ TCP_CONGESTION = ours, weight in the socket's storage
 
-A socket keeps the control while its flow takes turns beside cross traffic. Between its turns it hardly sends, so its
-weight stays for the next one, which mostly has the same, and is 1, that is CUBIC, after a second at most. GIVEN_BACK_S
-after the last turn it has its own control again. Each socket of a flow has the flow's weight: were
+A socket keeps the control while its flow takes turns beside cross traffic. Its weight stays for the next turn, which
+mostly has the same, and is 1, that is CUBIC, after a second at most. GIVEN_BACK_S after the last turn it has its own
+control again. Each socket of a flow has the flow's weight: were
 all of ours to send at once, each flow would have as many sockets as it has now.
 
-Where packets are lost (flowcore.detect.losses) a socket has the control as long as they are, and is told so: a loss
-without a queue is no reason to slow down. Then transport.py gives no bbr, which is none for flows of a job that meet.
-(selection.py says whether sockets get it for that.)
-
-Law: a socket whose flow never stood for several, and that loses nothing, is not touched. Should hostd die, its guardian
-gives the controls back; until then sockets go on with what they were told.
+Law: a socket whose flow never stood for several is not touched. Should hostd die, its guardian gives the controls back;
+until then sockets go on with the weights they had.
 """
 
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from hostd.congestion.libbpf import BpfError
 from hostd.congestion.weighted import NAME, Weighted, packed, why_not
@@ -29,10 +24,8 @@ from hostd.enforce.transport import TCP_CONGESTION
 from hostd.kernel.calls import PATIENT_S, perform
 from hostd.kernel.pidfd import SocketGone
 from hostd.kernel.sockets import DataSocket
-from hostd.kernel.tcp_info import TcpCounters
 from hostd.safety.undo import OPTION_BYTES, SocketUndo
 from hostd.safety.undo_log import UndoLog
-from paceline.flowcore.detect.losses import Losses
 from paceline.flowcore.messages.events import FLOOR_BPS, Limit
 from paceline.flowcore.model.patterns import FlowId
 
@@ -41,22 +34,12 @@ ONE = 1.0
 PROBED = "weights of sockets"
 
 
-class _Told(NamedTuple):
-    """What our control knows of a socket."""
-
-    weight: float = ONE
-    lossy: bool = False
-
-
-NOTHING = _Told()
-
-
 @dataclass(slots=True)
 class _Flow:
     sockets: tuple[DataSocket, ...] = ()
     stands_for: float = ONE
     stood_s: float = 0.0  # when it last stood for several
-    told: dict[DataSocket, _Told] = field(default_factory=dict)  # of those with our control
+    told: dict[DataSocket, float] = field(default_factory=dict)  # of those with our control, the weight they have
 
 
 def probe_weights() -> Finding:
@@ -84,9 +67,6 @@ class Unweighed:
     def refresh(self) -> list[EnforcementError]:
         return []
 
-    def watch_losses(self, read: Mapping[int, TcpCounters]) -> list[EnforcementError]:
-        return []
-
     def close(self) -> None:
         pass
 
@@ -94,31 +74,23 @@ class Unweighed:
 class Weigher:
     why = ""
 
-    def __init__(self, undo_log: UndoLog, *, helps_lossy: bool = True) -> None:
-        """Raises BpfError where the kernel cannot have the control. `helps_lossy`: also sockets that lose packets."""
-        self.helps_lossy = helps_lossy
+    def __init__(self, undo_log: UndoLog) -> None:
+        """Raises BpfError where the kernel cannot have the control."""
         self._undo_log = undo_log
         self._control = _registered()
-        self._where = (os.getpid(), self._control.told_fd, time.monotonic_ns())
+        self._where = (os.getpid(), self._control.weights_fd, time.monotonic_ns())
         self._flows: dict[FlowId, _Flow] = {}
-        self._losses: dict[int, Losses] = {}  # by cookie
         self._originals: dict[int, str] = {}  # by cookie, the control that a socket with ours had, as in the undo log
 
     def attach(self, flow: FlowId, sockets: Sequence[DataSocket]) -> list[EnforcementError]:
         state = self._flows.setdefault(flow, _Flow())
         left = [one for one in state.told if one not in sockets]
-        for cookie in {one.cookie for one in state.sockets} - {one.cookie for one in sockets}:
-            self._losses.pop(cookie, None)
         state.sockets = tuple(sockets)
         return about(flow, self._weigh([state]) + self._give_back(state, left))
 
     def detach(self, flow: FlowId) -> list[EnforcementError]:
         state = self._flows.pop(flow, None)
-        if state is None:
-            return []
-        for one in state.sockets:
-            self._losses.pop(one.cookie, None)
-        return about(flow, self._give_back(state, list(state.told)))
+        return [] if state is None else about(flow, self._give_back(state, list(state.told)))
 
     def apply(self, limits: Sequence[Limit]) -> list[EnforcementError]:
         sending = []
@@ -135,59 +107,38 @@ class Weigher:
         errors = self._weigh(self._flows.values())
         for flow, state in self._flows.items():
             if state.told and state.stands_for == ONE and time.monotonic() - state.stood_s > GIVEN_BACK_S:
-                errors += about(flow, self._give_back(state, [one for one in state.told if not self._is_lossy(one)]))
+                errors += about(flow, self._give_back(state, list(state.told)))
         return errors
-
-    def watch_losses(self, read: Mapping[int, TcpCounters]) -> list[EnforcementError]:
-        """By what was last read of sockets, by cookie: what has not been read since has not moved."""
-        if not self.helps_lossy:
-            return []
-        changed = []
-        for state in self._flows.values():
-            before = [self._is_lossy(one) for one in state.sockets]
-            for one in state.sockets:
-                if (counters := read.get(one.cookie)) is not None:
-                    losses = self._losses.setdefault(one.cookie, Losses())
-                    losses.look(counters.acked_bytes, counters.retransmitted_bytes)
-            if before != [self._is_lossy(one) for one in state.sockets]:
-                changed.append(state)
-        return self._weigh(changed) if changed else []
-
-    def _is_lossy(self, one: DataSocket) -> bool:
-        losses = self._losses.get(one.cookie)
-        return losses is not None and losses.lossy
 
     def close(self) -> None:
         """Sockets have their own controls again by then: those are in the undo log."""
         self._control.close()
 
     def _weigh(self, flows: Iterable[_Flow]) -> list[EnforcementError]:
-        """Tells those of their sockets what they do not know yet, where there ever was anything to tell."""
-        wanted = {
-            one: (state, _Told(state.stands_for, self._is_lossy(one))) for state in flows for one in state.sockets
-        }
+        """Those of their sockets that have another weight than their flow, where it ever was more than one."""
+        of_socket = {one: state for state in flows for one in state.sockets}
         fresh = {
             one: state
-            for one, (state, due) in wanted.items()
-            if one not in state.told and (due != NOTHING or one.cookie in self._originals)
+            for one, state in of_socket.items()
+            if one not in state.told and (state.stands_for != ONE or one.cookie in self._originals)
         }
         errors = self._record(fresh)
         calls = {
             one: (
                 *("weigh", one.pid, one.fd, one.cookie),
-                b"" if due == NOTHING else self._control.name.encode(),
-                packed(*due),
+                b"" if state.stands_for == ONE else self._control.name.encode(),
+                packed(state.stands_for),
                 self._where,
             )
-            for one, (state, due) in wanted.items()
-            if state.told.get(one, due) != due
+            for one, state in of_socket.items()
+            if state.told.get(one, state.stands_for) != state.stands_for
         }
         for one, answer in zip(calls, perform(list(calls.values()), PATIENT_S), strict=True):
             if isinstance(answer, (SocketGone, OSError)):
                 errors.append(EnforcementError.of(answer))
             else:
-                state, due = wanted[one]
-                state.told[one] = due
+                state = of_socket[one]
+                state.told[one] = state.stands_for
         return errors
 
     def _record(self, fresh: Mapping[DataSocket, _Flow]) -> list[EnforcementError]:
@@ -209,7 +160,7 @@ class Weigher:
             return [*errors, EnforcementError(ErrorKind.LEASE, f"cannot write the undo log: {error}")]
         for one, undo in undos.items():
             told = fresh[one].told
-            told[one] = next((known for other, known in told.items() if other.cookie == one.cookie), NOTHING)
+            told[one] = next((known for other, known in told.items() if other.cookie == one.cookie), ONE)
             self._originals[one.cookie] = undo.value
         return errors
 

@@ -1,11 +1,10 @@
 """A path with a delay between two network namespaces: a thread carries the packets, no module of the kernel is needed.
 
-here ──▶ tun ──▶ lost at random? ──▶ queue of a link ──▶ delay ──▶ tun ──▶ there
+here ──▶ tun ──▶ queue of a link ──▶ delay ──▶ tun ──▶ there
 """
 
 import fcntl
 import os
-import random
 import select
 import struct
 import threading
@@ -26,9 +25,8 @@ _LONGEST_S = 0.05
 class Path:
     """Up within the block."""
 
-    def __init__(self, rate_bps: float, round_trip_s: float, queue_s: float, loss: float = 0.0) -> None:
-        self._rate_bps, self._delay_s, self._queue_s, self._loss = rate_bps, round_trip_s / 2, queue_s, loss
-        self._random = random.Random(1)
+    def __init__(self, rate_bps: float, round_trip_s: float, queue_s: float) -> None:
+        self._rate_bps, self._delay_s, self._queue_s = rate_bps, round_trip_s / 2, queue_s
         self._stack = ExitStack()
         self._ended = threading.Event()
         self._drops_next = False
@@ -80,7 +78,7 @@ class Path:
                 if self._drops_next and len(packet) > _DATA_BYTES:
                     self._drops_next = False
                     continue
-                if self._random.random() < self._loss or free_s - now_s > self._queue_s:
+                if free_s - now_s > self._queue_s:
                     continue
                 free_s = max(free_s, now_s) + 8 * len(packet) / self._rate_bps
                 forth.append((free_s + self._delay_s, packet))

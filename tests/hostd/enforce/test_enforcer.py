@@ -9,18 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from hostd.enforce import selection
 from hostd.enforce.enforcer import Enforcer
 from hostd.enforce.errors import CannotEnforce, EnforcementError
 from hostd.enforce.htb import HtbBackend
 from hostd.enforce.probe import Finding
 from hostd.enforce.settings import EnforcementSettings
-from hostd.enforce.transport import TCP_CONGESTION, Transport
-from hostd.kernel.calls import counters_of, perform
 from hostd.kernel.sockets import DataSocket
-from hostd.kernel.tcp_info import TcpCounters
 from hostd.safety.undo_log import release
-from paceline.flowcore.detect.losses import Losses
 from paceline.flowcore.messages.events import Limit
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.units import UNLIMITED
@@ -296,32 +291,3 @@ def test_errors_are_counted_and_bounded(
         assert 0 < len(enforcer.errors.by_reason) <= 101
         enforcer.apply([LIMIT])
         assert rate_bps(enforcer) == pytest.approx(LIMIT.rate_bps, rel=0.01)
-
-
-@pytest.mark.parametrize(("weighing", "control"), [(True, b"paceline"), (False, b"bbr")])
-def test_a_flow_that_loses_packets_has_its_congestion_control_from_one_of_both(
-    wire: Wire,
-    settings: EnforcementSettings,
-    sockets: tuple[DataSocket, ...],
-    monkeypatch: pytest.MonkeyPatch,
-    weighing: bool,
-    control: bytes,
-) -> None:
-    """Ours where sockets can have it, else bbr; and its own when hostd ends."""
-
-    def look(losses: Losses, *_: int) -> bool:
-        losses.lossy = True
-        return True
-
-    monkeypatch.setattr(Losses, "look", look)
-    monkeypatch.setattr(selection, "OURS_WHERE_LOSSY", True)
-    [one] = sockets
-    [before] = perform([("get", one.pid, one.fd, one.cookie, *TCP_CONGESTION, 16)])
-    lossy = replace(settings, weighing=weighing, transport=Transport(min_rto_ms=4.0))
-    with closing(holding(lossy, sockets)) as enforcer:
-        [counters] = counters_of(sockets)
-        assert isinstance(counters, TcpCounters)
-        enforcer.watch_losses({one.cookie: counters})
-        [found] = perform([("get", one.pid, one.fd, one.cookie, *TCP_CONGESTION, 16)])
-        assert found.startswith(control) and not enforcer.errors.by_reason
-    assert perform([("get", one.pid, one.fd, one.cookie, *TCP_CONGESTION, 16)]) == [before]

@@ -31,4 +31,3 @@ def test_a_kernel_that_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_congestion_control_that_is_named_is_used() -> None:
     assert Transport("reno", 10.0).where_lossy(True).keys() == {TCP_RTO_MIN_US}
     assert Transport(None, 10.0).where_lossy(True).keys() == {TCP_RTO_MIN_US, TCP_CONGESTION}
-    assert Transport(None, 10.0, control_elsewhere=True).where_lossy(True).keys() == {TCP_RTO_MIN_US}

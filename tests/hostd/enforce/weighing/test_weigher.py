@@ -11,20 +11,17 @@ import pytest
 
 from hostd.congestion import libbpf
 from hostd.congestion.libbpf import BpfError
-from hostd.congestion.weighted import NAME, Weighted, packed
-from hostd.enforce import selection
-from hostd.enforce.selection import beside, make_weigher
+from hostd.congestion.weighted import NAME, Weighted
+from hostd.enforce.selection import make_weigher
 from hostd.enforce.settings import EnforcementSettings
-from hostd.enforce.transport import TCP_CONGESTION, Transport
+from hostd.enforce.transport import TCP_CONGESTION
 from hostd.enforce.weighing import weigher as module
 from hostd.enforce.weighing.weigher import Unweighed, Weigher, probe_weights
 from hostd.kernel import calls
 from hostd.kernel.pidfd import cookie_of
 from hostd.kernel.sockets import DataSocket, own_namespace
-from hostd.kernel.tcp_info import TcpCounters
 from hostd.safety.undo_log import UndoLog
 from hostd.workers.pool import Workers
-from paceline.flowcore.detect.losses import Losses
 from paceline.flowcore.messages.events import FLOOR_BPS, Limit
 from tests.hostd.conftest import FLOW, wait_until
 
@@ -182,62 +179,6 @@ def test_a_worker_makes_the_calls(weigher: Weigher, pair: tuple[socket.socket, s
         assert control_of(one).startswith(NAME)
         weigher.detach(FLOW)
     workers.close()
-
-
-def lossy(monkeypatch: pytest.MonkeyPatch, said: bool) -> None:
-    def look(losses: Losses, *_: int) -> bool:
-        losses.lossy = said
-        return said
-
-    monkeypatch.setattr(Losses, "look", look)
-
-
-def read(*sockets: socket.socket) -> dict[int, TcpCounters]:
-    return {cookie_of(one): TcpCounters.of(one) for one in sockets}
-
-
-def test_a_socket_has_the_control_and_knows_why_while_its_packets_get_lost(
-    weigher: Weigher, undo_log: UndoLog, pair: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    told: list[bytes] = []
-    monkeypatch.setattr(calls, "store", lambda map_fd, descriptor, value: told.append(value))
-    one, other = pair
-    weigher.attach(FLOW, [known(one)])
-    lossy(monkeypatch, False)
-    assert weigher.watch_losses(read(one, other)) == [] and control_of(one) == "reno"
-    lossy(monkeypatch, True)
-    for _ in range(2):
-        assert weigher.watch_losses(read(one, other)) == [] == weigher.refresh()
-        assert control_of(one).startswith(NAME) and told == [packed(1.0, True)]
-    assert control_of(other) != control_of(one), "no flow's"
-    weigher.apply(standing_for(3.0))
-    weigher.apply(standing_for(1.0))
-    weigher.refresh()
-    assert told[1:] == [packed(3.0, True), packed(1.0, True)]
-    lossy(monkeypatch, False)
-    monkeypatch.setattr(module, "GIVEN_BACK_S", 0.0)
-    assert weigher.watch_losses(read(one)) == [] == weigher.refresh()
-    assert control_of(one) == "reno" and told[3:] == [packed(1.0, False)]
-    assert not undo_log.close()
-
-
-def test_a_control_that_was_named_is_not_replaced_on_lossy_paths(
-    undo_log: UndoLog, pair: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """And where the weigher does replace them, the backend does not as well."""
-    monkeypatch.setattr(selection, "OURS_WHERE_LOSSY", True)
-    lossy(monkeypatch, True)
-    one, _ = pair
-    for transport, control in ((Transport("reno", 4.0), "reno"), (Transport(), "reno"), (Transport(None, 4.0), NAME)):
-        settings = EnforcementSettings(True, undo_log.path, 1e9, weighing=True, transport=transport)
-        made = make_weigher("htb", settings, undo_log)
-        made.attach(FLOW, [known(one)])
-        assert made.watch_losses(read(one)) == [] and control_of(one).startswith(control)
-        options = beside(made, settings).transport.where_lossy(by_itself=True)
-        assert TCP_CONGESTION not in options
-        made.detach(FLOW)
-        made.close()
-    assert TCP_CONGESTION in beside(Unweighed(""), settings).transport.where_lossy(by_itself=True), "bbr, as without"
 
 
 @pytest.mark.parametrize("between_turns", [False, True])
