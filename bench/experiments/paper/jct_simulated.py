@@ -91,14 +91,17 @@ def _means_s(gbps: float, options: Options, done: float, part: float) -> dict[st
 
 def _row(gbps: float, policy: str, means_s: dict[str, list[float]]) -> Result:
     own = means_s[policy]
-    ratio = Estimate.of([one / fair for one, fair in zip(own, means_s[FAIR], strict=True)])
+    ratios = [one / fair for one, fair in zip(own, means_s[FAIR], strict=True)]
+    ratio = Estimate.of(ratios)
     return {
         "gbps": gbps,
         "policy": policy,
         "mean_jct_s": fmean(own),
         "against_fair": ratio.mean,
         "half_width": ratio.half_width,
-        "below_fair": sum(one < fair for one, fair in zip(own, means_s[FAIR], strict=True)),
+        "least": min(ratios),
+        "most": max(ratios),
+        "below_fair": sum(one < 1.0 for one in ratios),
     }
 
 
@@ -115,11 +118,12 @@ def present(result: Result) -> Sequence[Part]:
             f"{row['mean_jct_s']:.1f}",
             spread(row["against_fair"], row["half_width"]),
             change(row["against_fair"]),
+            f"{change(row['least'])} … {change(row['most'])}",
             f"{row['below_fair']} of {draws}",
         )
         for row in rows
     ]
-    columns = ("", "mean JCT, s", "÷ fair, mean of the draws", "", "draws below fair")
+    columns = ("", "mean JCT, s", "÷ fair, mean of the draws", "", "draws", "draws below fair")
     return [
         Bars("Mean JCT ÷ that under fair sharing", "", [f"{gbps:g} Gbit/s" for gbps in bandwidths], bars, line=1.0),
         Table(f"Job completion time over {draws} draws, simulated", columns, lines),
