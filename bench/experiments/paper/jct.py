@@ -47,7 +47,7 @@ AGAINST_TCP = "mean JCT against reno, cubic, bbr (and DCTCP)"
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    name: str  # in the case's
+    name: str  # a part of the case's name
     shared: SharedCluster
     stretch: float  # about how much longer than alone an iteration takes under TCP: with it the load is as meant
     gains: dict[float, dict[str, float]]  # that we promise, by bandwidth and control, beside the best TCP

@@ -11,7 +11,7 @@ rate the job is given meanwhile, and no host's word is in that:
 Hosts see more: bytes that a grant did not move, and every slot on the other switches of a path. So a bid is believed
 up to a margin, and no further:
 
-    urgency ≤ 1.05·√ω / P      compute ≤ 1.1·c        remaining ≥ 0.9·(v − what it was given of this burst)
+    urgency ≤ 1.025·√ω / P     compute ≤ 1.1·c        remaining ≥ 0.95·(v − what it was given of this burst)
 
 A job could make a short burst now and then to be believed of a long one; what it gains then the ledger bounds. ω is the
 job's weight, which hostd and the switch hold to what the operator allows. The margins are what honest mixes lose
