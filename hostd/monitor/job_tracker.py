@@ -75,11 +75,14 @@ class JobTracker:
         self._lost = 0  # readings of its sockets that had failed at the last look
         self._feeds = _Feeds()
         self._counted: JobFacts | None = None  # by the shim; None: it has counted since
+        self._sent_before = 0.0  # by all of its sockets, when processes of it last ended
 
     def consists_of(self, present: Mapping[int, ProcessView | None]) -> None:
         """These processes, from now on."""
-        for gone in self.processes.keys() - present.keys():
-            del self.processes[gone]
+        if gone := self.processes.keys() - present.keys():
+            self._sent_before = self._sent_bytes
+        for pid in gone:
+            del self.processes[pid]
         for pid, view in present.items():
             self.processes.setdefault(pid, TrackedProcess(ProcessSockets(pid))).view = view
         self._counted = None
@@ -137,7 +140,7 @@ class JobTracker:
         """Its counters and sockets, and what has happened since."""
         measured, self.polled_ns = self._measured(self._of_shim(), now_ns), now_ns
         if measured is None:
-            return []  # what its counters say is heard with the sockets' next answer
+            return []  # what its counters say is heard with the sockets' next answer (is_quiet)
         events: list[HostEvent] = []
         if self.rhythm is None:
             measured = self._with_unmarked(measured) if measured.counts_early else measured
@@ -166,7 +169,7 @@ class JobTracker:
         something new."""
         if self.demand.live:
             return now_ns < self._read_ns or self.is_held(now_ns)
-        if self.facts is None or not self.facts.resting:
+        if self.facts is None or not self.facts.resting or self.sockets.late:
             return False
         # What is launched next may be held up by another job's burst, and then its counters say nothing.
         launches = isinstance(self.demand, LaunchedDemand) and self.demand.paced
@@ -284,8 +287,13 @@ class JobTracker:
         workers = [one for one in snapshots if one.role is not ProcessRole.SERVER]
         if not any(one.iteration_counter and one.iteration_counter.iteration for one in workers):
             return False
-        sent_bytes = sum(self.facts.sent_bytes.values()) if self.facts is not None else 0.0
-        return sum(max(one.enqueued_bytes, one.tx_bytes) for one in workers) <= ANNOUNCING * sent_bytes
+        announced_bytes = sum(max(one.enqueued_bytes, one.tx_bytes) for one in workers)
+        return announced_bytes <= ANNOUNCING * (self._sent_bytes - self._sent_before)
+
+    @property
+    def _sent_bytes(self) -> float:
+        """Ever, by all of its sockets."""
+        return sum(self.facts.sent_bytes.values()) if self.facts is not None else 0.0
 
     def _with_unmarked(self, facts: JobFacts) -> JobFacts:
         """Iterations of a program that marks none, by the plugin's count of what it sent."""

@@ -3,11 +3,12 @@
 import os
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from hostd.kernel.calls import LATE, Answer, Call, NotAnswered
 from hostd.kernel.tcp_info import TcpCounters
 from hostd.monitor.monitor import FRESH_NS, Monitor
 from hostd.monitor.users import Users
@@ -69,6 +70,15 @@ class OwnJob:
         for one in (self._socket, self._peer, self._listener):
             one.close()
         self.writer.finish()
+
+
+class LateWorker:
+    """A worker on a busy machine."""
+
+    def perform(self, calls: Sequence[Call], wait_s: float = 0.0) -> list[Answer]:
+        return [NotAnswered(LATE)] * len(calls)
+
+    perform_all = perform
 
 
 class Watched:

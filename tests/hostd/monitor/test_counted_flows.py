@@ -84,3 +84,15 @@ def test_counts_and_marks_are_of_all_processes_also_of_one_that_has_yet_to_mark(
     job.read(1)
     assert job.facts is not None
     assert (job.facts.iteration, job.facts.counted_bytes, job.facts.marked_bytes) == (7, 1440.0, 1300.0)
+
+
+def test_workers_that_begin_anew_announce_as_much_as_before() -> None:
+    """Their counts begin anew, too; what the job's sockets have sent does not."""
+    job = JobTracker("a", "h0")
+    job.consists_of({1: view(1, [], 3, counted=0)})
+    job.read(1)
+    assert job.facts is not None and job.facts.counts_early, "it only marks"
+    job.facts = job.facts._replace(sent_bytes={TO_H1: 1e9})
+    job.consists_of({2: view(2, [], 1, counted=1_000_000)})
+    job.read(2)
+    assert not job.facts.counts_early

@@ -3,13 +3,13 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
 from socket import create_connection, create_server
 
 import pytest
 
-from hostd.kernel.calls import LATE, Answer, Call, NotAnswered, made_by
+from hostd.kernel.calls import made_by
 from hostd.kernel.sockets import LEAST_DATA_BYTES, DataSocket
 from hostd.kernel.tcp_info import WIRE_PER_PAYLOAD, TcpCounters
 from hostd.monitor.job_tracker import LATE_NS, LAUNCHED_REST_NS, PAUSE_NS, REST_NS, JobTracker
@@ -18,6 +18,7 @@ from paceline.flowcore.demand.launched import LaunchedDemand
 from paceline.flowcore.messages.events import SHORTEST_BURST_NS
 from paceline.flowcore.model.patterns import Role
 from tests.hostd.conftest import next_line, wait_until
+from tests.hostd.monitor.conftest import LateWorker
 
 pytestmark = pytest.mark.root
 
@@ -142,21 +143,12 @@ def test_a_rest_between_two_looks_is_told_from_what_was_sent(shared: Shared, lat
     assert not shared.job.facts.rested, "nothing was sent since"
 
 
-class _Late:
-    """A worker on a busy machine."""
-
-    def perform(self, calls: Sequence[Call], wait_s: float = 0.0) -> list[Answer]:
-        return [NotAnswered(LATE)] * len(calls)
-
-    perform_all = perform
-
-
 def test_an_answer_that_is_late_does_not_say_that_nothing_was_sent(shared: Shared) -> None:
     job = shared.job
     shared.seen(shared.holder())
     job.read(0)
     shared.send()
-    with made_by(_Late()):
+    with made_by(LateWorker()):
         job.measure(REST_NS)
         assert job.facts is not None and not job.facts.resting
         assert job.measured_ns == 0, "it is asked again with the next decision"
@@ -170,7 +162,7 @@ def test_while_an_answer_is_late_nothing_is_concluded_from_what_counters_say(sha
     shared.job.read(0)
     before = shared.job.facts
     shared.send()
-    with made_by(_Late()):
+    with made_by(LateWorker()):
         assert shared.job.read(REST_NS) == [] and shared.job.facts is before
     shared.job.read(LATE_NS)
     assert shared.job.facts is not before and not shared.job.facts.resting

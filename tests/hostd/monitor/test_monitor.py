@@ -11,7 +11,9 @@ from typing import Self
 
 import pytest
 
+from hostd.kernel.calls import made_by
 from hostd.kernel.tcp_info import WIRE_PER_PAYLOAD
+from hostd.monitor.job_tracker import LATE_NS
 from hostd.monitor.monitor import FRESH_NS, HOUSEKEEPING_NS, IDLE_NS, LEARNING_LOOK_NS
 from hostd.monitor.users import Users
 from nccl_shim.segment.layout import Header, Kind, Source
@@ -19,7 +21,7 @@ from nccl_shim.segment.liveness import start_ticks
 from paceline.flowcore.messages.events import FlowDone, FlowReady, HostEvent, IterationEnded, JobJoined, JobLeft
 from tests.hostd.conftest import wait_until
 from tests.hostd.crowd import further_names
-from tests.hostd.monitor.conftest import BURST_BYTES, FLOW, ITERATIONS, JOB, MS, OwnJob, Watched, joined
+from tests.hostd.monitor.conftest import BURST_BYTES, FLOW, ITERATIONS, JOB, MS, LateWorker, OwnJob, Watched, joined
 
 pytestmark = pytest.mark.root
 
@@ -126,6 +128,18 @@ def test_a_burst_over_nccl_is_seen_where_no_plugin_counts_it(watched: Watched, t
     job.send(BURST_BYTES // 2)
     assert any(isinstance(event, FlowReady) for event in watched.until(FlowReady))
     job.close()
+
+
+def test_a_burst_is_heard_of_with_the_next_answer_where_one_is_late(job: OwnJob, watched: Watched) -> None:
+    """Its counters have been read by then, and do not move again."""
+    joined(job, watched)
+    job.announce()
+    with made_by(LateWorker()):
+        watched.now_ns += 40 * MS
+        assert watched.step() == []
+    before_ns = watched.now_ns
+    assert any(isinstance(event, FlowReady) for event in watched.step())
+    assert watched.now_ns - before_ns <= LATE_NS
 
 
 def test_a_few_bytes_do_not_announce_a_burst(job: OwnJob, watched: Watched) -> None:
