@@ -4,8 +4,8 @@
 
 A socket keeps the control while its flow takes turns beside cross traffic. Its weight stays for the next turn, which
 mostly has the same, and is 1, that is CUBIC, after a second at most. GIVEN_BACK_S after the last turn it has its own
-control again. Each socket of a flow has the flow's weight: were
-all of ours to send at once, each flow would have as many sockets as it has now.
+control again. Each socket of a flow has the flow's weight: were all of ours to send at once, each flow would have as
+many sockets as it has now.
 
 Law: a socket whose flow never stood for several is not touched. Should hostd die, its guardian gives the controls back;
 until then sockets go on with the weights they had.

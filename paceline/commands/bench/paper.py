@@ -63,6 +63,8 @@ def run_paper(args: argparse.Namespace) -> int:
             close = get_close_matches(name, EXPERIMENTS, n=1)
             hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(EXPERIMENTS)}"
             raise CommandError(f"no experiment {name!r}; {hint}")
+    if args.case and args.force:
+        raise CommandError("--force throws away the runs of all cases; without --case, or into another --out")
     chosen = [EXPERIMENTS[name] for name in dict.fromkeys(args.names or EXPERIMENTS)]
     if args.list:
         rows = [(one.name, one.figure or "our promise", str(one.repeats or 1), one.shows) for one in chosen]

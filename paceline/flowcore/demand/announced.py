@@ -16,7 +16,7 @@ collectives (FSDP, tensor parallelism, an all-to-all, a pipeline) computes in be
 *pieces* come to their end before the rest is announced, and a burst is what has been announced so far. How much a
 flow sends for it is what it sent the last time: an all-gather and a reduce-scatter of one size differ. A piece that
 rests is over, or waits for another member: when its bytes move again, so is the burst there again. A job of which no
-piece is worth a turn is left to TCP, until it sends other sizes.
+piece is worth a turn is left to TCP, until it sends other sizes, or shorter pieces are worth one.
 
 Under a parameter server the counter moves with the next iteration's first bytes, and some of those may have been sent
 before hostd looks. The iteration ended where its flows last rested.

@@ -115,7 +115,8 @@ class Arbitrated(Policy):
         room += [transfer_bytes(min(free), clock.length_ns) for free in zip(available[1:], free_bps[1:], strict=False)]
         schedule = allocate(flow.remaining_bytes, room, load[: len(room)])
         later_bps = (rate_bps(volume, clock.length_ns) for volume in schedule.volume_bytes[1:])
-        # Shares know nothing of cross traffic, and the table has no room for both: on no link, of several NICs.
+        # Shares know nothing of cross traffic, and the table has no room for both on any link of the path. Of a host
+        # with several NICs only the switch knows on which of them that is.
         first_bps = min(grant.share_bps, free_bps[0], available[0]) if host.others_bps else grant.share_bps
         flow.plan_bps = (first_bps, *later_bps)
 

@@ -92,6 +92,11 @@ def test_a_name_that_is_none_gets_one_line(capsys: pytest.CaptureFixture[str]) -
     assert (out, err) == ("", "paceline: no experiment 'mixs'; did you mean 'mixes'?\n")
 
 
+def test_runs_of_other_cases_are_not_thrown_away(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["bench", "paper", "loss", "--case", "1", "--force"]) == 2
+    assert capsys.readouterr().err.startswith("paceline: --force throws away the runs of all cases;")
+
+
 @pytest.mark.parametrize(
     ("controls", "line"),
     [
