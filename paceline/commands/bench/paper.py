@@ -177,7 +177,8 @@ def measure(experiment: "Experiment", directory: Path, options: "Options", force
         **origin,
         "result": result,
     }
-    name = "-".join((experiment.name, *options.cases))  # some cases are not the whole result
+    # Some cases are not the whole result; of real-jobs nobody expects the whole.
+    name = "-".join((experiment.name, *(case for case in options.cases if case in experiment.cases)))
     unfinished = directory / f"{name}.json.part"
     unfinished.write_text(json.dumps(document, indent=1, allow_nan=False), encoding="utf-8")
     unfinished.replace(directory / f"{name}.json")
