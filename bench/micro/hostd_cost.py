@@ -146,8 +146,8 @@ def _everything(setup: Setup) -> Iterator[tuple[ProcessGroup, Daemons]]:
         with (
             ForkServer(modules_for(scenario, setup.workload), fork_server_environment()) as fork_server,
             Testbed(scenario.topology) as testbed,
-            ProcessGroup(fork_server, testbed, _processes(setup, scenario, testbed, directory), directory) as group,
             control.running(testbed, scenario, directory) as daemons,
+            ProcessGroup(fork_server, testbed, _processes(setup, scenario, testbed, directory), directory) as group,
         ):
             group.await_ready()
             yield group, daemons
@@ -156,7 +156,7 @@ def _everything(setup: Setup) -> Iterator[tuple[ProcessGroup, Daemons]]:
 
 
 def _processes(setup: Setup, scenario: Scenario, testbed: Testbed, directory: Path) -> list[ProcessSpec]:
-    return process_specs(scenario, SEED, setup.workload, testbed.addresses, directory)
+    return process_specs(scenario, SEED, setup.workload, testbed.addresses, directory, registered=True)
 
 
 def _listen(group: ProcessGroup, duration_s: float, done: Callable[[float], object]) -> None:
