@@ -1,6 +1,7 @@
 """What one process of a job is told: the job, its host and role, and the addresses of all hosts. Travels as JSON."""
 
 import json
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -33,6 +34,10 @@ class Assignment:
     @property
     def world_size(self) -> int:
         return len(self.job.workers) + len(self.job.servers)
+
+    @property
+    def iterations(self) -> range:
+        return range(sys.maxsize if self.job.iterations is None else self.job.iterations)
 
     @property
     def port(self) -> int:

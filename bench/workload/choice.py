@@ -73,6 +73,7 @@ ON_GPU = {
     NCCL: _kind("nccl", "host"),
     "nccl-stream": _kind("nccl", "stream"),
     "nccl-ahead": _kind("nccl", "ahead"),
+    "nccl-jax": _kind("jax_parallel"),
     **_model_kinds(),
 }  # for all-reduce jobs, where there is a GPU
 NAMES = (AUTO, SYNTHETIC, PS, *RINGS, *ON_GPU)

@@ -14,7 +14,7 @@ import torch.distributed as dist
 
 from bench.workload.assignment import Assignment, ComputeTimes
 from bench.workload.runner_protocol import done, iteration_ended, wait_for_go
-from bench.workload.training import Iterate, iterations, leave
+from bench.workload.training import Iterate, leave
 
 Prepare = Callable[[Assignment, torch.device], Iterate]
 
@@ -30,7 +30,7 @@ def train_on_gpu(assignment: str, prepare: Prepare, ahead: bool = False) -> None
     torch.cuda.synchronize()
     wait_for_go()
     launched: list[torch.cuda.Event] = []
-    for _ in range(iterations(own)):
+    for _ in own.iterations:
         iterate(times.next_s())
         launched.append(torch.cuda.Event())
         launched[-1].record()

@@ -7,7 +7,6 @@ shared memory as a real job's would, and launches wait for their turn as theirs 
 """
 
 import socket
-import sys
 import time
 import zlib
 from functools import partial
@@ -41,7 +40,7 @@ def ring(own: Assignment) -> None:
     sender = Sender(to_next, limit, writer, record)
     compute, gate = ComputeTimes(own), LaunchGate()
     wait_for_go()
-    for _ in _iterations(own):
+    for _ in own.iterations:
         for before_s, beside_s in compute.pieces_s():
             time.sleep(before_s)
             sender.announce(size_bytes, payload_bytes=model_bytes)
@@ -69,7 +68,7 @@ def ps_worker(own: Assignment) -> None:
         receivers.append(Receiver(connection))
     compute, gate = ComputeTimes(own), LaunchGate()
     wait_for_go()
-    for _ in _iterations(own):
+    for _ in own.iterations:
         for before_s, beside_s in compute.pieces_s():
             time.sleep(before_s)
             pushed_bytes += shard_bytes
@@ -121,10 +120,6 @@ def _moved(flow: Sender | Receiver) -> int:
 def _shard_bytes(own: Assignment) -> int:
     """Of one burst."""
     return -(-round(bytes_from_mb(own.job.model_mb)) // (len(own.job.servers) * own.job.bursts))
-
-
-def _iterations(own: Assignment) -> range:
-    return range(sys.maxsize if own.job.iterations is None else own.job.iterations)
 
 
 def main(assignment: str) -> None:

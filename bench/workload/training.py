@@ -5,7 +5,6 @@ Computing is a sleep inside real forward and backward passes, a third of it in t
 share a few cores. The jobs know nothing of Paceline.
 """
 
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -50,17 +49,13 @@ def leave() -> None:
     dist.destroy_process_group()
 
 
-def iterations(own: Assignment) -> int:
-    return sys.maxsize if own.job.iterations is None else own.job.iterations
-
-
 def train(assignment: str, prepare: Callable[[Assignment], Iterate]) -> None:
     own = Assignment.from_json(assignment)
     join(own)
     iterate, compute = prepare(own), ComputeTimes(own)
     dist.barrier()
     wait_for_go()
-    for _ in range(iterations(own)):
+    for _ in own.iterations:
         iterate(compute.next_s())
         iteration_ended()
     leave()

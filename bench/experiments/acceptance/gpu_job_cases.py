@@ -29,6 +29,7 @@ JOBS = {
         Job("large-1g", "nccl", 45.0, 0.45),
         Job("stream-1g", "nccl-stream", 25.0, 0.25),
         Job("ahead-1g", "nccl-ahead", 25.0, 0.25),
+        Job("jax-1g", "nccl-jax", 25.0, 0.25),
         _model("resnet50-5g", "nccl-resnet50", 0.32, 5.0),
         _model("gpt2-small-10g", "nccl-gpt2-small", 0.75, 10.0),
         _model("fsdp-10g", "nccl-fsdp-gpt2-small", 0.8, 10.0),
@@ -49,6 +50,7 @@ def _pairs() -> Iterator[Pair]:
     yield Pair("unlike-1g", "unlike", unlike, "same", limit_slowdown=UNLIKE_SLOWDOWN)
     for name in ("stream-1g", "ahead-1g"):
         yield _twice(name, "launched", limit_slowdown=STREAM_SLOWDOWN)
+    yield _twice("jax-1g", "unmarked", limit_slowdown=STREAM_SLOWDOWN)
     yield _twice("resnet50-5g", "models", MUST_GAIN)
     yield _twice("gpt2-small-10g", "models", MUST_GAIN)
     yield _twice("fsdp-10g", "models", MUST_NOT_LOSE)

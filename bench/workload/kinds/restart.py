@@ -22,7 +22,7 @@ from bench.child_process import die_with_parent
 from bench.workload.assignment import Assignment, ComputeTimes
 from bench.workload.ddp import prepare
 from bench.workload.runner_protocol import done, iteration_ended, wait_for_go
-from bench.workload.training import iterations, join, leave
+from bench.workload.training import join, leave
 
 LIFE_ITERATIONS = 20
 PAUSE_S = 0.5
@@ -31,7 +31,7 @@ _SPARE_PORTS = 7  # of a job, below that of the first rendezvous
 
 def live(own: Assignment, number: int, crashes: bool) -> None:
     """One life of the worker, from the rendezvous to its end."""
-    first, last = LIFE_ITERATIONS * number, min(LIFE_ITERATIONS * (number + 1), iterations(own))
+    first, last = LIFE_ITERATIONS * number, min(LIFE_ITERATIONS * (number + 1), len(own.iterations))
     # The last life's store may still be there for a moment: a rendezvous of its own for each.
     os.environ["MASTER_PORT"] = str(int(os.environ["MASTER_PORT"]) - number % _SPARE_PORTS)
     join(own)
@@ -44,7 +44,7 @@ def live(own: Assignment, number: int, crashes: bool) -> None:
         if iteration >= first:
             iterate(compute_s)
             iteration_ended()
-    if crashes and last < iterations(own):
+    if crashes and last < len(own.iterations):
         if own.rank == 0:
             time.sleep(compute.next_s() / 2)
             os.kill(os.getpid(), signal.SIGKILL)
@@ -56,7 +56,7 @@ def live(own: Assignment, number: int, crashes: bool) -> None:
 
 def main(assignment: str, kind: str) -> None:
     own, supervisor = Assignment.from_json(assignment), os.getpid()
-    for number in range(-(-iterations(own) // LIFE_ITERATIONS)):
+    for number in range(-(-len(own.iterations) // LIFE_ITERATIONS)):
         if number:
             time.sleep(PAUSE_S)
         pid = os.fork()
