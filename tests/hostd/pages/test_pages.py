@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hostd.pages.pages import Pages, pid_within
-from hostd.registration.registrations import Ended, Registered, Registrations
+from hostd.registration.registrations import Ended, Registered
 from nccl_shim.page.layout import ANY_PEER, Entry, State
 from nccl_shim.page.reader import PageReader, own_page
 from nccl_shim.segment.liveness import start_ticks
@@ -127,11 +127,9 @@ def test_in_a_container_it_has_the_pid_that_the_process_knows() -> None:
 @pytest.mark.slow
 def test_a_job_that_registers_reads_its_page(tmp_path: Path) -> None:
     with ExitStack() as stack:
-        desk = Desk(tmp_path, stack)
-        pages = Pages(desk.path.parent / "pages", SLOT_NS)
+        pages = Pages(tmp_path / "run" / "jobs" / "pages", SLOT_NS)
         stack.callback(pages.close)
-        desk.registrations.close()
-        desk.registrations = Registrations(desk.path, pages.note)
+        desk = Desk(tmp_path, stack, pages.note)
         process = desk.job()
         wait_until(lambda: process.pid in desk.pids())
         does(process, SAYS)

@@ -5,7 +5,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -31,12 +31,14 @@ for line in sys.stdin:
 class Desk:
     """hostd's end, and what it has heard."""
 
-    def __init__(self, directory: Path, stack: ExitStack) -> None:
+    def __init__(
+        self, directory: Path, stack: ExitStack, on_change: Callable[[Registered | Ended], None] | None = None
+    ) -> None:
         self.directory, self._stack = directory, stack
         self.path = directory / "run" / "jobs" / "hostd.sock"
         self.there: dict[str, Registered] = {}
         self.again = 0  # times that the same memory was registered again
-        self.registrations = Registrations(self.path)
+        self.registrations = Registrations(self.path, on_change)
         stack.callback(self.close)
         wait_until(lambda: self.look() or self.registrations.listens)
 
