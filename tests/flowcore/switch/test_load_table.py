@@ -1,70 +1,25 @@
-"""The load table (§IV-A): its laws, one by one and under any interleaving."""
-
-import math
-from dataclasses import dataclass
+"""The load table (§IV-A): its laws, one by one."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from paceline.flowcore.model.patterns import FlowId, Role
 from paceline.flowcore.switch.load_table import ENTRY_SLOTS, SLACK, LoadTable, Rates
-
-HORIZON = 4
-CAPACITY_BPS = {"h0->sw": 10.0, "h1->sw": 10.0, "sw->h0": 7.0, "sw->h1": 3.0}
-PATHS = (
-    ("h0->sw", "sw->h1"),
-    ("h0->sw", "sw->h0"),
-    ("h1->sw", "sw->h0"),
-    ("h1->sw", "sw->h1"),
-    ("h0->sw", "sw->h2"),  # its last link belongs to another table
-    ("h1->sw",),
+from tests.flowcore.switch.tables import (
+    CAPACITY_BPS,
+    FLOWS,
+    HORIZON,
+    PATH_OF,
+    Plan,
+    assert_same_loads,
+    enter,
+    flows,
+    loads,
+    make_table,
+    plans,
+    view,
 )
-FLOWS = tuple(FlowId(f"job{number}", "h0", "h1", Role.RING) for number in range(len(PATHS)))
-PATH_OF = dict(zip(FLOWS, PATHS, strict=True))
-
-rates = st.one_of(st.just(0.0), st.sampled_from([1.0, 3.0, 7.0, 10.0]), st.floats(0.0, 12.0))
-plans = st.lists(rates, min_size=1, max_size=HORIZON).map(tuple)
-flows = st.sampled_from(FLOWS)
-
-
-@dataclass(frozen=True)
-class Plan:
-    first_slot: int
-    rates_bps: Rates
-
-    def at(self, slot: int) -> float:
-        offset = slot - self.first_slot
-        return self.rates_bps[offset] if 0 <= offset < len(self.rates_bps) else 0.0
-
-
-def enter(table: LoadTable, flow: FlowId, plan: Plan, now_slot: int) -> bool:
-    return table.enter({flow: plan.rates_bps}, plan.first_slot, now_slot)[flow]
-
-
-def view(table: LoadTable, flow: FlowId, first_slot: int) -> tuple[Rates, Rates]:
-    (seen,) = table.view([flow], first_slot)
-    return seen
-
-
-def make_table(*entered: tuple[FlowId, tuple[float, ...]]) -> LoadTable:
-    table = LoadTable(CAPACITY_BPS, HORIZON)
-    for flow, rates_bps in entered:
-        table.renew(flow, PATH_OF[flow], 0)
-        assert enter(table, flow, Plan(0, rates_bps), 0)
-    return table
-
-
-def loads(table: LoadTable, first_slot: int = 0) -> dict[str, list[float]]:
-    slots = range(first_slot, first_slot + 2 * HORIZON)
-    return {link: [table.load_bps(link, slot) for slot in slots] for link in CAPACITY_BPS}
-
-
-def assert_same_loads(table: LoadTable, expected: dict[str, list[float]]) -> None:
-    for link, column in loads(table).items():
-        assert column == pytest.approx(expected[link], abs=1e-9)
-
 
 # ---- Law 1: a plan replaces the flow's old plan ----
 
@@ -260,145 +215,7 @@ def test_dropping_twice_or_an_unknown_flow_is_harmless() -> None:
     assert_same_loads(table, loads(make_table()))
 
 
-# ---- Law 5: beside cross traffic ----
-
-
-def test_flows_see_cross_traffic_as_load_in_every_slot_alone_and_together() -> None:
-    table = make_table((FLOWS[0], (1.0, 2.0)), (FLOWS[3], (1.0,)))
-    table.set_others("h0->sw", 4.0, 0)
-    alone, other = view(table, FLOWS[0], 0), view(table, FLOWS[3], 0)
-    assert alone == ((2.0, 3.0, 3.0, 3.0), pytest.approx((0.4 + 1 / 3, 0.4, 0.4, 0.4)))
-    together = table.view([FLOWS[0], FLOWS[3]], 0)
-    assert together[0] == (alone[0], pytest.approx(alone[1])) and together[1] == (other[0], pytest.approx(other[1]))
-    assert loads(table)["h0->sw"][:3] == [5.0, 6.0, 4.0] and table.load_bps("h1->sw", 0) == 1.0
-
-
-def test_a_plan_beside_cross_traffic_has_what_that_leaves() -> None:
-    table = make_table()
-    flow = FLOWS[4]
-    table.renew(flow, PATH_OF[flow], 0)
-    table.set_others("h0->sw", 4.0, 0)
-    assert not enter(table, flow, Plan(0, (6.1,)), 0)
-    assert enter(table, flow, Plan(0, (6.0,)), 0)
-
-
-def test_a_plan_from_before_cross_traffic_stays_and_may_only_shrink() -> None:
-    table = make_table((FLOWS[4], (9.0, 9.0)))
-    table.set_others("h0->sw", 4.0, 0)
-    assert table.load_bps("h0->sw", 0) == 10.0, "no link is fuller than full"
-    assert view(table, FLOWS[4], 0)[0][0] == 6.0
-    assert not enter(table, FLOWS[4], Plan(0, (9.0, 9.5)), 0)
-    assert enter(table, FLOWS[4], Plan(0, (9.0, 8.0)), 0), "less than before, if more than there is room"
-    assert enter(table, FLOWS[4], Plan(0, (6.0, 6.0)), 0)
-    assert table.peak_ratio <= 1.0
-
-
-def test_what_nobody_says_any_more_has_ended() -> None:
-    table = make_table()
-    table.set_others("h0->sw", 4.0, 0)
-    table.expire(ENTRY_SLOTS)
-    assert table.others_bps("h0->sw") == 4.0 and table.has_others
-    table.expire(ENTRY_SLOTS + 1)
-    assert table.others_bps("h0->sw") == 0.0 and not table.has_others
-
-
-@pytest.mark.parametrize(("said_bps", "load_bps"), [(99.0, 10.0), (math.inf, 10.0), (math.nan, 0.0), (-1.0, 0.0)])
-def test_cross_traffic_is_no_more_than_a_link_carries(said_bps: float, load_bps: float) -> None:
-    table = make_table()
-    table.set_others("h0->sw", said_bps, 0)
-    assert table.others_bps("h0->sw") == load_bps
-
-
-# ---- All laws together, under any interleaving ----
-
-
-class AnyInterleaving(RuleBasedStateMachine):
-    """Hosts report, ask, leave and fall silent in any order; a plain dict says which plans are in force."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.table = LoadTable(CAPACITY_BPS, HORIZON)
-        self.slot = 0
-        self.plans: dict[FlowId, Plan] = {}
-        self.heard: dict[FlowId, int] = {}
-        self.others: dict[str, tuple[float, int]] = {}  # and when it was said
-
-    def others_bps(self, link: str) -> float:
-        return self.others.get(link, (0.0, 0))[0]
-
-    def expected(self, link: str, slot: int) -> float:
-        return sum(plan.at(slot) for flow, plan in self.plans.items() if link in PATH_OF[flow])
-
-    @rule(flow=flows, rates_bps=plans, behind=st.integers(0, 2))
-    def report(self, flow: FlowId, rates_bps: tuple[float, ...], behind: int) -> None:
-        plan = Plan(self.slot - behind, rates_bps)  # the report was under way for a while
-        self.table.renew(flow, PATH_OF[flow], self.slot)
-        self.heard[flow] = self.slot
-        fits = all(
-            self.expected(link, slot) - self.plans.get(flow, Plan(0, ())).at(slot) + plan.at(slot)
-            <= CAPACITY_BPS[link] * SLACK
-            for link in PATH_OF[flow]
-            if link in CAPACITY_BPS
-            for slot in range(self.slot, self.slot + HORIZON)
-            if plan.at(slot) > 0.0
-        ) and all(
-            self.expected(link, slot) - old + plan.at(slot) + self.others_bps(link) <= CAPACITY_BPS[link] * SLACK
-            for link in PATH_OF[flow]
-            if link in CAPACITY_BPS
-            for slot in range(self.slot, self.slot + HORIZON)
-            if plan.at(slot) > (old := self.plans.get(flow, Plan(0, ())).at(slot)) + 1e-9
-        )
-        assert enter(self.table, flow, plan, self.slot) == fits
-        if fits:
-            self.plans[flow] = plan
-
-    @rule(flow=flows)
-    def ask(self, flow: FlowId) -> None:
-        self.table.renew(flow, PATH_OF[flow], self.slot)
-        self.heard[flow] = self.slot
-        available, _ = view(self.table, flow, self.slot)
-        assert all(rate >= 0.0 for rate in available)
-
-    @rule(flow=flows)
-    def withdraw(self, flow: FlowId) -> None:
-        self.table.drop(flow)
-        self.plans.pop(flow, None)
-        self.heard.pop(flow, None)
-
-    @rule(link=st.sampled_from(list(CAPACITY_BPS)), others_bps=st.sampled_from([0.0, 1.0, 2.5, 8.0, 99.0]))
-    def others_send(self, link: str, others_bps: float) -> None:
-        self.table.set_others(link, others_bps, self.slot)
-        self.others[link] = (min(others_bps, CAPACITY_BPS[link]), self.slot)
-
-    @rule(later=st.integers(1, 2))
-    def time_passes(self, later: int) -> None:
-        self.slot += later
-
-    @rule()
-    def expire(self) -> None:
-        self.others = {link: one for link, one in self.others.items() if self.slot - one[1] <= ENTRY_SLOTS}
-        for flow in self.table.expire(self.slot):
-            assert self.slot - self.heard.pop(flow) > ENTRY_SLOTS
-            self.plans.pop(flow, None)
-
-    @invariant()
-    def no_slot_of_any_link_exceeds_its_capacity(self) -> None:
-        for link, capacity_bps in CAPACITY_BPS.items():
-            for slot in range(self.slot, self.slot + HORIZON):
-                load = self.table.load_bps(link, slot)
-                assert load <= capacity_bps * SLACK
-                seen_bps = min(self.expected(link, slot) + self.others_bps(link), capacity_bps)
-                assert load == pytest.approx(seen_bps, abs=1e-9)
-                assert self.expected(link, slot) <= capacity_bps * SLACK
-        assert self.table.peak_ratio <= SLACK
-
-    @invariant()
-    def nothing_is_kept_of_flows_that_are_gone(self) -> None:
-        assert len(self.table) == len(self.heard)
-
-
-TestAnyInterleaving = AnyInterleaving.TestCase
-TestAnyInterleaving.settings = settings(max_examples=40, stateful_step_count=40)
+# ---- However many are asked about ----
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.floats(0.0, 4e9)), min_size=1, max_size=12))
