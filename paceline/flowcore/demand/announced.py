@@ -104,7 +104,8 @@ class AnnouncedDemand(Demand):
         if announced_bytes > self._taken_bytes + ANNOUNCING * facts.expected_bytes:
             self._note_end()
             self._taken_bytes = announced_bytes
-            self._part = min(1.0, announced_bytes / facts.expected_bytes) if announced_bytes else 1.0
+            expected_bytes = max(announced_bytes, facts.expected_bytes)  # the last iteration may have sent nothing
+            self._part = announced_bytes / expected_bytes if announced_bytes else 1.0
             waiting = {ends for ends in self.sizes if self.sent_bytes(ends, facts) < self.until_bytes(ends)}
         elif self.in_pieces and facts.outstanding and not self.live and self._moves(facts):
             waiting = set(self.sizes)
@@ -140,12 +141,12 @@ class AnnouncedDemand(Demand):
             self._rests = facts.resting
             before = self._began_burst_with
             sent = (facts.sent_bytes.get(ends, 0.0) - before.get(ends, 0.0) for ends in self.sizes)
-            self._piece_bytes.append(max(sent))
+            self._piece_bytes.append(max(0.0, *sent))  # a job's own count may fall
         return done
 
     def _note_end(self) -> None:
         """More is announced: what was announced before had gone where the flows last rested."""
-        if self.in_pieces and self._rests and not self.live:
+        if self.in_pieces and self._rests and not self.live and len(self._ended_with) < MOST_PIECES:
             ended = {ends: self._rested.get(ends, 0.0) - self._base.get(ends, 0.0) for ends in self.sizes}
             self._ended_with[self._taken_bytes] = ended
 
@@ -172,7 +173,7 @@ class AnnouncedDemand(Demand):
         self._piece_bytes.clear()
         self._iteration, self._base = facts.iteration, ended
         self._taken_bytes, self._part = -1.0, 1.0
-        if len(self._ended_with) > MOST_PIECES:  # of varying sizes
+        if len(self._ended_with) >= MOST_PIECES:  # of varying sizes
             self._ended_with.clear()
         if not self.left_to_tcp:  # there nobody looks for them
             self._pieces = max(0, self._pieces - 1)

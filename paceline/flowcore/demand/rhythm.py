@@ -4,7 +4,7 @@
     rhythm       an S with rests at c, c − S, c − 2S and c − 3S for the c of now, and at r − S for the rests r lately:
                  the smallest S where nearly all have one; where none is as good for long, the best that has most
     iterations   ⌊(c − base) / S⌋, where base was such a c, and follows the rests at its multiples
-    lost         when LOST multiples of S have been passed without a rest at one
+    lost         when LOST multiples of S have been passed without a rest at one, or MOST_AT_ONCE between two looks
 
 It does not matter how an iteration is cut into bursts, nor that two of them run into one now and then: where it ends a
 job rests, again and again, and it sends the same each time. An iteration of equal bursts counts as several of one
@@ -21,7 +21,7 @@ SAME = 0.005  # of S: a barrier, a loss that is summed up
 KEPT_RESTS = 128
 CLEAN, CLEAN_RESTS = 0.95, 8  # this part of so many rests, and of those within ALIKE sizes
 MOSTLY, MOSTLY_RESTS = 0.7, 32
-LOST = 8
+LOST, MOST_AT_ONCE = 8, 10_000  # no look is so long after another: a count that leaps is none
 LEAST_BYTES = 256 * 1024  # less is control
 
 
@@ -57,6 +57,9 @@ class IterationRhythm:
 
     def _count(self, now_bytes: float, size: float) -> None:
         ended = int((now_bytes - self._base) / size + SAME)
+        if ended > MOST_AT_ONCE:
+            self._lose()
+            return
         self.iterations += ended
         self._base += ended * size
         if abs(now_bytes - self._base) <= SAME * size:
@@ -64,8 +67,11 @@ class IterationRhythm:
         else:
             self._passed += ended
         if self._passed >= LOST:
-            self.size_bytes = None
-            self._rests.clear()
+            self._lose()
+
+    def _lose(self) -> None:
+        self.size_bytes = None
+        self._rests.clear()
 
 
 def _has(rising: list[float], value: float, size: float) -> bool:

@@ -18,8 +18,8 @@ within the exchange.
 
 from collections import deque
 from dataclasses import dataclass
-from itertools import chain, repeat
-from statistics import fmean, median
+from itertools import accumulate
+from statistics import median
 
 from paceline.flowcore.demand.facts import JobFacts
 
@@ -108,8 +108,7 @@ class JobTiming:
         if not ended:
             return None
         count = sum(one.count for one in ended)
-        each = sorted(chain.from_iterable(repeat(one.duration_ns / one.count, one.count) for one in ended))
-        mean_ns, fastest_ns = fmean(each), each[int(FAST * (len(each) - 1))]
+        mean_ns, fastest_ns = sum(one.duration_ns for one in ended) / count, _fastest_ns(ended, count)
         if not self.is_known:
             return IterationTimes(count, mean_ns, fastest_ns)
         computing = sorted(one.computing_ns for one in self._samples)
@@ -166,3 +165,11 @@ class JobTiming:
             self._computing_ns += rest_ns
             self._bursts += 1
         self._moved_ns = moved_ns
+
+
+def _fastest_ns(ended: list[_Ended], count: int) -> float:
+    """Of one iteration. A job may claim any number of them, so that each cannot have an entry of its own."""
+    fastest_first = sorted(ended, key=lambda one: one.duration_ns / one.count)
+    so_far = accumulate(one.count for one in fastest_first)
+    at = next(one for one, passed in zip(fastest_first, so_far, strict=True) if passed > int(FAST * (count - 1)))
+    return at.duration_ns / at.count
