@@ -107,7 +107,7 @@ class HostDaemon:
         self._timeline = Timeline()
         self._link: SwitchLink | None = None
         self._open = AsyncExitStack()
-        self._fault: asyncio.Future[None] = asyncio.Future()  # of the timer's callback, which no caller waits for
+        self._fault: asyncio.Future[Exception] = asyncio.Future()  # of the timer's callback, which no caller waits for
         self._beaten_slot = -1
         self._beat_ns = self._losses_ns = 0  # when hostd last beat, and looked for losses
 
@@ -191,7 +191,7 @@ class HostDaemon:
             tasks.create_task(self._keep_house())
             tasks.create_task(self._keep_history())
             self._expired()
-            await self._fault
+            raise await self._fault  # a result: as its exception a future would take no StopIteration
 
     async def shutdown(self) -> None:
         self._fault.cancel()
@@ -260,7 +260,7 @@ class HostDaemon:
             self._arm()
         except Exception as error:
             if not self._fault.done():
-                self._fault.set_exception(error)
+                self._fault.set_result(error)
 
     def _heard(self, event: SwitchSays) -> None:
         """From the switch. Limits first, where a link may lie idle; then what is due, or nearly: hostd is awake."""

@@ -38,6 +38,7 @@ from pathlib import Path
 from hostd.kernel.calls import PATIENT_S, Call, Held, NotAnswered, counter_calls, performed_ahead
 from hostd.kernel.sockets import DataSocket
 from hostd.kernel.tcp_info import TcpCounters
+from hostd.monitor.given_up import GivenUp
 from hostd.monitor.job_tracker import JobTracker
 from hostd.monitor.jobs_without_shim import JobWithoutShim, processes_of
 from hostd.monitor.look_budget import LookBudget
@@ -84,6 +85,7 @@ class Monitor:
         users: Users | None = None,
     ) -> None:
         self.jobs: dict[str, JobTracker] = {}
+        self._given_up = GivenUp(self.jobs)
         self.budget = LookBudget()
         self.users = users or Users()
         self.without_shim = without_shim
@@ -122,9 +124,9 @@ class Monitor:
         """`counting`: `progress` of these jobs comes next, and what it would read is read with the rest."""
         self.budget.update(now_ns)
         if counting:  # as often as reports and hand-overs, and no oftener: no look
-            return self._poll(now_ns, counting)
+            return [*self._poll(now_ns, counting), *self._given_up.left()]
         with self.budget.spending():
-            return self._poll(now_ns, counting)
+            return [*self._poll(now_ns, counting), *self._given_up.left()]
 
     def _poll(self, now_ns: int, counting: Collection[str]) -> list[HostEvent]:
         until_ns = now_ns + self._early_ns
@@ -148,11 +150,13 @@ class Monitor:
         with performed_ahead(_reading(to_read.values())):
             events: list[HostEvent] = []
             for job in to_read.values():
-                self._look_if_due(job, now_ns)
-                events += job.read(now_ns)
+                with self._given_up.on_a_fault(job):
+                    self._look_if_due(job, now_ns)
+                    events += job.read(now_ns)
         for job in due.values():
-            job.polled_ns = now_ns
-            self._schedule(job, now_ns)
+            if job.demand.job not in self._given_up:
+                job.polled_ns = now_ns
+                self._schedule(job, now_ns)
         return events
 
     def progress(self, now_ns: int, jobs: Container[str]) -> Progress:
@@ -164,13 +168,15 @@ class Monitor:
         self._count_anew({pid: job for job in old if not job.has_sockets for pid in job.processes}, now_ns)
         with performed_ahead(_reading(old)):
             for job in old:
-                job.measure(now_ns)
+                with self._given_up.on_a_fault(job):
+                    job.measure(now_ns)
                 self._schedule(job, now_ns)
         for job in live:
             if job.facts is not None and job.told_ns < job.measured_ns:
                 job.told_ns = job.measured_ns
-                moved += job.demand.progress(job.facts)
-                idle += job.demand.idle(job.facts)
+                with self._given_up.on_a_fault(job):
+                    moved += job.demand.progress(job.facts)
+                    idle += job.demand.idle(job.facts)
         return Progress(tuple(moved), tuple(idle))
 
     def _count_anew(self, of_process: Mapping[int | None, JobTracker], now_ns: int) -> None:
@@ -229,7 +235,8 @@ class Monitor:
         job.is_looked_at_closely = not self.slow_poll or is_sampled(now_ns - job.seen_ns, job.timing.is_known)
         if not job.is_looked_at_closely:
             job.due_ns = now_ns + SLOW_POLL_NS
-        else:
+            return
+        with self._given_up.on_a_fault(job):
             job.schedule(now_ns, self._nic_bps, let_go, self.budget.look_ns)
             job.due_ns = max(job.due_ns, now_ns + _least_ns(job))
 
@@ -275,18 +282,22 @@ class Monitor:
     def _read_all(self, now_ns: int) -> list[HostEvent]:
         with_shim = self._seen_through_shim()
         present = self._seen_through_sockets(now_ns, with_shim) | with_shim
+        self.invisible |= self._given_up.without(present)
         events: list[HostEvent] = []
         for name in [name for name in self.jobs if name not in present]:
             events += self.jobs.pop(name).demand.left()
         for name, processes in present.items():
+            if name in self._given_up:
+                continue
             if name not in self.jobs:
                 self.jobs[name] = JobTracker(name, self._host, now_ns, self._nic_bps)
             self.jobs[name].consists_of(processes)
         with performed_ahead([call for job in self.jobs.values() for call in job.calls_of_look()], PATIENT_S):
-            for job in self.jobs.values():
-                self._look(job, now_ns)
-                events += job.read(now_ns)
-                self._schedule(job, now_ns)
+            for job in [*self.jobs.values()]:
+                with self._given_up.on_a_fault(job):
+                    self._look(job, now_ns)
+                    events += job.read(now_ns)
+                    self._schedule(job, now_ns)
         return events
 
     def _seen_through_shim(self) -> dict[str, dict[int, ProcessView | None]]:

@@ -16,7 +16,7 @@ class FaultyDriver(AgentDriver):
     def take(self, *what_happened: Any) -> None:
         super().take(*what_happened)
         if Path(sys.argv[1]).exists():
-            raise RuntimeError("a fault in the loop")
+            raise StopIteration("a fault in the loop")  # the one that a future takes no delivery of
 
 
 if __name__ == "__main__":

@@ -187,6 +187,30 @@ def test_a_process_is_of_one_job(job: OwnJob, watched: Watched, tmp_path: Path) 
     assert len(watched.monitor.invisible) < 100
 
 
+@pytest.mark.parametrize("where", ["observe", "progress"])
+def test_a_fault_in_following_a_job_costs_that_job_alone(
+    job: OwnJob, watched: Watched, tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ended hostd, and with it everybody's turns."""
+    joined(job, watched)
+    with Stranger(next(tmp_path.glob("*"))):
+        both, _ = look_around(watched)
+        assert len(both) == 2
+        monkeypatch.setattr(watched.monitor.jobs[JOB].demand, where, lambda facts: {}[facts])
+        job.announce()
+        events = watched.until(FlowReady) if where == "progress" else []
+        watched.now_ns += FRESH_NS
+        assert watched.monitor.progress(watched.now_ns, {JOB}).sent_bytes == ()
+        assert JobLeft(JOB) in (*events, *watched.until(JobLeft)) and JOB not in watched.monitor.jobs
+        seen, invisible = look_around(watched)
+        assert seen.keys() == both.keys() - {JOB} and "fault in hostd" in invisible[str(os.getpid())]
+    next(tmp_path.glob("*")).unlink()
+    look_around(watched)
+    again = OwnJob(tmp_path)
+    assert look_around(watched) == ({JOB: {os.getpid()}}, {}), "another launch may be better"
+    again.close()
+
+
 def test_a_late_listener_is_told_what_it_missed(job: OwnJob, watched: Watched) -> None:
     watched.step()
     assert watched.monitor.introduce(JOB) == [], "still learning"
