@@ -18,6 +18,7 @@ from hostd.kernel.devices import link_speed_bps, read_devices
 from hostd.kernel.netlink import Netlink
 from hostd.pages.pages import Pages
 from hostd.safety.undo_log import UndoLog
+from paceline.flowcore.model.patterns import FlowId
 
 
 def select_backend(settings: EnforcementSettings) -> tuple[str, str]:
@@ -41,7 +42,12 @@ def make_backend(name: str, settings: EnforcementSettings, undo_log: UndoLog, pa
     if name not in ("htb", "pacing"):
         return made
     makers, host_bps = others(name, settings, undo_log, pages), settings.host_bps or settings.nic_bps
-    return ByJobBackend(made, makers, host_bps, lambda flow: bool(pages.jobs.peers_of(flow.job, flow.target)))
+    return ByJobBackend(made, makers, host_bps, partial(_is_throttled, pages))
+
+
+def _is_throttled(pages: Pages, flow: FlowId) -> bool:
+    """The job's net plugin sends the flow's bytes, and no socket of it carries them."""
+    return bool(pages.jobs.peers_of(flow.job, flow.target)) and not pages.jobs.has_sockets(flow.job)
 
 
 def others(name: str, settings: EnforcementSettings, undo_log: UndoLog, pages: Pages) -> Makers:

@@ -190,7 +190,7 @@ def _not_known_enough(view: HostView, job: JobTracker, so_far: set[Reason]) -> I
     elif demand.sizes or so_far & {Reason.INVISIBLE, Reason.WITHIN_HOST}:
         if not so_far:
             yield Unpaced(Reason.LEARNING, "it is about to join")
-    elif not job.sockets.sending and not (job.facts and job.facts.sent_bytes):
+    elif not job.has_sockets and not (job.facts and job.facts.sent_bytes):
         if not so_far & {Reason.UNKNOWN_PEER, Reason.OWN_ADDRESS, Reason.NAMESPACE}:
             yield Unpaced(Reason.NO_DATA, f"{seen} no connection of it has carried data to another host")
     elif job.rhythm is not None:

@@ -5,12 +5,16 @@ host's, and the host's own, are left out, as sockets that lead there are.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from math import inf
 
+from hostd.kernel.socket_search import LEAST_DATA_BYTES
 from hostd.kernel.tcp_info import WIRE_PER_PAYLOAD
 from nccl_shim.segment.layout import Kind, address_text
 from nccl_shim.segment.reader import ProcessView
-from paceline.flowcore.demand.facts import Ends
+from paceline.flowcore.demand.facts import LEAST_PART, Ends
 from paceline.flowcore.model.patterns import Role
+
+TOLD_BYTES = LEAST_DATA_BYTES / LEAST_PART  # of data: by then a socket that carries it is one of data by itself
 
 
 class CountedFlows:
@@ -45,3 +49,22 @@ class CountedFlows:
                 target = self._host_of.get(address)
                 if target is not None and target != self._host:
                     yield view.host_pid, address, target, flow.enqueued_bytes
+
+
+class Control:
+    """Whether a job's sockets carry less than LEAST_PART of what its net plugin counts: what it agrees on over TCP
+    beside RDMA, and no data."""
+
+    def __init__(self) -> None:
+        self.only = False
+        self._counted_bytes = self._socket_bytes = inf  # when it was last told; at first: not yet
+
+    def observe(self, counted_bytes: float, socket_bytes: float) -> bool:
+        """Both by now; whether it is otherwise than before."""
+        before, counted, carried = self.only, counted_bytes - self._counted_bytes, socket_bytes - self._socket_bytes
+        if counted < 0 or carried < 0:  # the first time, or processes have ended, and their counts with them
+            self._counted_bytes, self._socket_bytes = counted_bytes, socket_bytes
+        elif counted >= TOLD_BYTES:
+            self.only = carried < LEAST_PART * counted
+            self._counted_bytes, self._socket_bytes = counted_bytes, socket_bytes
+        return self.only != before

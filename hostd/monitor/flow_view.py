@@ -25,7 +25,7 @@ class FlowView(NamedTuple):
 
 
 def flows_of(job: JobTracker) -> Iterator[FlowView]:
-    demand, facts, sockets = job.demand, job.facts, job.sockets.sending
+    demand, facts, sockets = job.demand, job.facts, job.data_sockets
     for ends in sorted(demand.sizes or sockets):
         live = ends in demand.live
         yield FlowView(
@@ -58,5 +58,5 @@ def moving(jobs: Mapping[str, JobTracker]) -> Iterator[tuple[FlowId, int, float]
     for job in jobs.values():
         demand, facts = job.demand, job.facts
         if facts is not None and not facts.resting:
-            for ends in demand.sizes or job.sockets.sending:
+            for ends in demand.sizes or job.data_sockets:
                 yield flow_id(demand.job, demand.host, ends), job.measured_ns, facts.sent_bytes.get(ends, 0.0)

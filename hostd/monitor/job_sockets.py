@@ -42,6 +42,11 @@ class JobSockets:
         return sum(meter.waiting_bytes for meter in self._sent_meters.values())
 
     @property
+    def taken_bytes(self) -> int:
+        """By all that send, from the job, when they were last read."""
+        return self.waiting_bytes + sum(meter.sent_bytes for meter in self._sent_meters.values())
+
+    @property
     def lost(self) -> int:
         """Readings of sending sockets that failed so far."""
         return sum(meter.lost for meter in self._sent_meters.values())

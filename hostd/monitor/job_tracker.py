@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from hostd.kernel.calls import Call, counter_calls
 from hostd.kernel.sockets import ProcessSockets
-from hostd.monitor.counted_flows import CountedFlows
-from hostd.monitor.job_sockets import Carried, JobSockets
+from hostd.kernel.tcp_info import WIRE_PER_PAYLOAD
+from hostd.monitor.counted_flows import Control, CountedFlows
+from hostd.monitor.job_sockets import ByEnds, Carried, JobSockets
 from hostd.monitor.poll_schedule import EARLY, LOOK_NS, PollSchedule
 from nccl_shim.segment.layout import OUTBOUND, Kind, ProcessRole, Source
 from nccl_shim.segment.reader import ProcessView
@@ -56,6 +57,7 @@ class JobTracker:
         self.processes: dict[int, TrackedProcess] = {}  # by pid
         self.sockets = JobSockets()
         self._handed_over = CountedFlows()
+        self._control = Control()
         self.facts: JobFacts | None = None
         self.timing = JobTiming()
         self.is_looked_at_closely = True  # else a look may miss where a burst begins
@@ -121,6 +123,9 @@ class JobTracker:
             host_of,
             host,
         )
+        counted_bytes = sum(self._handed_over.sent_bytes(self._views).values())
+        if self._control.observe(counted_bytes, self.sockets.taken_bytes * WIRE_PER_PAYLOAD):
+            return [*self.demand.flow_ids().values()]
         return [flow for ends, flow in self.demand.flow_ids().items() if ends in changed]
 
     @property
@@ -128,9 +133,13 @@ class JobTracker:
         return [process.view for process in self.processes.values() if process.view is not None]
 
     @property
+    def data_sockets(self) -> ByEnds:
+        return {} if self._control.only else self.sockets.sending
+
+    @property
     def has_sockets(self) -> bool:
-        """Else its flows are those that its net plugin counts."""
-        return bool(self.sockets.sending)
+        """That carry its data. Else its flows are those that its net plugin counts."""
+        return bool(self.data_sockets)
 
     def counted_peers(self, target: str) -> frozenset[tuple[int, str]]:
         """Its processes whose net plugin sends to that host, and to which address."""

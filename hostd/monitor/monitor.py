@@ -196,7 +196,7 @@ class Monitor:
 
     def sockets_of(self, flow: FlowId) -> tuple[DataSocket, ...]:
         job = self.jobs.get(flow.job)
-        return job.sockets.sending.get((flow.role, flow.target), ()) if job else ()
+        return job.data_sockets.get((flow.role, flow.target), ()) if job else ()
 
     def processes_of(self, name: str) -> Iterable[int]:
         return self.jobs[name].processes if name in self.jobs else ()

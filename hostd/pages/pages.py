@@ -36,6 +36,9 @@ class JobsOnHost(Protocol):
     def peers_of(self, name: str, target: str) -> frozenset[tuple[int, str]]:
         """Processes whose net plugin sends to that host, and to which address."""
 
+    def has_sockets(self, name: str) -> bool:
+        """That carry its data."""
+
     def is_live(self, name: str) -> bool:
         """Bytes of it wait to be sent."""
 
@@ -46,6 +49,9 @@ class _NoJobs:
 
     def peers_of(self, name: str, target: str) -> frozenset[tuple[int, str]]:
         return frozenset()
+
+    def has_sockets(self, name: str) -> bool:
+        return False
 
     def is_live(self, name: str) -> bool:
         return False

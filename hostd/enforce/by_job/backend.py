@@ -2,7 +2,7 @@
 
     its sockets are in hostd's network namespace     the host's: htb, or pacing where HTB would not do (probe.py)
     some are in another one                          pacing, which needs the socket and no device
-    it has none, and runs with our net plugin        throttle, which paces what NCCL hands to its transport
+    none carries its data, our net plugin counts it  throttle, which paces what NCCL hands to its transport
     it has none                                      gate: a launch can be held, whatever carries the bytes
 
 Law: jobs of different backends share the host's links as those of one. What a backend cannot know, the guarantees g of
@@ -34,7 +34,7 @@ Makers = Mapping[str, Callable[[], Backend]]
 HERE = "its sockets are in the host's own network"
 ELSEWHERE = "sockets of it are in another network namespace"
 NO_SOCKETS = "it has no sockets"
-NET_PLUGIN = "it has no sockets, and NCCL sends through our net plugin"
+NET_PLUGIN = "no socket carries its data, and NCCL sends it through our net plugin"
 
 
 class ByJobBackend:
@@ -46,7 +46,7 @@ class ByJobBackend:
         is_throttled: Callable[[FlowId], bool] = lambda flow: False,
     ) -> None:
         """`makers` of pacing, throttle and gate, by name; of none: every job has the host's backend. `is_throttled`:
-        the job's net plugin sends the flow's bytes."""
+        the job's net plugin sends the flow's bytes, and no socket of it carries them."""
         self._is_throttled = is_throttled
         self.name = main.name
         self._main, self._makers, self._host_bps = main, makers, host_bps
@@ -125,12 +125,9 @@ class ByJobBackend:
             return Choice(self.name, f'backend = "{self.name}"')
         sockets = [one for flow in self._flows_of(job) for one in self._sockets[flow]]
         if not sockets:
-            known = self._choices.get(job)  # closed, perhaps, to be opened again
-            if any(self._is_throttled(flow) for flow in self._flows_of(job)) and (
-                known is None or known.backend == "gate"
-            ):
+            if any(self._is_throttled(flow) for flow in self._flows_of(job)):
                 return Choice("throttle", NET_PLUGIN)
-            return known or Choice("gate", NO_SOCKETS)
+            return self._choices.get(job) or Choice("gate", NO_SOCKETS)  # closed, perhaps, to be opened again
         if any(one.namespace != self._namespace for one in sockets) and self.name != "pacing":
             return Choice("pacing", ELSEWHERE)
         return Choice(self.name, HERE)

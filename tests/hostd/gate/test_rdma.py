@@ -16,13 +16,17 @@ pytestmark = [pytest.mark.root, pytest.mark.slow]
 def test_jobs_over_rdma_are_throttled(cluster: Cluster) -> None:
     daemon = cluster.hostd(backend="auto")
     wait_until(lambda: "jobs register at" in daemon.log())
-    group = cluster.jobs("a", "b", model_mb=4.0, registered=True, module="tests.hostd.nccl.rdma_job")
-    cluster.run(group, lambda: joined(daemon) == {"a", "b"})
-    status = daemon.status()
-    assert {(job["backend"], job["why_backend"]) for job in status["jobs"]} == {
-        ("throttle", "it has no sockets, and NCCL sends through our net plugin")
-    }
-    assert {flow["sockets"] for flow in flows(status)} == {0}
+    group = cluster.jobs("a", "agreeing", model_mb=4.0, registered=True, module="tests.hostd.nccl.rdma_job")
+    cluster.run(group, lambda: joined(daemon) == {"a", "agreeing"})
+
+    def both_are_throttled() -> bool:
+        return {(job["name"], job["backend"], job["why_backend"]) for job in daemon.status()["jobs"]} == {
+            (job, "throttle", "no socket carries its data, and NCCL sends it through our net plugin")
+            for job in ("a", "agreeing")
+        }
+
+    cluster.run(group, both_are_throttled)
+    assert {flow["sockets"] for flow in flows(daemon.status())} == {0}
     other = peer_bytes(str(cluster.testbed.addresses.data["h1"]))
     pids = [process.pid for process in group.processes if process.spec.host == "h0"]
     readers = [PageReader(daemon.place / "jobs" / "pages" / f"{pid}-{start_ticks(pid)}.page") for pid in pids]

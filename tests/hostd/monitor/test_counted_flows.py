@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from hostd.kernel.tcp_info import WIRE_PER_PAYLOAD
-from hostd.monitor.counted_flows import CountedFlows
+from hostd.monitor.counted_flows import TOLD_BYTES, Control, CountedFlows
 from hostd.monitor.job_tracker import JobTracker
 from nccl_shim.page.layout import peer_bytes
 from nccl_shim.segment.layout import Kind, ProcessRole, Source
@@ -47,6 +47,16 @@ def test_bytes_are_summed_by_host_and_other_records_are_none_of_them() -> None:
     assert sent == pytest.approx({TO_H1: 1500 * WIRE_PER_PAYLOAD, TO_H2: 70 * WIRE_PER_PAYLOAD})
     assert flows.peers(views, "h1") == {(1, "10.0.0.2"), (2, "10.0.0.2")}
     assert flows.peers(views, "h2") == {(2, "fd00::3")}
+
+
+def test_sockets_that_carry_a_hundredth_of_what_is_counted_carry_its_data() -> None:
+    """By what both did since the last look: hostd may have come long after the job, and connections may be new."""
+    control, long_ago = Control(), 1e13
+    assert not any(control.observe(long_ago + TOLD_BYTES * number, TOLD_BYTES * number) for number in range(3))
+    assert not control.observe(long_ago + 2.5 * TOLD_BYTES, 2 * TOLD_BYTES), "too little to tell"
+    assert control.observe(long_ago + 4 * TOLD_BYTES, 2.01 * TOLD_BYTES) and control.only
+    assert not control.observe(0.0, 0.0) and control.only, "one of its processes has begun anew"
+    assert control.observe(TOLD_BYTES, TOLD_BYTES / 50) and not control.only
 
 
 def test_a_job_without_sockets_joins_by_its_counts_and_a_launch_that_waits_is_a_burst() -> None:
