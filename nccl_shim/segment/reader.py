@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nccl_shim.segment.identity import identity_from_env
-from nccl_shim.segment.layout import FILE_SUFFIX, Kind
+from nccl_shim.segment.layout import FILE_SUFFIX, RECORD_COUNT, Kind
 from nccl_shim.segment.learning import IterationLearner, Learned
-from nccl_shim.segment.segment_file import SegmentFile, check, open_own
+from nccl_shim.segment.reading_time import ReadingTime
+from nccl_shim.segment.segment_file import NotTheirs, SegmentFile, check, open_own
 from nccl_shim.segment.segment_memory import SegmentMemory
 from nccl_shim.segment.snapshot import MOST_ITERATIONS, IterationCounter, NotASegment, ProcessSnapshot
 from nccl_shim.segment.waiting import WaitingEstimate
@@ -28,6 +29,8 @@ MOST_FILES = 512  # of one user: each holds a descriptor
 MOST_OF_PROCESS = 8
 LEAST_FILES = 64  # in a poll, even if it has no time
 MOST_REFUSED = 64  # of one user in a pass: more are not looked at
+MOST_RECORDS = 16 * RECORD_COUNT  # of one user: each takes half a kilobyte of the reader's memory
+KEPT_IMPOSTORS = 1024
 MOST_COUNT = 2**63 - 1  # of anything: bytes, nanoseconds
 DISTRUST_NS = 1_000_000_000  # after its last bad number a process is believed again
 
@@ -55,12 +58,7 @@ class _TrackedFile:
     """A file and what was learned from it."""
 
     def __init__(self, file: SegmentFile, estimate_waiting: bool) -> None:
-        """Takes the file, and closes it if it raises NotASegment."""
         self.file = file
-        job = self.file.job
-        if not (job.strip() and job.isprintable() and "/" not in job):  # the switch takes no other name
-            self.file.close()
-            raise NotASegment(f"names the job {job!a}, expected a printable name without /")
         self._learner = IterationLearner()
         self._waiting = WaitingEstimate() if estimate_waiting else None
         self._counter: IterationCounter | None = None
@@ -76,12 +74,12 @@ class _TrackedFile:
         except OSError:
             return True  # reading it will say why
 
-    def view(self, now_ns: int, check_alive: bool) -> ProcessView:
+    def view(self, now_ns: int, check_alive: bool, most_records: int) -> ProcessView:
         if check_alive:
             self.alive = self.file.is_alive()
         # Before the counters: what comes between is seen next time.
         self._heartbeat = self.file.heartbeat()
-        snapshot = self.file.read()
+        snapshot = self.file.read(most_records)
         self._require_sense(snapshot, now_ns)
         if snapshot.iteration_counter is not None:
             self._counter = snapshot.iteration_counter
@@ -172,17 +170,34 @@ class Reader:
         self._in_directory: set[str] = set()  # of these; the rest were handed over
         self._no_longer_believed: dict[str, str] = {}  # of those that were handed over
         self._changed_ns = 0  # the directory, when it was last read
+        self._records_of: Counter[int] = Counter()  # claimed in segments that are followed, by uid
+        self._time = ReadingTime()
+        self._impostors: dict[tuple[int, int, int], str] = {}  # why, by device, inode and time of its last change
 
     def poll_changed(self, wanted: Container[int | None]) -> list[ProcessView]:
         """Of the processes that are wanted, by pid, those with an event since they were last read. New and dead ones
         are for `poll`."""
         views = []
         for name, one in list(self._tracked.items()):
-            if one.file.host_pid in wanted and one.changed():
-                try:
-                    views.append(one.view(time.monotonic_ns(), check_alive=False))
-                except (NotASegment, OSError) as error:
-                    self._refuse(name, error)
+            uid, now_ns = one.file.uid, time.monotonic_ns()
+            if one.file.host_pid in wanted and one.changed() and self._time.is_left(uid, now_ns):
+                began_ns = time.thread_time_ns()
+                views += self._views(name, one, now_ns, check_alive=False)
+                self._time.spent(uid, time.thread_time_ns() - began_ns, now_ns)
+        return views
+
+    def _views(self, name: str, one: _TrackedFile, now_ns: int, check_alive: bool) -> list[ProcessView]:
+        """Its one view, or none of what is not believed."""
+        uid, before = one.file.uid, one.file.claimed
+        views: list[ProcessView] = []
+        why: Exception | None = None
+        try:
+            views.append(one.view(now_ns, check_alive, before + MOST_RECORDS - self._records_of[uid]))
+        except (NotASegment, OSError) as error:
+            why = error
+        self._records_of[uid] += one.file.claimed - before
+        if why is not None:
+            self._refuse(name, why)
         return views
 
     def stale(self) -> bool:
@@ -204,11 +219,9 @@ class Reader:
         self._follow_directory()
         views = []
         for name, one in list(self._tracked.items()):
-            try:
-                views.append(one.view(now_ns, check_alive=True))
+            if seen := self._views(name, one, now_ns, check_alive=True):
+                views += seen
                 self.refused.pop(name, None)  # it is believed again
-            except (NotASegment, OSError) as error:
-                self._refuse(name, error)
         return sorted(views, key=lambda v: (v.snapshot.job, v.snapshot.global_rank, v.snapshot.pid))
 
     def reap(self) -> list[str]:
@@ -263,9 +276,8 @@ class Reader:
                 files_of = Counter(self._tracked[name].file.uid for name in self._in_directory)
                 self._pass = _Pass(self.directory, files_of)
             for number, entry in enumerate(self._pass.entries):
-                if entry.name.endswith(FILE_SUFFIX):
-                    self._consider(self._pass, entry.name)
-                if number >= LEAST_FILES and time.monotonic() >= until_s:
+                has_opened = entry.name.endswith(FILE_SUFFIX) and self._consider(self._pass, entry.name)
+                if (has_opened or number >= LEAST_FILES) and time.monotonic() >= until_s:
                     return  # the rest the next time
         except FileNotFoundError:
             for name in list(self._in_directory):
@@ -281,20 +293,25 @@ class Reader:
         distrusted = {name: one.distrusted for name, one in self._tracked.items() if one.distrusted}
         self.refused = over.refused() | self._no_longer_believed | distrusted
 
-    def _consider(self, current: _Pass, name: str) -> None:
+    def _consider(self, current: _Pass, name: str) -> bool:
+        """Whether it was opened, which may have taken a search for its writer."""
         if name in self._tracked:
             current.found.add(name)
-            return
+            return False
         try:
             info = (self.directory / name).lstat()
         except OSError:
-            return  # it has gone
+            return False  # it has gone
+        identity, opens = (info.st_dev, info.st_ino, info.st_ctime_ns), False
         try:
             if current.files_of[info.st_uid] >= MOST_FILES:
                 raise NotASegment(f"one of more than {MOST_FILES} files of uid {info.st_uid}")
             if current.has_enough(info.st_uid):
                 raise NotASegment("not looked at")
             check(info)  # what cannot be a segment is not opened: that may need a search for its writer
+            if identity in self._impostors:
+                raise NotASegment(self._impostors[identity])
+            opens = True
             self.admit(name, SegmentFile(self.directory / name, self._open_file))
             self._in_directory.add(name)
             current.files_of[info.st_uid] += 1
@@ -303,6 +320,11 @@ class Reader:
             current.refuse(info.st_uid, name, str(error))
             if len(self.refused) < MOST_REFUSED:
                 self.refused[name] = str(error)
+            if isinstance(error, NotTheirs):
+                if len(self._impostors) >= KEPT_IMPOSTORS:
+                    self._impostors.clear()
+                self._impostors[identity] = str(error)
+        return opens
 
     def admit(self, name: str, segment: SegmentFile) -> None:
         """Takes a segment, and closes it if it raises NotASegment."""
@@ -327,4 +349,6 @@ class Reader:
 
     def _drop(self, name: str) -> None:
         self._in_directory.discard(name)
-        self._tracked.pop(name).file.close()
+        dropped = self._tracked.pop(name).file
+        self._records_of[dropped.uid] -= dropped.claimed
+        dropped.close()

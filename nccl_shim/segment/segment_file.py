@@ -33,6 +33,10 @@ def open_own(path: Path) -> int:
     return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
+class NotTheirs(NotASegment):
+    """It is of one user, and claims to be of another's process."""
+
+
 class SegmentFile:
     """One file; `read()` as often as wanted, `close()` at the end."""
 
@@ -43,13 +47,13 @@ class SegmentFile:
         try:
             self.uid = self._check_file()
             header = parse_header(self._bytes(layout.HEADER_BYTES))
-            self.job = header.job
-            self._claimed = 0
+            self.job = checked_name(header.job)  # before its writer is searched for, which costs more
+            self.claimed = 0
             self._writer: tuple[int, int, int] = (header.pid, header.pid_start_ticks, header.pid_namespace)
             self.host_pid = host_pid(*self._writer)
             owner = self.uid if self.host_pid is None else owner_of(self.host_pid)
             if owner not in (None, self.uid):
-                raise NotASegment(f"claims pid {header.pid}, which belongs to uid {owner}, not {self.uid}")
+                raise NotTheirs(f"claims pid {header.pid}, which belongs to uid {owner}, not {self.uid}")
         except BaseException:
             os.close(self._file)
             raise
@@ -58,15 +62,17 @@ class SegmentFile:
         """The time of the last event as it stands there: at most one system call, to see whether to `read`."""
         return self._bytes(_HEARTBEAT.size, _HEARTBEAT.offset)
 
-    def read(self) -> ProcessSnapshot:
-        """The counters now; raises NotASegment when the file was cut."""
-        claimed = self._claimed  # as many as the last time, or once more
+    def read(self, most_records: int = layout.RECORD_COUNT) -> ProcessSnapshot:
+        """The counters now; raises NotASegment when the file was cut, or has more records than it may."""
+        claimed = self.claimed  # as many as the last time, or once more
         while True:
             raw = self._bytes(layout.HEADER_BYTES + claimed * layout.RECORD_BYTES)
             header = parse_header(raw)
             if header.records_claimed <= claimed or claimed == layout.RECORD_COUNT:
                 break
-            claimed = self._claimed = min(header.records_claimed, layout.RECORD_COUNT)
+            claimed = self.claimed = min(header.records_claimed, layout.RECORD_COUNT)
+            if claimed > most_records:
+                raise NotASegment(f"has {claimed} records, where its user's processes have left {most_records}")
         counter, attempts = parse_iteration_counter(header), 0
         while counter is None and attempts < _TORN_ATTEMPTS:
             attempts += 1
@@ -90,6 +96,13 @@ class SegmentFile:
         info = os.fstat(self._file)
         check(info)
         return info.st_uid
+
+
+def checked_name(job: str) -> str:
+    """Raises NotASegment for a name that the switch does not take."""
+    if not (job.strip() and job.isprintable() and "/" not in job):
+        raise NotASegment(f"names the job {job!a}, expected a printable name without /")
+    return job
 
 
 def check(info: os.stat_result) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from nccl_shim.segment import layout
 from nccl_shim.segment.liveness import own_pid_namespace, start_ticks
 from nccl_shim.segment.registration import SEALS
-from nccl_shim.segment.segment_file import SegmentFile
+from nccl_shim.segment.segment_file import SegmentFile, checked_name
 from nccl_shim.segment.snapshot import NotASegment, parse_header
 
 
@@ -24,7 +24,7 @@ class SegmentMemory(SegmentFile):
     def __init__(self, descriptor: int, pid: int, started: int, uid: int) -> None:
         """Takes the descriptor, whose seals were checked, and closes it; raises OSError or NotASegment."""
         self.path = Path(f"memory of process {pid}")
-        self._claimed = 0
+        self.claimed = 0
         self.uid, self.host_pid = uid, pid
         try:
             self._map = mmap.mmap(descriptor, layout.FILE_BYTES, mmap.MAP_SHARED, mmap.PROT_READ)
@@ -32,7 +32,7 @@ class SegmentMemory(SegmentFile):
             os.close(descriptor)
         try:
             header = parse_header(self._bytes(layout.HEADER_BYTES))
-            self.job = header.job
+            self.job = checked_name(header.job)
             self._writer = (pid, started, header.pid_namespace)
             # In another namespace it knows itself by another pid, and perhaps by another start.
             named = (header.pid, header.pid_start_ticks)

@@ -12,7 +12,7 @@ from bench.fuzz.registry import TARGETS
 
 pytestmark = pytest.mark.slow
 
-COUNTS = {"wire": 6000, "segments": 2000, "control": 6000, "configuration": 400, "plugin": 10_000, "page": 2000}
+COUNTS = {"wire": 6000, "segments": 700, "control": 6000, "configuration": 400, "plugin": 10_000, "page": 2000}
 
 
 @pytest.mark.parametrize("name", TARGETS)

@@ -6,17 +6,19 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nccl_shim.segment import layout, liveness
+from nccl_shim.segment import layout, liveness, segment_file
 from nccl_shim.segment.identity import Identity
 from nccl_shim.segment.layout import Header, Iteration, Kind, Record, Source
 from nccl_shim.segment.python_writer import PythonWriter
 from nccl_shim.segment.reader import DISTRUST_NS, Reader
+from nccl_shim.segment.reading_time import AHEAD_NS, PART, ReadingTime
 
 COUNT_AND_WAIT = """
 import sys
@@ -114,6 +116,93 @@ def test_one_user_cannot_have_us_follow_any_number_of_files(file: Path, monkeypa
     with Reader(file.parent) as reader:
         assert len(reader.poll()) == 3 == len(reader.refused)
         assert all("more than 3 files" in why for why in reader.refused.values())
+
+
+FOREIGN = (1).to_bytes(8, "little")  # no pid namespace has this number
+
+
+@pytest.mark.parametrize("job", [b"/\0", b"j\0"])
+def test_a_writer_is_searched_for_once_and_not_for_a_wrong_name(
+    file: Path, monkeypatch: pytest.MonkeyPatch, job: bytes
+) -> None:
+    """All processes of the host are looked at for it: a file that is refused each time had that done at every look."""
+    searches: list[int] = []
+    monkeypatch.setattr(segment_file, "host_pid", lambda pid, *_: searches.append(pid) or pid)
+    monkeypatch.setattr(segment_file, "owner_of", lambda _: 65534)
+    patch(file, "job", job)
+    patch(file, "pid_namespace", FOREIGN)
+    with Reader(file.parent) as reader:
+        for _ in range(3):
+            assert reader.poll() == [] and file.name in reader.refused
+        assert len(searches) == (job == b"j\0")
+        file.chmod(0o400)  # it is another than it was
+        assert reader.poll() == [] and len(searches) == 2 * (job == b"j\0")
+
+
+def test_files_that_are_opened_take_no_longer_than_a_poll_may(file: Path) -> None:
+    for number in range(5):
+        file.with_stem(f"{file.stem}{number}").write_bytes(file.read_bytes())
+        file.with_stem(f"{file.stem}{number}").chmod(0o600)
+    with Reader(file.parent, budget_s=0.0) as reader:
+        assert [len(reader.poll()) for _ in range(7)] == [1, 2, 3, 4, 5, 6, 6]
+
+
+def full(file: Path, count: int) -> list[Path]:
+    """Copies with as many records as there can be, each of which is read."""
+    record = bytearray(bytes(file.read_bytes())[layout.HEADER_BYTES :][: layout.RECORD_BYTES])
+    record[Record.state.offset : Record.state.offset + 4] = (layout.PUBLISHED).to_bytes(4, "little")
+    record[Record.kind.offset : Record.kind.offset + 4] = int(Kind.COLLECTIVE).to_bytes(4, "little")
+    raw = file.read_bytes()[: layout.HEADER_BYTES] + bytes(record) * layout.RECORD_COUNT
+    copies = [file.with_stem(f"{file.stem}{number}") for number in range(count)]
+    for copy in copies:
+        copy.write_bytes(raw)
+        copy.chmod(0o600)
+        patch(copy, "records_claimed", layout.RECORD_COUNT.to_bytes(4, "little"))
+    return copies
+
+
+def test_one_user_has_as_many_records_as_a_host_needs_and_no_more(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each that is read takes memory: 512 full ones took a quarter of a gigabyte."""
+    monkeypatch.setattr("nccl_shim.segment.reader.MOST_RECORDS", 3 * layout.RECORD_COUNT)
+    copies = full(file, 5)
+    with Reader(file.parent) as reader:
+        for _ in range(3):
+            assert sum(len(view.snapshot.flows) for view in reader.poll()) <= 3 * layout.RECORD_COUNT
+            assert any("have left" in why for why in reader.refused.values())
+        for copy in copies[1:]:
+            copy.unlink()
+        reader.poll()
+        assert len(reader.poll()) == 2 and not reader.refused
+
+
+def test_segments_with_something_new_at_every_look_take_a_small_part_of_a_core(file: Path) -> None:
+    copies, looks, every_s = full(file, 8), 200, 0.005
+    with Reader(file.parent) as reader:
+        reader.poll()
+        began_ns, took_ns, seen = time.monotonic_ns(), 0, 0
+        for number in range(looks):
+            for copy in copies:
+                patch(copy, "heartbeat_ns", (number + 1).to_bytes(8, "little"))
+            before_ns = time.thread_time_ns()
+            seen += len(reader.poll_changed({os.getpid()}))
+            took_ns += time.thread_time_ns() - before_ns
+            time.sleep(every_s)
+        passed_ns = time.monotonic_ns() - began_ns
+    assert 0 < seen < looks * len(copies) / 2
+    assert took_ns < 2 * PART * (passed_ns + AHEAD_NS), "what comes with each reading is not counted"
+
+
+@given(st.lists(st.tuples(st.integers(0, 10**9), st.integers(0, 10**7)), max_size=100))
+def test_a_user_reads_no_more_than_its_part(steps: list[tuple[int, int]]) -> None:
+    """Each reading comes some time after the last, and takes some; the last one may be long."""
+    allowed, now_ns, took_ns = ReadingTime(), 0, 0
+    for passed_ns, reading_ns in steps:
+        now_ns += passed_ns
+        if allowed.is_left(1, now_ns):
+            allowed.spent(1, reading_ns, now_ns)
+            took_ns += reading_ns
+        assert allowed.is_left(2, now_ns), "another user has its own"
+    assert took_ns <= PART * (now_ns + AHEAD_NS) + 10**7
 
 
 def test_what_is_known_outlasts_a_directory_that_cannot_be_read(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
