@@ -19,7 +19,7 @@ def why_not(before: Topology, fresh: Topology, host: str, jobs: Mapping[str, Job
     if fresh.nics(host) != before.nics(host):
         return "the cables of this host cannot change while hostd runs; restart it"
     for name, job in jobs.items():
-        for _, target in job.sockets.sending:
+        for _, target in job.sockets.sending.keys() | job.demand.sizes.keys():  # it may have no sockets
             if not fresh.has(target):
                 return f"{target} is not in the topology any more, and job {name} sends to it"
     return ""
@@ -27,7 +27,7 @@ def why_not(before: Topology, fresh: Topology, host: str, jobs: Mapping[str, Job
 
 def rewire(agent: HostAgent, topology: Topology) -> set[str]:
     """Paths from now on; returns the jobs that have flows with another path than before."""
+    paths = [(flow, topology.path(flow.id.source, flow.id.target, str(flow.id))) for flow in agent.flows.values()]
     agent.topology = topology
     _log.info("another topology: %d hosts, %d switches", len(topology.hosts), len(topology.switches))
-    flows = agent.flows.values()
-    return {flow.id.job for flow in flows if flow.path != topology.path(flow.id.source, flow.id.target, str(flow.id))}
+    return {flow.id.job for flow, path in paths if flow.path != path}

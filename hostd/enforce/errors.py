@@ -101,7 +101,8 @@ class Span(NamedTuple):
 
 
 class ErrorCounts:
-    def __init__(self, clock_s: Callable[[], float] = time.time) -> None:
+    def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
+        """The wall clock, which people read, may be set: what is lately so is told by the other."""
         self.by_kind: Counter[ErrorKind] = Counter()
         self.by_reason: Counter[str] = Counter()  # the most frequent of them
         self.spans: dict[str, Span] = {}  # by reason
@@ -114,7 +115,7 @@ class ErrorCounts:
             self.by_kind[error.kind] += 1
             if error.kind is ErrorKind.LATE:
                 continue
-            self._note(error, error.reason[:REASON_CHARS], self._clock_s())
+            self._note(error, error.reason[:REASON_CHARS], time.time())
             names = flow_log_fields(error.flow) if error.flow else {}
             self._log_limit.log(_log, logging.WARNING, error.reason, "not enforced: %s", error.reason, extra=names)
 
@@ -131,6 +132,6 @@ class ErrorCounts:
             self.by_reason = Counter(dict(self.by_reason.most_common(KEPT_REASONS)))
             self.spans = {kept: self.spans[kept] for kept in self.by_reason}
         if error.flow is not None:
-            self._of_jobs[error.flow.job, error.kind] = now_s, error.reason
+            self._of_jobs[error.flow.job, error.kind] = self._clock_s(), error.reason
             if len(self._of_jobs) > MOST_OF_JOBS:
                 self._of_jobs = dict(sorted(self._of_jobs.items(), key=lambda item: item[1][0])[MOST_OF_JOBS // 2 :])

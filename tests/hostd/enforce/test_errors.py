@@ -3,6 +3,7 @@
 import errno
 import os
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hostd.enforce.enforcer import Enforcer
-from hostd.enforce.errors import EnforcementError, ErrorKind, kind_of
+from hostd.enforce.errors import EnforcementError, ErrorCounts, ErrorKind, kind_of
 from hostd.enforce.htb import HtbBackend
 from hostd.enforce.htb_device import FIRST_MINOR, MAJOR
 from hostd.enforce.pacing import PacingBackend
@@ -147,3 +148,14 @@ def test_what_cannot_be_restored(wire: Wire, tmp_path: Path) -> None:
             assert enforcer.errors.by_kind == {ErrorKind.RESTORE: 1}, "what a predecessor left behind"
     assert enforcer.errors.by_kind.keys() == {ErrorKind.RESTORE}
     assert enforcer.errors.by_kind[ErrorKind.RESTORE] > 1, "nor at the end"
+
+
+def test_when_an_error_was_is_the_wall_clocks_and_how_long_ago_the_others() -> None:
+    """The wall clock may be set in between, forward or back."""
+    now_s = 5.0
+    errors = ErrorCounts(lambda: now_s)
+    errors.add([EnforcementError(ErrorKind.RESTORE, "eth0: busy", FLOW)])
+    assert errors.spans["eth0: busy"].last_s == pytest.approx(time.time(), abs=60.0)
+    assert errors.lately(FLOW.job, 1.0) == {ErrorKind.RESTORE: "eth0: busy"}
+    now_s += 1.5
+    assert errors.lately(FLOW.job, 1.0) == {}

@@ -8,7 +8,7 @@ from paceline.flowcore.host.agent import HostAgent
 from paceline.flowcore.messages.events import JobJoined
 from paceline.flowcore.model.patterns import FlowId, FlowSpec, Role
 from paceline.flowcore.model.slots import SlotClock
-from paceline.flowcore.model.topology import Topology, wired
+from paceline.flowcore.model.topology import Topology, UnknownHostError, wired
 from paceline.flowcore.policy import POLICIES
 
 CABLES = {"r1": [("core", 10.0)], "r2": [("core", 10.0)], "a": [("r1", 1.0)], "b": [("r1", 1.0)], "c": [("r2", 1.0)]}
@@ -36,6 +36,21 @@ def test_its_own_cables_and_hosts_in_use_must_stay(changed: dict[str, list[tuple
     job = JobTracker("j", "a")
     job.sockets.sending = {(Role.RING, "b"): ()}
     assert why_not(topology(), topology(**changed), "a", {"j": job}) == said
+
+
+def test_a_host_without_sockets_to_it_may_be_in_use() -> None:
+    """Over RDMA, say: what a job sends there is known by its net plugin's counts."""
+    job = JobTracker("j", "a")
+    job.demand.learner.observe({(Role.RING, "b"): 1e6})
+    assert why_not(topology(), topology(b=[]), "a", {"j": job}).startswith("b is not in the topology")
+
+
+def test_a_topology_that_does_not_fit_changes_nothing() -> None:
+    agent = HostAgent("a", before := topology(), SlotClock(60_000_000, 10), POLICIES["paceline"](), "r1")
+    agent.handle(JobJoined("j", (FlowSpec(FlowId("j", "a", "b", Role.RING), 1e6, (), 1e6),), ()), 0)
+    with pytest.raises(UnknownHostError):
+        rewire(agent, topology(b=[]))
+    assert agent.topology is before
 
 
 def test_jobs_with_another_path_are_named() -> None:
