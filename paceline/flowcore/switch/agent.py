@@ -34,9 +34,9 @@ from paceline.flowcore.switch.switch_policy import SwitchPolicy, new_arbitration
 # Bids grow while jobs wait. Reallocating twice a slot for them costs little and was measured to be as good as always.
 REALLOCATIONS_PER_SLOT = 2
 
-# A parent that was sent claims and has said nothing for so many ticks of this switch has gone, although the connection
-# seems to stand: it answers within one.
-SILENT_TICKS = 6
+# A parent that was sent claims and has decided nothing for so many slots has gone, although the connection seems to
+# stand: it answers within half of one.
+SILENT_SLOTS = 3
 
 
 class SwitchAgent:
@@ -74,7 +74,8 @@ class SwitchAgent:
         self._reallocate_ns = self._clock.epoch_ns
         self._news_due_ns: int | None = None  # when to reallocate for flows that came or left
         self._bids_changed = False  # since the last reallocation
-        self._unheard_ticks = 0  # while the parent has claims of ours
+        self._undecided_ns = 0  # so long the parent has claims of ours, and has said nothing about shares
+        self._ticked_ns = self._now_ns
         self._unanswered: set[str] = set()  # children that have sent claims up since they last heard of us
         self._idle = True
 
@@ -123,8 +124,8 @@ class SwitchAgent:
             self._arm(now_ns)
         if isinstance(event, Report | Feedback | EscalatedClaims | ShareUpdate):
             self.silent.discard(event.sender)
-            if event.sender == self._domain.parent:
-                self._unheard_ticks = 0
+            if event.sender == self._domain.parent and not isinstance(event, Feedback):
+                self._undecided_ns = 0  # a table that answers decides nothing
         match event:
             case Report():
                 return self._report(event, slot)
@@ -219,6 +220,7 @@ class SwitchAgent:
             complete += self._pending.heard(feedback.sender, flow, feedback.answers)
             if flow not in self._pending:  # else it is answered with the other flows of its pending report
                 news.append(flow)
+        self._pending.answered(feedback.sender, feedback.answers)
         return self._complete(complete, slot) + self._answer(sorted(set(news)), slot)
 
     def _complete(self, reports: Iterable[PendingReport], slot: int) -> list[Effect]:
@@ -238,7 +240,7 @@ class SwitchAgent:
         `number` is that of the report it answers; NO_ANSWER for a push.
         """
         ready = [flow for flow in flows if flow in self._claims and not self._pending.waits_about(flow)]
-        shares = {} if self.arbitration is None else self.arbitration.shares
+        shares = None if self.arbitration is None else self.arbitration.shares
         by_peer: dict[str, list[Grant]] = {}
         for own in self._claims.grants(ready, slot, shares):
             by_peer.setdefault(self._claims.reporter(own.flow), []).append(self._federation.merge(own, slot))
@@ -339,12 +341,16 @@ class SwitchAgent:
     def _miss_parent(self, slot: int) -> list[Effect]:
         """Its shares would hold for ever where they are 0."""
         assert self.arbitration is not None
+        # No longer than from tick to tick: what came while this switch stood still may not have been read yet.
+        passed_ns = min(self._now_ns - self._ticked_ns, self._clock.length_ns // REALLOCATIONS_PER_SLOT)
+        self._ticked_ns = self._now_ns
         if not self._parent_decides or not self.arbitration.escalated:
-            self._unheard_ticks = 0
+            self._undecided_ns = 0
             return []
-        self._unheard_ticks += 1
+        self._undecided_ns += passed_ns
         assert self._domain.parent is not None
-        return self._lose({self._domain.parent}, slot) if self._unheard_ticks > SILENT_TICKS else []
+        lost = self._undecided_ns > SILENT_SLOTS * self._clock.length_ns
+        return self._lose({self._domain.parent}, slot) if lost else []
 
     def _nothing_new(self) -> list[Effect]:
         """Children hear once in a while that their claims have arrived, also where no share changes."""

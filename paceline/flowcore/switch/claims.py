@@ -19,7 +19,9 @@ from paceline.flowcore.switch.load_table import LoadTable
 # After this many slots of silence (a minute at 60 ms) a job is gone.
 JOB_MEMORY_SLOTS = 1000
 
-NO_SHARE = (0.0, 0.0, 1.0)  # where the policy has no arbitration, or has not decided yet
+NO_SHARE = (0.0, 0.0, 1.0)  # where the policy has no arbitration
+
+LEAST_SCALED_BYTES = 1.0  # no flow is smaller
 
 
 @dataclass(slots=True)
@@ -122,16 +124,25 @@ class Claims:
 
     # ---- What flows are told ----
 
-    def grants(self, flows: Sequence[FlowId], slot: int, shares: Mapping[FlowId, Share]) -> list[Grant]:
-        """What the links of this switch say to each of these flows, which must all have a claim."""
+    def grants(self, flows: Sequence[FlowId], slot: int, shares: Mapping[FlowId, Share] | None) -> list[Grant]:
+        """What the links of this switch say to each of these flows, which must all have a claim. `shares`: None where
+        the policy has no arbitration."""
         told = []
         for flow, (available_bps, load) in zip(flows, self.table.view(flows, slot), strict=True):
-            known, share = self._flows[flow], shares.get(flow)
-            share_bps, ceiling_bps, stands_for = NO_SHARE if share is None else share[1:]
+            known = self._flows[flow]
+            share_bps, ceiling_bps, stands_for = NO_SHARE if shares is None else self._share(known.claim, shares)
             alone_ns, volumes = known.demand.alone_ns, self._neighbours_bytes(known)
             links = (available_bps, load, alone_ns, *volumes)
             told.append(Grant(flow, known.accepted, share_bps, ceiling_bps, *links, stands_for))
         return told
+
+    def _share(self, claim: Claim, shares: Mapping[FlowId, Share]) -> tuple[float, float, float]:
+        """A flow about which nobody has decided, or never will, is held up by nothing."""
+        share = shares.get(claim.flow)
+        if share is not None:
+            return share[1:]
+        capacity_bps = self._domain.table_bps
+        return 0.0, min((capacity_bps[link] for link in claim.path if link in capacity_bps), default=0.0), 1.0
 
     def _neighbours_bytes(self, known: _KnownFlow) -> tuple[float, float]:
         """How far the flows upstream and downstream are."""
@@ -147,6 +158,7 @@ class Claims:
 
     def _volume_of(self, flow: FlowId, asker: _KnownFlow, unheard: float) -> float:
         """Its F, in the asker's bytes: hosts learn sizes by themselves, and iterations multiply what they differ by."""
-        size_bytes = asker.demand.size_bytes(flow)
-        scale = asker.claim.size_bytes / size_bytes if size_bytes else 1.0
-        return self._volume_bytes.get(flow, unheard) * scale
+        volume_bytes, size_bytes = self._volume_bytes.get(flow, unheard), asker.demand.size_bytes(flow)
+        if size_bytes < LEAST_SCALED_BYTES or volume_bytes == UNLIMITED:  # ∞ · 0 would be no number
+            return volume_bytes
+        return volume_bytes * (asker.claim.size_bytes / size_bytes)

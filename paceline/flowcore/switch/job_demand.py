@@ -36,13 +36,21 @@ class _FlowDemand(NamedTuple):
 class JobDemand:
     """Learned from a job's claims, and kept between iterations."""
 
-    __slots__ = ("_capacity_bps", "_flows", "alone_ns", "heard_slot")
+    __slots__ = ("_alone_ns", "_capacity_bps", "_flows", "heard_slot")
 
     def __init__(self, capacity_bps: Mapping[str, float]) -> None:
         self._capacity_bps = capacity_bps
         self._flows: dict[FlowId, _FlowDemand] = {}
-        self.alone_ns = 0
+        self._alone_ns: int | None = 0  # None: to be added up anew, once for all claims of a report
         self.heard_slot = 0
+
+    @property
+    def alone_ns(self) -> int:
+        if self._alone_ns is None:
+            counted = [known for known in self._flows.values() if known.counts]
+            flows = ((known.counted_bytes, known.links) for known in counted or self._flows.values())
+            self._alone_ns = alone_ns(flows, self._capacity_bps)
+        return self._alone_ns
 
     def size_bytes(self, flow: FlowId) -> float:
         """0 where it is not known."""
@@ -58,14 +66,9 @@ class JobDemand:
         known = _FlowDemand(claim.size_bytes, tuple(links), first_slot, slot, begun_bytes, most_bytes)
         self._flows[claim.flow] = known
         if before is None or before.counts != known.counts or before.counted_bytes != known.counted_bytes:
-            self._add_up()
+            self._alone_ns = None
 
     def forget(self, before_slot: int) -> None:
         """Drop the flows that no report has named since: the job goes on with other hosts."""
         self._flows = {flow: known for flow, known in self._flows.items() if known.heard_slot >= before_slot}
-        self._add_up()
-
-    def _add_up(self) -> None:
-        counted = [known for known in self._flows.values() if known.counts]
-        flows = ((known.counted_bytes, known.links) for known in counted or self._flows.values())
-        self.alone_ns = alone_ns(flows, self._capacity_bps)
+        self._alone_ns = None

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from paceline.flowcore.messages.reports import NO_ANSWER
 from paceline.flowcore.model.patterns import FlowId
 
 # In place of a switch's name, among the words a report waits for: the parent's decision about the share. The parent's
@@ -115,6 +116,16 @@ class PendingReports:
             return []
         report.stop_waiting(flow, word)
         return [] if report.waits else [report]
+
+    def answered(self, word: str, number: int) -> None:
+        """The switch has answered the forwarded report of this number, whichever flows it left out: it is not silent
+        about those, and has refused their claims."""
+        if number == NO_ANSWER:
+            return
+        for report in self._pending(lambda _: True):
+            for missing in report.waits.values():
+                if (wait := missing.get(word)) is not None and wait.number <= number:
+                    missing[word] = wait._replace(answered=True)
 
     def divided(self, parent_decides: Callable[[FlowId], bool]) -> list[PendingReport]:
         """This switch has divided its links, but for the flows about which its parent decides."""

@@ -37,7 +37,7 @@ class Table(Claims):
 
     def told(self, one: Claim, slot: int = 0, share: Share | None = None) -> Grant:
         self.take(Report(one.flow.source, 1, slot, (one,)), slot)
-        [grant] = self.grants([one.flow], slot, {} if share is None else {one.flow: share})
+        [grant] = self.grants([one.flow], slot, None if share is None else {one.flow: share})
         return grant
 
 
@@ -63,6 +63,18 @@ def test_volumes_are_told_in_the_askers_bytes(size_bytes: float, asker_bytes: fl
     claims.told(claim(FIRST, iterations * size_bytes, size_bytes=size_bytes, downstream=(SECOND,)))
     grant = claims.told(claim(SECOND, size_bytes=asker_bytes, upstream=(FIRST,)))
     assert grant.upstream_bytes == pytest.approx(iterations * asker_bytes)
+
+
+@pytest.mark.parametrize("size_bytes", [0.0, 1e-310, 0.5])
+def test_a_size_that_is_none_makes_no_volume_that_is_none(size_bytes: float) -> None:
+    """Divided by it, another host's volume was no number, and the answer with it no message."""
+    claims = Table()
+    claims.told(claim(FIRST, 0.0, size_bytes=size_bytes, downstream=(SECOND,)))
+    claims.expire(ENTRY_SLOTS + 1)  # then its volume is without end
+    claims.told(claim(FIRST, 0.0, size_bytes=size_bytes, downstream=(SECOND,)))
+    for asker_bytes in (1e8, 0.0):
+        grant = claims.told(claim(SECOND, size_bytes=asker_bytes, upstream=(FIRST,), downstream=(FIRST,)))
+        assert grant.upstream_bytes == grant.downstream_bytes == 0.0
 
 
 def test_a_flow_without_dependencies_is_held_back_by_none() -> None:
@@ -122,6 +134,14 @@ def test_a_grant_carries_the_share_or_none() -> None:
     assert (grant.share_bps, grant.ceiling_bps) == (3e8, 7e8)
     grant = Table().told(claim(FIRST))
     assert (grant.share_bps, grant.ceiling_bps) == (0.0, 0.0)
+
+
+def test_a_flow_that_nobody_decides_about_is_held_up_by_nothing() -> None:
+    """It has no guarantee, and what its links leave: a parent may refuse its claim for ever."""
+    claims = Table()
+    claims.told(claim(FIRST))
+    [grant] = claims.grants([FIRST], 0, {})
+    assert (grant.share_bps, grant.ceiling_bps) == (0.0, GBPS)
 
 
 def test_the_last_peer_that_reported_a_flow_is_told() -> None:

@@ -55,3 +55,19 @@ def test_a_flow_counts_with_half_of_what_it_sent_at_once_whatever_its_host_says(
     assert demand.alone_ns == pytest.approx(2e8)
     demand.learn(claim(A, 0.0, 125e6), ["down"], 9, renewed=False)
     assert demand.alone_ns == pytest.approx(2e8), "it will do so again"
+
+
+def test_a_report_with_many_flows_of_a_job_costs_as_much_as_it_has_flows() -> None:
+    """Each claim added up all of them: half a second for a host that changes its sizes at every report."""
+    demand, added = JobDemand(LINKS), 0
+
+    class Counted(dict[str, float]):
+        def __getitem__(self, link: str) -> float:
+            nonlocal added
+            added += 1
+            return super().__getitem__(link)
+
+    demand._capacity_bps = Counted(LINKS)
+    for number in range(400):
+        demand.learn(claim(FlowId("a", f"h{number}", "h", Role.RING), 25e6), ["up"], 0, renewed=False)
+    assert demand.alone_ns == demand.alone_ns == pytest.approx(400 * 2e8) and added < 10

@@ -1,5 +1,6 @@
 """Which reports are answered when: every transition of a pending report, written out."""
 
+from paceline.flowcore.messages.reports import NO_ANSWER
 from paceline.flowcore.model.patterns import FlowId, Role
 from paceline.flowcore.switch.pending_reports import PARENT_DECISION, PendingReport, PendingReports
 
@@ -116,3 +117,16 @@ def test_a_report_is_answered_once() -> None:
     assert reports.heard("agg", A, 10) == [report]
     reports.end(report.flows)
     assert A not in reports and reports.overdue(9) == ([], set())
+
+
+def test_a_switch_that_answers_without_a_flow_has_refused_it_and_is_not_silent() -> None:
+    report, other = pending(1, 0, A, B), pending(2, 0, FlowId("c", "h1", "h2", Role.RING))
+    reports = begun(report, other)
+    assert reports.heard("agg", A, 10) == []
+    reports.answered("agg", 10)
+    overdue, silent = reports.overdue(2)
+    assert overdue == [report, other] and silent == {"agg"}, "the second was not answered"
+    reports = begun(report := pending(1, 0, A, B))
+    reports.answered("agg", 10)
+    reports.answered("agg", NO_ANSWER)
+    assert reports.overdue(1) == ([], set()) and reports.overdue(2) == ([report], set())

@@ -246,3 +246,29 @@ def test_the_parents_shares_come_back_with_it() -> None:
         fabric.wait(1)
     grants = [grant for _, feedback in fabric.heard for grant in feedback.grants if grant.flow == FAR]
     assert grants[-1].share_bps == 0.0
+
+
+def beside_a_deaf_parent(every_ns: int, until_ns: int) -> list[int]:
+    """tor0's tables are answered for and nobody decides; when it held its parent to be silent."""
+    agent = SwitchAgent("tor0", domains(TREE)["tor0"], CLOCK, POLICIES["paceline"]())
+    grant = Grant(FAR, True, 0.0, 0.0, (GBPS,) * 10, (0.0,) * 10, 1, 0.0, 0.0)
+    silent_ns = []
+    for now_ns in range(0, until_ns, every_ns):
+        for effect in agent.handle(Report("h0", now_ns, CLOCK.index(now_ns), (claim(FAR),)), now_ns):
+            if isinstance(effect, Send) and isinstance(asked := effect.message, Report):
+                agent.handle(Feedback(effect.to, asked.number, asked.first_slot, (grant,)), now_ns + 1)
+        agent.handle(Tick(), now_ns + 2)
+        assert agent.arbitration is not None
+        share = agent.arbitration.shares.get(FAR)
+        if share is not None and share.share_bps > 0:
+            silent_ns.append(now_ns)
+    return silent_ns
+
+
+@pytest.mark.parametrize("ticks_per_slot", [2, 3, 24])
+def test_a_parent_that_answers_for_its_table_and_never_decides_is_given_up(ticks_per_slot: int) -> None:
+    """By time, however often links are divided: beside many claims that is every few milliseconds, and each was half a
+    slot of silence. While it counts as there, its silence costs flows all but a floor."""
+    silent_ns = beside_a_deaf_parent(SLOT_NS // ticks_per_slot, 8 * SLOT_NS)
+    assert silent_ns
+    assert 3 * SLOT_NS <= silent_ns[0] <= 4.1 * SLOT_NS

@@ -27,6 +27,9 @@ MOST_SLACK = 0.25  # a job that would need more is not timed: it would lose more
 SHORTEST_REST = 0.5
 LEAST_BURST = 0.5
 
+# A job that iterates faster is nothing to be timed, and its host has made a mistake or the numbers up.
+LEAST_CYCLE_NS, LEAST_SENDS_NS = 1_000_000, 1_000
+
 # What a job needs may differ by so much from what it is given, and its burst by so much of an iteration, before times
 # are planned anew. Upwards there is little room: a job that cannot keep up is late at last, and waits for another time.
 MOST_NEEDED, LEAST_NEEDED, BURST_MOVED = 1.02, 0.95, 0.05
@@ -136,6 +139,8 @@ class SeenJob:
         if self._cycles_ns:
             cycle_ns = median(self._cycles_ns)
         sends_ns = min(cycle_ns, max(cycle_ns - bid.compute_ns, alone_ns))
+        if cycle_ns < LEAST_CYCLE_NS or sends_ns < LEAST_SENDS_NS:
+            return None
         alone_bps = min(capacity_bps[link] / flows for link, flows in flows_on.items())
         on_link_bits = {link: flows * alone_bps * alone_ns / 1e9 for link, flows in flows_on.items()}
         jitter = self._spread_ns(cycle_ns) / bid.compute_ns

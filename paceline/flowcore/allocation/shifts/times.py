@@ -22,5 +22,5 @@ def due_times(found: Plan, jobs: Mapping[str, Footprint], before: Due, now_ns: i
         origin_ns = before[timed[0]][0] - phase_ns[timed[0]] if timed else now_ns
         longer = 1.0 + max(jobs[job].slack for job in part)  # one factor, or they would turn against each other
         for job in part:
-            times[job] = origin_ns + phase_ns[job], ns_from_ms(longer * found.iterations_ms[job])
+            times[job] = origin_ns + phase_ns[job], max(1, ns_from_ms(longer * found.iterations_ms[job]))
     return times

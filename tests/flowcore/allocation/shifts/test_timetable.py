@@ -174,3 +174,21 @@ def test_no_link_is_overfull_and_no_job_is_held_for_longer_than_an_iteration(
         if all(set(job.links).isdisjoint(other.links) for other in jobs if other is not job):
             assert not any(job.waits_ms)
             assert job.slowdown(1) < 1.0 + 2 * STEP_MS / (job.compute_ms + job.burst_ms)
+
+
+@pytest.mark.parametrize(
+    ("compute_ns", "remaining_ns"), [(1e-3, 1e-9), (1e-300, 1e-300), (1e-3, 1e8), (1e8, 1e-9), (1e17, 1e17)]
+)
+def test_a_bid_with_odd_numbers_stops_nobody(compute_ns: float, remaining_ns: float) -> None:
+    """A period that is rounded to nothing was divided by, at every division from then on."""
+    arbitration, odd = Arbitration(LINKS, max_min_shares, timetable=Timetable(LINKS)), Job("odd", 1, 1)
+    sound = Job("sound", 100, 50)
+    for burst in range(6):
+        now_ns = burst * 200 * MS
+        strange = odd.claim()._replace(bid=Bid(0.0, compute_ns, remaining_ns))
+        sound.left_ms = sound.burst_ms
+        arbitration.put([strange, sound.claim()], 0, now_ns)
+        arbitration.reallocate(now_ns)
+        arbitration.reallocate(now_ns + 100 * MS)
+        arbitration.remove([odd.flow, sound.flow])
+        arbitration.reallocate(now_ns + 101 * MS)
