@@ -34,14 +34,15 @@ class Uplink:
         self._tls = switch.config.tls
         self._credentials = self._tls.channel_credentials() if self._tls else None
         self._renewed = asyncio.Event()
+        self._retry = Retry()
 
     async def run(self) -> None:
         """Until cancelled."""
-        retry, channel = Retry(), self._open_channel()
+        channel = self._open_channel()
         try:
             while True:
-                failure = await self._try(channel, retry.refusals > 0)
-                delay_s = retry.delay_s(failure)
+                failure = await self._try(channel)
+                delay_s = self._retry.delay_s(failure)
                 if delay_s <= RETRY_S and not self._renewed.is_set():
                     await asyncio.sleep(delay_s)
                     continue
@@ -64,7 +65,7 @@ class Uplink:
         options = expecting(self._parent) if self._credentials is not None else None
         return open_channel(self._address, self._credentials, options)
 
-    async def _try(self, channel: grpc.aio.Channel, was_refused: bool) -> Exception | None:
+    async def _try(self, channel: grpc.aio.Channel) -> Exception | None:
         """One stream, to its end; returns what ended it."""
         try:
             await self._federate(channel)
@@ -73,7 +74,7 @@ class Uplink:
             return error
         except (grpc.aio.AioRpcError, DecodeError) as error:
             failure: Exception = error
-            if not was_refused:
+            if not self._retry.refusals:
                 await self._warn(failure)
             return failure
         except Exception:  # a fault in handling a message ends the stream, not the switch
@@ -115,6 +116,7 @@ class Uplink:
             self._sampled_ns = 0  # the parent may have another clock than before
             self._note_time(opening)
             outbox = switch.neighbour_connected(self._parent)
+            self._retry.welcomed()
             try:
                 await both(self._read(call), self._write(call, outbox))
             except asyncio.CancelledError:

@@ -172,6 +172,7 @@ class HostStream:
                     terms = terms_of(message.welcome)
                     self.connected, self.refused = True, self._why_not(terms)
                     self._takes_state = message.welcome.takes_state
+                    self._retry.welcomed()
                     if self.refused:
                         _log.error("the switch is not asked: %s", self.refused)
                         self._on_lost()

@@ -24,6 +24,18 @@ def test_a_refused_peer_backs_off_and_a_broken_one_does_not() -> None:
     assert retry.delay_s(EXPIRED) == 2 * RETRY_S, "it begins anew"
 
 
+def test_a_refusal_after_a_time_that_worked_is_the_first() -> None:
+    now_s = 0.0
+    retry = Retry(spread=lambda: 1.0, clock_s=lambda: now_s)
+    for _ in range(6):
+        retry.delay_s(EXPIRED)
+    retry.welcomed()
+    assert retry.refusals == 6 and retry.delay_s(EXPIRED) > 4 * RETRY_S, "welcome, and refused at once"
+    retry.welcomed()
+    now_s += MOST_S
+    assert retry.refusals == 0 and retry.delay_s(EXPIRED) == 2 * RETRY_S
+
+
 def test_peers_that_were_refused_together_do_not_come_back_together() -> None:
     early, late = Retry(spread=lambda: 0.0), Retry(spread=lambda: 1.0)
     for _ in range(20):
