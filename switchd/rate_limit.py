@@ -27,6 +27,7 @@ class PeerRateLimit:
 
     def count(self, peer: str, now_ns: int, flows: int, size_bytes: int, hosts: int = 1) -> None:
         """Counts a message of the peer, which speaks for so many hosts; raises BadMessage above a limit."""
+        hosts = max(1, hosts)  # a switch without hosts relays, and answers
         slot = self._slots.index(now_ns)
         if slot != self._slot:
             self._slot, self._received = slot, {}

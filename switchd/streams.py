@@ -224,10 +224,11 @@ class Streams:
             for link in wanted.link:
                 if link not in known:
                     raise BadMessage("link", f"no link {link[:60]!r} in the table of {self._switch.name}")
-            links = tuple(dict.fromkeys(wanted.link)) or tuple(known)
             states = wanted.host_states
             every_s = max(1, min(wanted.every_slots, 10_000)) * self._slot_length_ns / 1e9
             while True:
+                known = self._switch.agent.table.capacity_bps  # a reload may bring links, and take some
+                links = tuple(link for link in dict.fromkeys(wanted.link or known) if link in known)
                 await context.write(self._snapshot(links, states))
                 await asyncio.sleep(every_s)
 

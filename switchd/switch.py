@@ -11,6 +11,7 @@ finds the table as the report before left it, so accepted plans never exceed a l
 import asyncio
 import logging
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -231,21 +232,28 @@ class Switch:
             self._lost |= {origin} & self.routes.other_switches
             self._report_lost()
         else:
-            message = self._message_in(envelope)
-            self._place.validator.check_switch_message(origin, message, self.slots.index(self.clock.now_ns()))
+            message, bad = self._message_in(envelope)
+            slot = self.slots.index(self.clock.now_ns())
+            self._place.validator.check_switch_message(origin, message, slot)
+            message, over = self._place.validator.within_limits(message)
+            self._note_refused(origin, [*bad, *over])
             self.handle(message)
+            if isinstance(message, Report) and not message.claims and (bad or over):
+                # Or it would take this one for silent.
+                self._send(Send(origin, Feedback(self.name, message.number, slot, ())))
 
-    def _message_in(self, envelope: pb.Envelope) -> Message:
+    def _message_in(self, envelope: pb.Envelope) -> tuple[Message, Sequence[BadMessage]]:
         """Without claims for hosts that only the sender's topology has, and the like: the rest is heard."""
         try:
-            return message_from_envelope(envelope, self._place.paths)
+            return message_from_envelope(envelope, self._place.paths), ()
         except BadRows:
-            message, bad = sift_envelope(envelope, self._place.paths)
-            for error in bad:
-                self.count_refusal(error.reason)
-            key, said = ("claims", envelope.source, bad[0].reason), "refused claims of a switch: %s"
-            self._log_limit.log(_log, logging.WARNING, key, said, bad[0], extra={"switch": envelope.source})
-            return message
+            return sift_envelope(envelope, self._place.paths)
+
+    def _note_refused(self, switch: str, refused: Iterable[BadMessage]) -> None:
+        for error in refused:
+            self.count_refusal(error.reason)
+            key, said = ("claims", switch, error.reason), "refused claims of a switch: %s"
+            self._log_limit.log(_log, logging.WARNING, key, said, error, extra={"switch": switch})
 
     def _relay(self, envelope: pb.Envelope, from_above: bool) -> None:
         hop = self.routes.next_hop(envelope.to, set(self.neighbours), from_above=from_above)

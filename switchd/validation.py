@@ -5,13 +5,15 @@
                 answers for flows that begin below this switch and cross a link of the sender's
 
 A message that fails raises BadMessage before the agent has seen any of it. Where single claims of a host are at fault,
-`sift` takes them out of its report. Memory per host is bounded: the agent
+`sift` takes them out of its report, and `within_limits` out of what another switch passes on: that one counts
+otherwise, and its other hosts have no part in it. Memory per host is bounded: the agent
 remembers a flow for as long as it remembers its job, so every flow that a host has named of a job that is still
 remembered counts against the host, and so do the flows that it named as upstream and downstream.
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import TypeVar, cast
 
 from paceline.flowcore.messages.escalation import EscalatedClaims, ShareUpdate
 from paceline.flowcore.messages.events import Message
@@ -23,6 +25,8 @@ from paceline.wire.codec import BadMessage
 
 # A ring has one of each, a parameter server one per worker for each flow to a worker: 256 workers on one server.
 MAX_DEPENDENCIES = 65_536
+
+M = TypeVar("M", bound=Message)
 
 
 class MessageValidator:
@@ -76,9 +80,8 @@ class MessageValidator:
         claims = [claim for claim in report.claims if not _names_another_job(claim)]
         if len(claims) < len(report.claims):
             refused.append(BadMessage("flow", f"{len(report.claims) - len(claims)} claims name flows of another job"))
-        old = {flow: n for flow, n in self._named_flows.get(host, {}).items() if self._remembered(flow.job)}
-        room = _Room(old, self._max_flows)
-        kept = [claim for claim in claims if room.take(claim.flow, len(claim.upstream) + len(claim.downstream))]
+        room = self._room(host)
+        kept = [claim for claim in claims if _takes(room, claim)]
         withdrawn = [gone for gone in report.withdrawn if room.take(gone.flow)]
         if over := len(claims) - len(kept) + len(report.withdrawn) - len(withdrawn):
             refused.append(BadMessage("flows", f"{over} flows beyond the {self._max_flows} that {host} may name"))
@@ -103,7 +106,6 @@ class MessageValidator:
                 for claim in message.claims:
                     if self._own_links.isdisjoint(claim.path):
                         raise BadMessage("flow", f"{claim.flow} crosses no link of {self._name}")
-                self._count_flows_of_hosts(message.claims, message.withdrawn)
             case EscalatedClaims():
                 self._check_claims(message.claims)
                 if sender not in self._hosts_below:
@@ -111,7 +113,6 @@ class MessageValidator:
                 for flow in (*(claim.flow for claim in message.claims), *message.withdrawn):
                     if flow.source not in self._hosts_below[sender]:
                         raise BadMessage("identity", f"{sender} speaks for {flow}, which begins elsewhere")
-                self._count_flows_of_hosts(message.claims, ())
             case ShareUpdate():
                 if sender not in self._parents:
                     raise BadMessage("identity", f"{sender} is no parent of {self._name}")
@@ -121,6 +122,27 @@ class MessageValidator:
                 for flow in (grant.flow for grant in message.grants):
                     if flow.source not in self._domain.hosts or not self._keeps_a_link_of(flow, sender):
                         raise BadMessage("identity", f"{sender} answers for {flow}, which it was not asked about")
+
+    def within_limits(self, message: M) -> tuple[M, list[BadMessage]]:
+        """A message that has been checked, without the flows that are more than their hosts may name."""
+        if not isinstance(message, Report | EscalatedClaims):
+            return message, []
+        withdrawn = message.withdrawn if isinstance(message, Report) else ()
+        try:
+            self._count_flows_of_hosts(message.claims, withdrawn)
+            return message, []
+        except BadMessage:
+            pass
+        hosts = {claim.flow.source for claim in message.claims} | {one.flow.source for one in withdrawn}
+        rooms = {host: self._room(host) for host in hosts}
+        claims = tuple(claim for claim in message.claims if _takes(rooms[claim.flow.source], claim))
+        gone = tuple(one for one in withdrawn if rooms[one.flow.source].take(one.flow))
+        self._count_flows_of_hosts(claims, gone)
+        over = len(message.claims) - len(claims) + len(withdrawn) - len(gone)
+        refused = BadMessage("flows", f"{over} flows beyond the {self._max_flows} that a host may name")
+        if isinstance(message, Report):
+            return cast(M, replace(message, claims=claims, withdrawn=gone)), [refused]
+        return cast(M, replace(message, claims=claims)), [refused]
 
     def _keeps_a_link_of(self, flow: FlowId, switch: str) -> bool:
         return any(self._domain.keeper[link] == switch for link in self._path_of(flow))
@@ -162,12 +184,20 @@ class MessageValidator:
             raise BadMessage("flows", f"{host} named more than {limits}")
         self._named_flows[host] = merged
 
+    def _room(self, host: str) -> "_Room":
+        named = self._named_flows.get(host, {})
+        return _Room({flow: n for flow, n in named.items() if self._remembered(flow.job)}, self._max_flows)
+
     def _too_many(self, flows: dict[FlowId, int]) -> bool:
         return len(flows) > self._max_flows or sum(flows.values()) > MAX_DEPENDENCIES
 
 
 def _names_another_job(claim: Claim) -> bool:
     return any(other.job != claim.flow.job for other in (*claim.upstream, *claim.downstream))
+
+
+def _takes(room: "_Room", claim: Claim) -> bool:
+    return room.take(claim.flow, len(claim.upstream) + len(claim.downstream))
 
 
 class _Room:

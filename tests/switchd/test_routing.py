@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from paceline.flowcore.model.topology import Topology, clos, tree
+from paceline.flowcore.model.topology import Topology, clos, tree, wired
 from switchd.routing import RoutingTable
 
 CLOS = clos(1, 60, 4, (1.0, 1.0))
@@ -52,3 +52,25 @@ def test_all_senders_agree_and_a_parent_is_reached_directly() -> None:
 )
 def test_the_hosts_below_each_child(topology: Topology, switch: str, below: dict[str, int]) -> None:
     assert RoutingTable(topology, switch).hosts_below == below
+
+
+RACKS = ("rack0", "rack1")
+PODS = {"pod0": [("core", 10.0)], "pod1": [("core", 10.0)]}
+CABLES = PODS | {rack: [("pod0", 5.0), ("pod1", 5.0)] for rack in RACKS}
+TWO_PODS = wired(["a", "b"], ["core", *PODS, *RACKS], CABLES | {"a": [("rack0", 1.0)], "b": [("rack1", 1.0)]}, {})
+
+
+def test_a_rack_below_two_pods_is_reached_by_way_of_either() -> None:
+    core = RoutingTable(TWO_PODS, "core")
+    assert all(core.on_reverse_path(pod, rack) for pod in PODS for rack in RACKS)
+    assert {core.next_hop("rack0", {pod}) for pod in PODS} == set(PODS) and core.next_hop("rack0", set()) is None
+    assert core.next_hop("pod0", {"pod1"}) is None
+    assert core.hosts_below == dict.fromkeys(PODS, 2)
+
+
+def test_a_rail_switch_has_the_hosts_below_that_have_a_nic_there() -> None:
+    leaves = {"leaf0": [("core", 5.0)], "leaf1": [("core", 5.0)]}
+    hosts = {"a": [("leaf0", 1.0), ("leaf1", 1.0)], "b": [("leaf0", 1.0), ("leaf1", 1.0)]}
+    rails = {host: {"r1": "leaf1"} for host in hosts}
+    topology = wired([*hosts], ["core", *leaves], leaves | hosts, rails)
+    assert RoutingTable(topology, "core").hosts_below == {"leaf0": 2, "leaf1": 2}

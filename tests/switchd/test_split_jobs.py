@@ -6,7 +6,7 @@ import pytest
 
 from paceline.flowcore.model.patterns import FlowId, Role
 from paceline.flowcore.model.topology import star
-from switchd.split_jobs import split_jobs
+from switchd.split_jobs import MOST_COMPARED, split_jobs
 from tests.switchd.fabric import Fabric, claim, flow
 
 HOSTS = ("h0", "h1", "h2", "h3")
@@ -52,3 +52,8 @@ async def test_a_switch_counts_them_and_says_which(fabric, caplog: pytest.LogCap
         switch.warn_of_split_jobs()
         switch.warn_of_split_jobs()
     assert caplog.messages == ["train-17 and train-18 look like one job under two names: give both one --job name"]
+
+
+def test_hosts_with_hundreds_of_names_are_compared_up_to_a_number() -> None:
+    names = [f"{side}{number} {way}" for number in range(400) for side, way in (("a", "h0>h1"), ("b", "h1>h0"))]
+    assert 0 < len(split_jobs(flows(*names), HOSTS)) <= MOST_COMPARED

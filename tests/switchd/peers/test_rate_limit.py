@@ -43,6 +43,7 @@ def fits(limit: PeerRateLimit, peer: str, now_ns: int, flows: int, size_bytes: i
         (LIMIT + 1, 10, 1, 0),
         (0, BYTES_PER_SLOT // 2, 1, 2),
         (0, BYTES_PER_SLOT // 2, 5, 10),
+        (0, BYTES_PER_SLOT // 2, 0, 2),
     ],
 )
 def test_a_slot_has_room_for_so_many(flows: int, size_bytes: int, hosts: int, most: int) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from paceline.flowcore.messages.escalation import EscalatedClaims, Share, ShareUpdate
 from paceline.flowcore.messages.events import Message
-from paceline.flowcore.messages.reports import Feedback, Grant
+from paceline.flowcore.messages.reports import Feedback, Grant, Report
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.scenario import SlotsSpec
 from paceline.flowcore.model.topology import tree
@@ -18,9 +18,9 @@ NEAR, FAR = flow("near", "h0", "h2"), flow("far", "h0", "h4")
 ELSEWHERE, UNKNOWN = flow("elsewhere", "h4", "h0"), flow("x", "h99", "h0")
 
 
-def made(name: str, policy: str = "paceline") -> Switch:
+def made(name: str, policy: str = "paceline", **settings: int) -> Switch:
     parents = dict.fromkeys(TREE.parents.get(name, ()), "127.0.0.1:1")
-    switch = Switch(SwitchConfig(name, "127.0.0.1:0", TREE, SlotsSpec(60_000.0, 10), policy, parents))
+    switch = Switch(SwitchConfig(name, "127.0.0.1:0", TREE, SlotsSpec(60_000.0, 10), policy, parents, **settings))
     for neighbour in (*switch.routes.children, *switch.routes.parents):
         switch.neighbour_connected(neighbour)
     return switch
@@ -93,4 +93,23 @@ async def test_a_switch_without_an_arbiter_divides_nothing(to: str, sender: str,
     with pytest.raises(BadMessage, match="does not do") as refused:
         switch.take_envelope(sender, message_to_envelope(sender, to, message))
     assert refused.value.reason == "policy"
+    switch.close()
+
+
+async def test_a_host_that_names_too_many_flows_costs_its_rack_nothing() -> None:
+    """A ToR may count otherwise, and passes on the claims of all its hosts in one message."""
+    switch, most = made("edge0", max_flows_per_host=2), 2
+    greedy = [claim(TREE, flow(f"job{number}", "h0", "h2")) for number in range(2 * most)]
+    modest, slot = claim(TREE, flow("modest", "h1", "h2")), switch.slots.index(switch.clock.now_ns())
+    switch.take_envelope("tor0", message_to_envelope("tor0", "edge0", Report("tor0", 1, slot, (*greedy, modest))))
+    table = switch.agent.table
+    assert [one.flow in table for one in (*greedy, modest)] == [True] * most + [False] * most + [True]
+    escalated = EscalatedClaims("tor0", (*greedy, modest))
+    switch.take_envelope("tor0", message_to_envelope("tor0", "edge0", escalated))
+    assert switch.agent.arbitration is not None and switch.agent.arbitration.size == most + 1
+    assert switch.refused["flows"] == 2
+    outbox = switch.neighbours["tor0"]
+    before = len(outbox)
+    switch.take_envelope("tor0", message_to_envelope("tor0", "edge0", Report("tor0", 2, slot, tuple(greedy[most:]))))
+    assert len(outbox) == before + 1, "it is answered, or this switch would count as silent"
     switch.close()
