@@ -12,8 +12,10 @@ from pathlib import Path
 from nccl_shim.segment.clibrary import LibraryUnusable, library_path, load_library
 from nccl_shim.segment.identity import identity_from_env
 from nccl_shim.segment.layout import DEFAULT_DIRECTORY
+from nccl_shim.throttle import finds_library
 
 INJECT = Path(__file__).parent / "inject"
+DEFAULT_PROFILER = "libnccl-profiler.so"
 _SERVER_POD = re.compile(r"-(?:ps|server)-\d+$")
 
 
@@ -69,10 +71,14 @@ def _nccl_plugin(env: Mapping[str, str]) -> dict[str, str]:
         return {}
     added = {"NCCL_PROFILER_PLUGIN": str(ours)}
     theirs = env.get("NCCL_PROFILER_PLUGIN", "")
+    if not theirs and finds_library(DEFAULT_PROFILER, env):  # NCCL would, too
+        theirs = DEFAULT_PROFILER
     if theirs and theirs.lower() != "none" and Path(theirs).name != ours.name:
         added["NCCL_SHIM_CHAIN"] = theirs
     return added
 
 
 def _first_on_path(entry: str, path: str) -> str:
-    return os.pathsep.join([entry, *(part for part in path.split(os.pathsep) if part and part != entry)])
+    """An empty part means the working directory, and stays."""
+    parts = path.split(os.pathsep) if path else []
+    return os.pathsep.join([entry, *(part for part in parts if part != entry)])

@@ -46,25 +46,27 @@ def throttle_environment(env: Mapping[str, str], rdma_devices: Path = RDMA_DEVIC
     if transport == "socket":
         return added | {"PACELINE_NET_WRAPS": "none", "NCCL_NET": OUR_NAME}
     device = _rdma_device(env, rdma_devices)
-    if device is not None and (named or not _has_default_plugin(env)):
+    if device is not None and (named or not finds_library(DEFAULT_PLUGIN, env)):
         raise ThrottleRefused(
             f"NCCL would use {device} by itself, which cannot be wrapped; name a net plugin in NCCL_NET_PLUGIN,"
             " or set NCCL_IB_DISABLE=1 for TCP"
         )
-    # Not told what to wrap, the library looks for the default plugin as NCCL does.
-    return added | ({"PACELINE_NET_WRAPS": "none"} if named else {})
+    if named:
+        return added | {"PACELINE_NET_WRAPS": "none"}
+    # Told so, the library leaves NCCL alone where it cannot wrap the default plugin, instead of taking sockets.
+    return added | ({"PACELINE_NET_WRAPS": DEFAULT_PLUGIN} if finds_library(DEFAULT_PLUGIN, env) else {})
 
 
-def _has_default_plugin(env: Mapping[str, str]) -> bool:
-    """Whether NCCL finds a plugin without being told."""
+def finds_library(name: str, env: Mapping[str, str]) -> bool:
+    """Whether NCCL would load it by its name alone."""
     folders = [Path(folder) for folder in env.get("LD_LIBRARY_PATH", "").split(":") if folder]
-    if any((folder / DEFAULT_PLUGIN).is_file() for folder in folders):
+    if any((folder / name).is_file() for folder in folders):
         return True
     try:
         cache = subprocess.run([LDCONFIG, "-p"], capture_output=True, text=True, check=False, timeout=10).stdout
     except (OSError, subprocess.SubprocessError):
         return False
-    return any(line.split()[:1] == [DEFAULT_PLUGIN] for line in cache.splitlines())
+    return any(line.split()[:1] == [name] for line in cache.splitlines())
 
 
 def _rdma_device(env: Mapping[str, str], devices: Path) -> str | None:

@@ -131,6 +131,14 @@ static void *parent_for_them(const struct nccl_event_descriptor *event, uint64_t
     return side_of(parent, 1);
 }
 
+/* The group as version 4 had it, which version 5 still names: one of ours, that is, until here. */
+static void translate_group(char *at) {
+    void *group;
+    memcpy(&group, at, sizeof group);
+    group = side_of(group, 1);
+    memcpy(at, &group, sizeof group);
+}
+
 void *chain_start(void *their_ctx, struct nccl_event_descriptor *event, uint64_t type, void *ours) {
     void *theirs = NULL;
     if (type & their_events()) {
@@ -142,6 +150,8 @@ void *chain_start(void *their_ctx, struct nccl_event_descriptor *event, uint64_t
         memset(&copy, 0, sizeof copy);
         memcpy(copy.bytes, event, other_version >= 5 ? DESCRIPTOR_BYTES_V5 : DESCRIPTOR_BYTES_V4);
         copy.event.parent = parent_for_them(event, type);
+        if (other_version >= 5 && (type == EVENT_COLL || type == EVENT_P2P))
+            translate_group(copy.bytes + (type == EVENT_COLL ? GROUP_OF_COLL_AT_V5 : GROUP_OF_P2P_AT_V5));
         if (other->start_event(their_ctx, &theirs, &copy.event) != 0)
             theirs = NULL;
     }

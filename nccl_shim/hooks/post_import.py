@@ -8,6 +8,7 @@ import importlib.abc
 import importlib.machinery
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
@@ -25,10 +26,12 @@ class AfterImport(importlib.abc.MetaPathFinder):
         if action is None:
             return None
         for finder in sys.meta_path:
-            spec = finder.find_spec(fullname, path, target) if finder is not self else None
+            find_spec = getattr(finder, "find_spec", None)  # an old one has none, and is passed over
+            spec = find_spec(fullname, path, target) if find_spec is not None and finder is not self else None
             if spec is not None:
-                _append_step(spec, action)
-                return spec
+                found: importlib.machinery.ModuleSpec = spec
+                _append_step(found, action)
+                return found
         return None
 
 
@@ -42,4 +45,5 @@ def _append_step(spec: importlib.machinery.ModuleSpec, action: Callable[[], None
         exec_module(module)
         action()
 
-    loader.exec_module = exec_then_act
+    with suppress(Exception):  # one that takes no attribute loads as it would have
+        loader.exec_module = exec_then_act

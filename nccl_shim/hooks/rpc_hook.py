@@ -11,6 +11,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 import torch
@@ -27,6 +28,8 @@ _TORCHS_OWN = ("torch.distributed.rpc.api", "torch.distributed.rpc._utils")
 _installed = False
 # torch declares no types for what is patched and asked here.
 _rpc: Any = rpc
+MOST_PARTS = 10_000
+
 _api: Any = api
 _internal: Any = internal
 
@@ -45,18 +48,18 @@ def install() -> None:
     _rpc.init_rpc = init_rpc
 
 
-def payload_bytes(value: Any, depth: int = 0) -> int:
-    """Bytes of the tensors inside arguments or a reply."""
-    if isinstance(value, torch.Tensor):
-        size_bytes: int = value.numel() * value.element_size()
-        return size_bytes
-    if depth > 8:
-        return 0
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, (list, tuple)):
-        return sum(payload_bytes(part, depth + 1) for part in value)
-    return 0
+def payload_bytes(value: Any) -> int:
+    """Bytes of the tensors inside arguments or a reply; not all of a list of a million numbers is looked at."""
+    size_bytes, waiting, left = 0, [value], MOST_PARTS
+    while waiting and left:
+        part, left = waiting.pop(), left - 1
+        if isinstance(part, torch.Tensor):
+            size_bytes += part.numel() * part.element_size()
+        elif isinstance(part, (list, tuple)):
+            waiting += part[:left]
+        elif isinstance(part, dict):
+            waiting += islice(part.values(), left)
+    return size_bytes
 
 
 class RpcCounter:

@@ -124,7 +124,7 @@ class TorchCounter:
         try:
             size_bytes = 0
             for tensor in tensors:
-                size_bytes += tensor.nbytes
+                size_bytes += _sparse_bytes(tensor) if tensor.is_sparse else tensor.nbytes
             wire_bytes = size_bytes * 2 * (nranks - 1) // nranks
             self._writer.enqueue(record, size_bytes, wire_bytes)
             self._buckets[record] = self._buckets.get(record, 0) + wire_bytes
@@ -250,3 +250,7 @@ def counted(method: Callable[..., Any], name: str, counter: TorchCounter) -> Cal
     call.__code__ = call.__code__.replace(co_name=name)
     call.__name__ = name
     return call
+
+
+def _sparse_bytes(tensor: torch.Tensor) -> int:
+    return int(tensor._values().nbytes + tensor._indices().nbytes)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -21,6 +22,8 @@ from torch.nn.parallel import distributed as ddp_module
 from nccl_shim.hooks.boundary import in_backward
 from nccl_shim.hooks.torch_count import OPERATIONS, TorchCounter, counted, is_nccl
 from nccl_shim.segment.writer import warn_once
+
+MOST_PARTS = 1000  # of a forward pass's output that are looked at
 
 _installed: TorchCounter | None = None
 
@@ -122,6 +125,8 @@ def _patch_ddp(counter: TorchCounter, allreduce: Callable[..., Any]) -> None:
 
     @functools.wraps(original_forward)
     def forward(self: Any, *inputs: Any, **kwargs: Any) -> Any:
+        if getattr(self, "_use_python_reducer", False):  # then the compiler may trace all of this into one graph
+            return original_forward(self, *inputs, **kwargs)
         output = original_forward(self, *inputs, **kwargs)
         if torch.is_grad_enabled() and self.require_backward_grad_sync:
             _expect_backward(counter, None if self in groups else output)
@@ -165,15 +170,27 @@ def _communicated(counter: TorchCounter) -> None:
         warn_once(f"the end of an iteration is not counted: {error!r}; training is not affected")
 
 
-def _first_with_grad(output: Any, depth: int = 0) -> torch.Tensor | None:
-    if isinstance(output, torch.Tensor):
-        return output if output.requires_grad else None
-    if depth > 8:
-        return None
-    if isinstance(output, dict):
-        inner = list(output.values())
-    elif isinstance(output, (list, tuple)):
-        inner = list(output)
-    else:
-        inner = list(vars(output).values()) if hasattr(output, "__dict__") else []
-    return next((found for part in inner if (found := _first_with_grad(part, depth + 1)) is not None), None)
+def _first_with_grad(output: Any) -> torch.Tensor | None:
+    """The first tensor in there that the backward pass goes through. A leaf is none: it would keep its hook for ever,
+    and get another one in every iteration."""
+    waiting, seen = [output], set[int]()
+    while waiting and len(seen) < MOST_PARTS:
+        part = waiting.pop()
+        if isinstance(part, torch.Tensor):
+            if part.grad_fn is not None:
+                return part
+        elif id(part) not in seen:
+            seen.add(id(part))
+            waiting += reversed(_parts(part))
+    return None
+
+
+def _parts(one: Any) -> list[Any]:
+    """Of what a forward pass returned; a loss lies in no module."""
+    if isinstance(one, dict):
+        return list(one.values())
+    if isinstance(one, (list, tuple)):
+        return list(one)
+    if isinstance(one, (torch.nn.Module, ModuleType, type)) or not hasattr(one, "__dict__"):
+        return []
+    return list(vars(one).values())

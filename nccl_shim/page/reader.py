@@ -26,10 +26,15 @@ def own_page() -> Path:
     return page_directory(os.environ) / page_name(os.getpid(), start_ticks(os.getpid()) or 0)
 
 
+def _identity(file: int) -> tuple[int, int]:
+    info = os.fstat(file)
+    return info.st_dev, info.st_ino
+
+
 class PageReader:
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
-        self._file, self._pid = -1, os.getpid()
+        self._file, self._pid, self._opened = -1, os.getpid(), (0, 0)
         self._retry_ns = 0
         self._sequence = -1  # of the entries below
         self._entries: dict[bytes, Entry] = {}
@@ -45,10 +50,12 @@ class PageReader:
             return OPEN
 
     def close(self) -> None:
-        if self._file >= 0:
+        """Unless the program has closed it, and has opened another file by that number."""
+        file, self._file, self._sequence = self._file, -1, -1
+        if file >= 0:
             with contextlib.suppress(OSError):
-                os.close(self._file)
-        self._file, self._sequence = -1, -1
+                if _identity(file) == self._opened:
+                    os.close(file)
 
     def _look(self, peer: bytes, now_ns: int) -> Answer:
         header = None
@@ -62,6 +69,7 @@ class PageReader:
             self.close()
             # O_NONBLOCK: were it a pipe, opening would wait.
             self._file = os.open(self._path or own_page(), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            self._opened = _identity(self._file)
             header = believed_header(os.pread(self._file, HEADER.size, 0), now_ns)
         if header is None or not self._entries_of(header):
             return OPEN

@@ -148,6 +148,7 @@ def _forget_in_child() -> None:
     global _writer, _opening
     if isinstance(_writer, PythonWriter):
         _writer.forget()
+        atexit.unregister(_writer.finish)
     _writer, _opening = None, threading.Lock()
 
 

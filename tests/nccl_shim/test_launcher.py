@@ -40,6 +40,25 @@ def test_environment(library_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert "NCCL_SHIM_CHAIN" not in observed_environment({"NCCL_PROFILER_PLUGIN": "none"}, ["t"], "h")
 
 
+@pytest.mark.parametrize(
+    ("theirs", "parts"), [("", []), (":/x", ["", "/x"]), ("/x:", ["/x", ""]), ("/x::/y", ["/x", "", "/y"])]
+)
+def test_an_empty_part_of_pythonpath_is_the_working_directory_and_stays(theirs: str, parts: list[str]) -> None:
+    """As in `PYTHONPATH=$PYTHONPATH:/x` where it was not set: training scripts import from there."""
+    added = observed_environment({"PYTHONPATH": theirs}, ["t"], "h")
+    assert added["PYTHONPATH"].split(":") == [str(INJECT), *parts]
+
+
+def test_a_profiler_that_nccl_would_find_by_itself_is_chained(
+    library_path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PACELINE_SHIM_LIBRARY", str(library_path))
+    env = {"LD_LIBRARY_PATH": str(tmp_path)}
+    assert "NCCL_SHIM_CHAIN" not in observed_environment(env, ["t"], "h")
+    (tmp_path / "libnccl-profiler.so").touch()
+    assert observed_environment(env, ["t"], "h")["NCCL_SHIM_CHAIN"] == "libnccl-profiler.so"
+
+
 def test_a_weight_goes_to_the_jobs_processes() -> None:
     assert observed_environment({}, ["t"], "h", weight="0.5")["PACELINE_WEIGHT"] == "0.5"
     assert "PACELINE_WEIGHT" not in observed_environment({"PACELINE_WEIGHT": "2"}, ["t"], "h"), "it is there already"

@@ -46,7 +46,8 @@ def test_what_is_added(library: str, tmp_path: Path, env: dict[str, str], added:
 def test_a_plugin_that_nccl_would_find_by_itself_is_wrapped(library: str, tmp_path: Path, rdma: Path) -> None:
     (tmp_path / "libnccl-net.so").touch()
     env = {"PACELINE_NET_LIBRARY": library, "LD_LIBRARY_PATH": f"/nowhere:{tmp_path}"}
-    assert throttle_environment(env, rdma) == {"NCCL_NET_PLUGIN": library}
+    added = {"NCCL_NET_PLUGIN": library, "PACELINE_NET_WRAPS": "libnccl-net.so"}
+    assert throttle_environment(env, rdma) == added, "named, so that nothing takes its place where it cannot be wrapped"
 
 
 @pytest.mark.parametrize(

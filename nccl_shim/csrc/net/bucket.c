@@ -23,6 +23,8 @@ static struct bucket buckets[BUCKETS];
 static int used;
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 static struct plp_reader page = PLP_READER;
+static pthread_mutex_t turning = PTHREAD_MUTEX_INITIALIZER;
+static struct plp_hold turn; /* of all buckets that are held */
 
 PLP_API struct bucket *bucket_of(const uint8_t peer[PLP_PEER_BYTES]) {
     struct bucket *found = NULL;
@@ -57,8 +59,23 @@ static void fill(struct bucket *bucket, int64_t now_ns) {
     bucket->filled_ns = now_ns;
 }
 
+/*
+ * How long it still waits for its turn. A turn is the process's: bytes that wait at one peer after the other, as in a
+ * tree, wait for it once.
+ */
+static int64_t turn_remaining(struct bucket *bucket, int64_t now_ns) {
+    int was_held = bucket->hold.limit_ns != 0 || bucket->hold.spent;
+    int64_t own_ns = plp_hold_remaining(&bucket->hold, &bucket->answer, now_ns);
+    if (bucket->answer.state != PLP_HELD && !was_held)
+        return own_ns;
+    pthread_mutex_lock(&turning);
+    int64_t all_ns = plp_hold_remaining(&turn, &bucket->answer, now_ns);
+    pthread_mutex_unlock(&turning);
+    return own_ns < all_ns ? own_ns : all_ns;
+}
+
 static int may_go(struct bucket *bucket, int64_t now_ns) {
-    if (plp_hold_remaining(&bucket->hold, &bucket->answer, now_ns) > 0)
+    if (turn_remaining(bucket, now_ns) > 0)
         return 0; /* bounded by itself */
     if (bucket->answer.state != PLP_RATE) {
         bucket->level_bytes = 0;

@@ -97,9 +97,11 @@ struct plp_reader {
     int known; /* whether `bank` is that of `sequence` */
     uint64_t sequence;
     struct plp_bank *bank;
-    char path[512]; /* empty: of this process, by its environment */
+    uint64_t device, inode; /* of the file */
+    char path[512];         /* empty: of this process, by its environment ... */
+    char own[512];          /* ... when it first looked */
 };
-#define PLP_READER {PTHREAD_MUTEX_INITIALIZER, -1, 0, 0, 0, 0, NULL, ""}
+#define PLP_READER {PTHREAD_MUTEX_INITIALIZER, -1, 0, 0, 0, 0, NULL, 0, 0, "", ""}
 
 PLP_API struct plp_reader *plp_open(const char *path); /* for tests; NULL: no memory */
 PLP_API void plp_close(struct plp_reader *reader);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -59,11 +60,23 @@ static int own_path(char *path, size_t bytes) {
     return length > 0 && (size_t)length < bytes;
 }
 
+/* Unless the program has closed it, and has opened another file by that number. */
 static void forget(struct plp_reader *reader) {
-    if (reader->file >= 0)
-        close(reader->file);
+    struct stat found;
+    int file = reader->file;
     reader->file = -1;
     reader->known = 0;
+    if (file >= 0 && !fstat(file, &found) && found.st_dev == reader->device && found.st_ino == reader->inode)
+        close(file);
+}
+
+static void open_page(struct plp_reader *reader, const char *path) {
+    struct stat found;
+    reader->file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* were it a pipe, opening would wait */
+    if (reader->file >= 0 && !fstat(reader->file, &found)) {
+        reader->device = found.st_dev;
+        reader->inode = found.st_ino;
+    }
 }
 
 static int read_header(struct plp_reader *reader, struct plp_header *header, int64_t now_ns) {
@@ -90,6 +103,7 @@ static int find(struct plp_reader *reader, struct plp_header *header, int64_t no
         forget(reader);
         reader->pid = getpid();
         reader->retry_ns = 0;
+        reader->own[0] = 0;
     }
     if (read_header(reader, header, now_ns))
         return read_bank(reader, header);
@@ -97,11 +111,13 @@ static int find(struct plp_reader *reader, struct plp_header *header, int64_t no
         return 0;
     reader->retry_ns = now_ns + RETRY_NS;
     forget(reader);
-    char own[sizeof reader->path];
-    const char *path = reader->path[0] ? reader->path : own;
-    if (path == own && !own_path(own, sizeof own))
+    const char *path = reader->path[0] ? reader->path : reader->own;
+    /* Once: the program may change its environment while we read it. */
+    if (!path[0] && !own_path(reader->own, sizeof reader->own)) {
+        reader->own[0] = 0;
         return 0;
-    reader->file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* were it a pipe, opening would wait */
+    }
+    open_page(reader, path);
     return read_header(reader, header, now_ns) && read_bank(reader, header);
 }
 

@@ -32,6 +32,10 @@ static int started(void *ctx, void **handle, char *event) {
         wrong++;
     if (VERSION == 4 && type == 2 && parent && *(int *)parent != 1) /* which then was the group */
         wrong++;
+    if (VERSION >= 5 && (type == 2 || type == 4)) { /* the group is still named, at another place */
+        memcpy(&parent, event + (type == 2 ? 104 : 64), 8);
+        wrong += parent && (!is_ours(parent) || *(int *)parent != 1);
+    }
     if (type == 0x20 || type == 0x40) /* never asked for, nor an ancestor of what was */
         wrong++;
     int at = used++;

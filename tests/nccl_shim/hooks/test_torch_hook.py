@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from nccl_shim.hooks.post_import import AfterImport
 from nccl_shim.page.layout import ANY_PEER, Entry, State
 from nccl_shim.page.writer import PageWriter
 from nccl_shim.segment.layout import Kind
@@ -159,3 +160,48 @@ def test_a_backward_pass_waits_for_its_turn_once(library_path: Path, tmp_path: P
             took_s = json.loads(process.stdout.read())
     assert [one > 2 * slot_s for one in took_s] == [False, True, False, True], took_s
     assert max(took_s) < 3 * slot_s
+
+
+class _Old:
+    """A finder as it was before Python 3.4."""
+
+    def find_module(self, name: str, path: object = None) -> None:
+        return None
+
+
+def test_a_finder_without_find_spec_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another package put it before all others: import torch failed with an error of ours."""
+    (tmp_path / "imported_late.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    done: list[str] = []
+    ours = AfterImport({"imported_late": lambda: done.append("seen")})
+    monkeypatch.setattr(sys, "meta_path", [ours, _Old(), *sys.meta_path])
+    __import__("imported_late")
+    assert done == ["seen"]
+
+
+def test_what_a_forward_pass_returns_is_looked_through_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    from nccl_shim.hooks import torch_hook
+
+    leaf = torch.zeros(1, requires_grad=True)
+    loss = 2 * leaf
+    assert torch_hook._first_with_grad({"scale": leaf, "loss": (None, [loss])}) is loss, "a leaf would keep its hook"
+    assert torch_hook._first_with_grad([leaf]) is None
+    looked, parts = 0, torch_hook._parts
+
+    def counted(one: object) -> list[object]:
+        nonlocal looked
+        looked += 1
+        return parts(one)
+
+    class Output:
+        def __init__(self, count: int) -> None:
+            self.own = [Output(count - 1) for _ in range(4)] if count else []
+            self.back, self.module = self, torch.nn.Linear(1, 1)
+
+    monkeypatch.setattr(torch_hook, "_parts", counted)
+    assert torch_hook._first_with_grad(Output(2)) is None and looked < 200, "each once, though all refer back"
+    looked = 0
+    assert torch_hook._first_with_grad(Output(6)) is None and looked <= torch_hook.MOST_PARTS

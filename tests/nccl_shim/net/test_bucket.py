@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nccl_shim.page.layout import Entry, State, peer_bytes
+from nccl_shim.page.layout import ANY_PEER, Entry, State, peer_bytes
 from nccl_shim.page.writer import PageWriter
 
 MS, RATE, SLOT_NS = 1_000_000, 125e6, 1_000_000_000
@@ -37,9 +37,15 @@ class Bucket:
         return bool(self._c.bucket_take(self._bucket, ctypes.c_size_t(size), ctypes.c_int64(self.now_ns)))
 
 
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same for all: the library asks its environment once."""
+    return tmp_path_factory.mktemp("pages")
+
+
 @pytest.fixture
-def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PageWriter]:
-    with PageWriter(tmp_path, 1, 1, SLOT_NS) as writer:
+def page(pages: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PageWriter]:
+    with PageWriter(pages, 1, 1, SLOT_NS) as writer:
         monkeypatch.setenv("PACELINE_PAGE", str(writer.path))
         yield writer
 
@@ -109,3 +115,22 @@ def test_nothing_is_free(bucket: Bucket) -> None:
     assert bucket.take(64 << 20)
     assert bucket.take(0), "an empty message says only that it is there"
     assert not bucket.take(1)
+
+
+def test_a_process_waits_for_its_turn_once_though_its_peers_come_one_after_the_other(
+    bucket: Bucket, page: PageWriter, net_library: Path
+) -> None:
+    """As in a tree, and between the rounds of an all-to-all: each peer had the whole bound to itself."""
+    now_ns = bucket.now_ns
+    peers = [Bucket(ctypes.CDLL(str(net_library)), page, peer_bytes(f"10.2.2.{number}")) for number in range(4)]
+    for turn in range(2):
+        page.write([Entry(ANY_PEER, State.HELD, now_ns + 10_000 * MS, 0.0)])
+        now_ns += 10 * MS
+        began_ns = now_ns
+        for peer in peers:
+            while not peer.at(now_ns).take(1):
+                now_ns += 10 * MS
+        assert 1900 * MS <= now_ns - began_ns <= 2100 * MS, f"turn {turn}"
+        page.write([])
+        now_ns += 10 * MS
+        assert all(peer.at(now_ns).take(1) for peer in peers)

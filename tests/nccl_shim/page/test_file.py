@@ -212,3 +212,28 @@ def test_c_finds_the_same(monkeypatch: pytest.MonkeyPatch, directory: Path, net_
         opened = page.open(None)
         assert page.look(opened, PEER, time.monotonic_ns()).rate == 125e6
         page.close(opened)
+
+
+def opened(path: Path) -> set[int]:
+    """This process's descriptors of the file."""
+    links = {one.name: one.readlink() for one in Path("/proc/self/fd").iterdir() if one.is_symlink()}
+    return {int(number) for number, name in links.items() if name == path}
+
+
+def test_a_descriptor_that_the_program_has_taken_over_is_the_programs(
+    directory: Path, new_look: Callable[[Path], Look], tmp_path: Path
+) -> None:
+    """It closes all that it did not open, as daemons do, and opens its own."""
+    with PageWriter(directory, 1, 1, SLOT_NS) as page:
+        page.write(PACED)
+        look, now_ns, before = new_look(page.path), time.monotonic_ns(), opened(page.path)
+        assert look(PEER, now_ns).rate == 125e6
+        [number] = opened(page.path) - before
+        own = os.open(tmp_path / "own", os.O_RDWR | os.O_CREAT)
+        os.dup2(own, number)
+        for later_ns in (0, RETRY_NS, 2 * RETRY_NS):
+            page.beat(now_ns + later_ns)
+            look(PEER, now_ns + later_ns)
+        assert Path(f"/proc/self/fd/{number}").readlink() == tmp_path / "own"
+        os.close(number)
+        os.close(own)

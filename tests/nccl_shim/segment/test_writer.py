@@ -225,3 +225,26 @@ def test_a_forked_child_gets_its_own_file(clean_env: dict, shm_dir: Path) -> Non
     subprocess.run([sys.executable, "-c", fork], env=clean_env, check=True, capture_output=True, timeout=30)
     with Reader(shm_dir) as reader:
         assert [view.snapshot.enqueued_bytes for view in reader.poll()] == [15, 15]
+
+
+FORKS = """
+import os, sys
+from nccl_shim.segment.writer import process_writer
+from nccl_shim.segment.layout import Kind, Source
+writer = process_writer()
+writer.enqueue(writer.find(Kind.PUSH, Source.PS, 0, 0, 2, 1), 5, 5)
+if (child := os.fork()) == 0:
+    sys.exit(0)
+os.waitpid(child, 0)
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_the_end_of_a_forked_child_is_not_its_parents(clean_env: dict[str, str], shm_dir: Path) -> None:
+    """Without the C library: the parent's segment was marked as finished, and hostd followed it no more."""
+    env = clean_env | {"PACELINE_SHM_DIR": str(shm_dir), "PACELINE_SHIM_LIBRARY": "/nonexistent.so"}
+    command = [sys.executable, "-c", FORKS]
+    with subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None and parent.stdout.readline() == "ready\n"
+        assert not read_one(shm_dir).snapshot.finished
