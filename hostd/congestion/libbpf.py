@@ -58,9 +58,7 @@ class BpfControl:
             if self._libbpf.bpf_object__load(self._object) < 0:
                 raise BpfError(f"the kernel does not take {path.name}: {_reason()}")
             if register:
-                if not self._libbpf.bpf_map__attach_struct_ops(control):  # with _BY_LINK it only fills the map
-                    raise BpfError(f"{self.name} cannot be made: {_reason()}")
-                self._link = _create_link(self._libbpf.bpf_map__fd(control), self.name)
+                self._link = self._registered(control)
         except BaseException:
             self.close()
             raise
@@ -77,6 +75,15 @@ class BpfControl:
         if self._object:
             self._libbpf.bpf_object__close(self._object)
         self._link, self._object = -1, None
+
+    def _registered(self, control: int) -> int:
+        """The link's descriptor. From libbpf 1.2 on attaching makes the link; before, with _BY_LINK, it only fills the
+        map, whose descriptor it then calls the link's."""
+        made = self._libbpf.bpf_map__attach_struct_ops(control)
+        if not made:
+            raise BpfError(f"{self.name} cannot be registered: {_reason()}")
+        link, map_fd = int(self._libbpf.bpf_link__fd(made)), int(self._libbpf.bpf_map__fd(control))
+        return _create_link(map_fd, self.name) if link == map_fd else link
 
     def _tell(self, storage: str, descriptor: int, value: bytes) -> None:
         """Writes the value that the program finds for the socket behind this descriptor; raises OSError."""
@@ -132,6 +139,7 @@ def _libbpf() -> ctypes.CDLL:
         ("bpf_map__set_map_flags", integer, pointer, ctypes.c_uint32),
         ("bpf_map__attach_struct_ops", pointer, pointer),
         ("bpf_map__fd", integer, pointer),
+        ("bpf_link__fd", integer, pointer),
     ):
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments

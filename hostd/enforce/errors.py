@@ -94,10 +94,11 @@ def kind_of(error: Exception) -> ErrorKind:
 
 
 class Span(NamedTuple):
-    """When something happened first and last, in seconds of the wall clock."""
+    """When something happened first and last, in seconds of the wall clock, and the last time by the other one."""
 
     first_s: float
     last_s: float
+    own_s: float
 
 
 class ErrorCounts:
@@ -124,10 +125,14 @@ class ErrorCounts:
         since_s = self._clock_s() - within_s
         return {kind: why for (name, kind), (at_s, why) in self._of_jobs.items() if name == job and at_s >= since_s}
 
+    def age_s(self, span: Span) -> float:
+        """Since it was last there."""
+        return max(0.0, self._clock_s() - span.own_s)
+
     def _note(self, error: EnforcementError, reason: str, now_s: float) -> None:
         self.by_reason[reason] += 1
-        first_s, _ = self.spans.get(reason, (now_s, now_s))
-        self.spans[reason] = Span(first_s, now_s)
+        first_s = self.spans[reason].first_s if reason in self.spans else now_s
+        self.spans[reason] = Span(first_s, now_s, self._clock_s())
         if len(self.by_reason) > MOST_REASONS:
             self.by_reason = Counter(dict(self.by_reason.most_common(KEPT_REASONS)))
             self.spans = {kept: self.spans[kept] for kept in self.by_reason}

@@ -49,6 +49,7 @@ from paceline.flowcore.model.units import UNLIMITED
 # CPU they cost (`paceline bench paper alone`).
 BUNDLE_NS = 320_000
 
+SPEED_EVERY = 10  # seconds, about
 MOST_LOOKED_AT = 64  # sockets in a second, whether they are in their class
 
 
@@ -92,6 +93,7 @@ class HtbBackend:
         self._links: dict[str, OwnLink] = {}
         self._flows: dict[FlowId, _Flow] = {}
         self._waiting: dict[FlowId, Limit] = {}  # limits of flows not attached yet
+        self._refreshed = 0
         self._looked_at = 0  # sockets, in this round over all of them
         self._free_minors = list(range(LAST_MINOR, FIRST_MINOR - 1, -1))
 
@@ -127,10 +129,13 @@ class HtbBackend:
             return []
         # Lifted first: what is queued leaves before the sockets' next packets take another way. The class stays, for
         # the next flow: deleting it would drop what it holds.
-        errors = self.apply([Limit(flow, UNLIMITED, UNLIMITED)]) + self._restore(state, state.controlled)
+        lifted, left = self.apply([Limit(flow, UNLIMITED, UNLIMITED)]), [*state.controlled]
+        errors = self._restore(state, left)
         del self._flows[flow]
-        self._free_minors.append(state.minor)
-        return about(flow, errors)
+        # Where a socket keeps its priority for now, its packets must not come into another flow's class: that is the
+        # last one to be given away again.
+        self._free_minors.insert(0 if self._options.owes(left) else len(self._free_minors), state.minor)
+        return about(flow, lifted + errors)
 
     def apply(self, limits: Sequence[Limit]) -> list[EnforcementError]:
         """One send for all classes of these flows."""
@@ -166,7 +171,8 @@ class HtbBackend:
 
     def _others_of(self, name: str) -> int:
         ours = {one.cookie for state in self._flows.values() for one in state.controlled}
-        return sending_connections(self._present[name].addresses, ours)
+        device = self._present.get(name)  # it may have another name since
+        return sending_connections(device.addresses, ours) if device is not None else 0
 
     def _change(self, changes: Sequence[_Change]) -> list[EnforcementError]:
         try:
@@ -177,15 +183,34 @@ class HtbBackend:
 
     def refresh(self) -> list[EnforcementError]:
         self._present = read_devices(self._netlink)
-        for name, link in list(self._links.items()):
-            if name not in self._present or self._present[name].ifindex != link.tree.device.ifindex:
-                del self._links[name]  # a namesake is set up anew
-                link.tree.forget_device()
-        errors: list[EnforcementError] = []
+        name_of = {device.ifindex: name for name, device in self._present.items()}
+        links, self._links = self._links, {}
+        for name, link in links.items():
+            if (name_now := name_of.get(link.tree.device.ifindex)) is None:
+                link.tree.forget_device()  # a namesake is set up anew
+                continue
+            self._links[name_now] = link
+            if name_now != name:
+                for state in self._flows.values():
+                    state.share = {name_now if one == name else one: part for one, part in state.share.items()}
+        errors = self._follow_speeds()
         for flow, state in self._flows.items():
             errors += about(flow, self._find_place(state) + self._control(state))
         errors += self.apply([state.limit for state in self._flows.values()])
         return errors + self._put_back()
+
+    def _follow_speeds(self) -> list[EnforcementError]:
+        """Seldom: with some drivers asking takes milliseconds."""
+        self._refreshed += 1
+        errors: list[EnforcementError] = []
+        for name, link in self._links.items() if self._refreshed % SPEED_EVERY == 0 else ():
+            bps = self._link_bps(name)
+            if bps is not None and bps != link.tree.link_bps:
+                try:
+                    link.has_speed(bps)
+                except OSError as error:
+                    errors.append(EnforcementError(kind_of(error), f"{name}: {error.strerror}"))
+        return errors
 
     def watch_losses(self, read: Mapping[int, TcpCounters]) -> list[EnforcementError]:
         return self._options.watch_losses(read)
@@ -267,7 +292,9 @@ class HtbBackend:
         return self._options.restore(left)
 
     def _addresses(self) -> dict[str, str]:
-        return {address: name for name, device in self._present.items() for address in device.addresses}
+        """Of devices that carry what leaves the host. Where routes lead to it, its address may be on the loopback."""
+        outward = {name: device for name, device in self._present.items() if not device.loopback}
+        return {address: name for name, device in outward.items() for address in device.addresses}
 
     def _refused(self, changes: Mapping[_Change, OSError]) -> list[EnforcementError]:
         """What has gone is made anew the next time: a class by apply, a whole tree by refresh."""

@@ -169,7 +169,11 @@ class HtbDevice:
         """Whether packets of others are in their class, or in none; raises OSError."""
         if apart != self._others_apart:
             self._others_apart = apart
-            self._netlink.ask(self._filter_message())
+            try:
+                self._netlink.ask(self._filter_message())
+            except OSError:
+                self._others_apart = not apart
+                raise
 
     def _filter_message(self) -> Message:
         handles = {one: MAJOR | minor for one, minor in self._filtered.items()}

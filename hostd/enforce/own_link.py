@@ -93,6 +93,14 @@ class OwnLink:
         known = self._judged_ns >= _JUDGED_NS and not self.faster
         return self._begin_or_go_on(now_ns, count) if both and known else self._end()
 
+    def has_speed(self, link_bps: float) -> None:
+        """The device's is another from now on: a bond has lost a member, or has it back; raises OSError. Classes hear
+        of it when they are set again."""
+        self.tree.link_bps = link_bps
+        self.tree.set_link(HERE * link_bps if self.connections else link_bps)
+        self._told_bps.clear()
+        self.faster, self._judged_ns, self._judged_bytes = False, 0, 0.0
+
     @property
     def others(self) -> Others:
         """Nothing of a device that sends more than its link is said to carry: nobody knows how full it is."""
@@ -152,9 +160,9 @@ class OwnLink:
     def _end(self) -> list[tuple[int, Message]]:
         if not self.connections:
             return []
-        self.connections = 0
         self.tree.set_others_apart(False)
         self.tree.set_link(self.tree.link_bps)
+        self.connections = 0  # else it is tried again
         return list(self._changes())
 
     def _changes(self) -> Iterator[tuple[int, Message]]:

@@ -4,11 +4,11 @@ Sockets cannot borrow from each other as classes can, so what they may borrow is
 
     rate_i = guarantee_i + an equal share of what the guarantees leave of the link, up to ceiling_i
 
-over the flows that were guaranteed something. To other flows (a guarantee of FLOOR_BPS or less: idle, about to start,
-or given nothing) all of that is open, up to their ceilings, and none of it is set aside: most of them send nothing, and
-when two of them do, TCP shares it out until the next apply. What a flow does not use is lost until then, hence events
-and not only slots should apply. A flow's rate is divided equally over its sockets, which carry data all of them
-(sockets.py).
+over the flows of a NIC that were guaranteed something. To other flows (a guarantee of FLOOR_BPS or less: idle, about to
+start, or given nothing) all of that is open, up to their ceilings, and none of it is set aside: most of them send
+nothing, and when two of them do, TCP shares it out until the next apply. What a flow does not use is lost until then,
+hence events and not only slots should apply. A flow's rate is divided equally over its sockets, which carry data all of
+them (sockets.py).
 
 TCP paces payload, a link carries headers as well: rate × mss/(mss + headers). A lower rate takes effect at once, a
 higher one when up to two bundles have been paid for at the old rate, so bundles must be small: TCP makes them one
@@ -22,7 +22,7 @@ Known limit: a socket that was paced once stays paced by TCP (at its own estimat
 limit is lifted; the kernel has no way back from that.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -30,7 +30,7 @@ from hostd.enforce.base import Others
 from hostd.enforce.errors import EnforcementError, about, not_restored
 from hostd.enforce.socket_options import SO_MAX_PACING_RATE, SocketOptions
 from hostd.enforce.transport import AS_THE_KERNEL, Transport
-from hostd.kernel.calls import PATIENT_S, Answer, counters_of, perform
+from hostd.kernel.calls import PATIENT_S, Answer, NotAnswered, counters_of, perform
 from hostd.kernel.pidfd import SocketGone
 from hostd.kernel.sockets import DataSocket
 from hostd.kernel.tcp_info import TcpCounters
@@ -39,6 +39,7 @@ from hostd.safety.undo_log import UndoLog
 from paceline.flowcore.allocation.fairshare import max_min
 from paceline.flowcore.messages.events import FLOOR_BPS, Limit
 from paceline.flowcore.model.patterns import FlowId, Role
+from paceline.flowcore.model.topology import RAIL
 from paceline.flowcore.model.units import BITS_PER_BYTE, UNLIMITED
 
 # The least that pacing holds a flow to without a debt that outlives the limit. A policy's limits have a floor already
@@ -127,7 +128,7 @@ class PacingBackend:
         answers = dict(zip(sockets, perform(calls, PATIENT_S), strict=True))
         found = {}
         for flow, state in self._flows.items():
-            if state.payload:
+            if state.payload and not any(isinstance(answers[one], NotAnswered) for one in state.payload):
                 rate_bps = sum(_kernel_bps(answers[one], part) for one, part in state.payload.items())
                 found[flow] = Limit(flow, rate_bps, rate_bps)
         return found
@@ -148,10 +149,9 @@ class PacingBackend:
         return errors + self._options.restore(self._leave(left))
 
     def _pace(self) -> list[EnforcementError]:
-        limits = [state.limit for state in self._flows.values()]
         flow_of: dict[DataSocket, FlowId] = {}
         changed: dict[DataSocket, int] = {}
-        for state, rate_bps in zip(self._flows.values(), borrowing(limits, self._link_bps), strict=True):
+        for state, rate_bps in self._rates_bps():
             for one, part in state.payload.items():
                 bytes_per_s = _UNLIMITED_BYTES_PER_S
                 if rate_bps < UNLIMITED:
@@ -163,6 +163,14 @@ class PacingBackend:
         refused = self._options.set_each(values)
         self._set |= {one: rate for one, rate in changed.items() if one not in refused}
         return [replace(error, flow=flow_of[one]) for one, error in refused.items()]
+
+    def _rates_bps(self) -> Iterator[tuple[_Flow, float]]:
+        """Flows borrow on the NIC that they leave through."""
+        by_rail: dict[str, list[_Flow]] = {}
+        for state in self._flows.values():
+            by_rail.setdefault(state.limit.flow.target.partition(RAIL)[2], []).append(state)
+        for states in by_rail.values():
+            yield from zip(states, borrowing([state.limit for state in states], self._link_bps), strict=True)
 
     def _leave(self, sockets: Iterable[DataSocket]) -> list[DataSocket]:
         left = list(sockets)

@@ -6,12 +6,13 @@ forgotten for the first: `record` what came before `restore` of what left.
 """
 
 import socket
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from hostd.enforce.control_connections import ControlConnections
 from hostd.enforce.errors import EnforcementError, ErrorKind, not_restored
-from hostd.enforce.transport import TCP_RTO_MIN_US, Option, Transport, shortens
+from hostd.enforce.transport import TCP_CONGESTION, TCP_RTO_MIN_US, Option, Transport, shortens
 from hostd.kernel.calls import PATIENT_S, perform, set_option
 from hostd.kernel.pidfd import SocketGone
 from hostd.kernel.sockets import DataSocket
@@ -34,6 +35,7 @@ class SocketOptions:
         self._where_lossy = {by_itself: transport.where_lossy(by_itself) for by_itself in (False, True)}
         self._options = (option, *self._always)
         self._recorded: dict[int, dict[str, SocketUndo]] = {}  # what is in the undo log, by cookie and key
+        self._holders: Counter[DataSocket] = Counter()  # flows that have it on record: it may go from one to another
         self._losses: dict[int, Losses] = {}  # by cookie
         self._by_itself: dict[int, bool] = {}
         self._control_connections: dict[int, ControlConnections] = {}  # beside sockets that lose packets
@@ -46,14 +48,14 @@ class SocketOptions:
         for one in sockets:
             if (before := self._recorded.get(one.cookie)) is not None:  # what it is now hostd made it
                 undos = [replace(undo, pid=one.pid, fd=one.fd) for undo in before.values()]
-                noted[one] = {_key(undo): undo for undo in undos}
+                noted[one] = {option_key(undo): undo for undo in undos}
             else:
                 unknown.append(one)
         for one, asked in zip(unknown, self._originals(unknown), strict=True):
             if isinstance(asked, (SocketGone, OSError)):
                 errors.append(EnforcementError.of(asked))
             else:
-                noted[one] = {_key(undo): undo for undo in asked}
+                noted[one] = {option_key(undo): undo for undo in asked}
         fresh = {key: undo for undos in noted.values() for key, undo in undos.items()}
         over = [key for one in noted for key in self._recorded.get(one.cookie, ()) if key not in fresh]
         try:
@@ -63,6 +65,7 @@ class SocketOptions:
             return [], [*errors, EnforcementError(ErrorKind.LEASE, f"cannot write the undo log: {error}")]
         self._recorded |= {one.cookie: undos for one, undos in noted.items()}
         self._by_itself |= {one.cookie: by_itself for one in noted}
+        self._holders.update(noted.keys())
         recorded = list(noted)
         for option, value in self._always.items():
             errors += self.set(recorded, option, value)
@@ -117,13 +120,29 @@ class SocketOptions:
 
     def restore(self, sockets: Iterable[DataSocket]) -> list[EnforcementError]:
         """They are as they were; closed ones are forgotten, and those on record through another descriptor stay so."""
-        leaving = [one for one in sockets if self._reaches(one)]
+        leaving = [one for one in sockets if self._lets_go(one) and self._reaches(one)]
         for one in leaving:
             self._losses.pop(one.cookie, None)
             self._by_itself.pop(one.cookie, None)
         problems = self._restore_control_connections(one.cookie for one in leaving)
         keys = [key for one in leaving for key in self._recorded.pop(one.cookie, ())]
         return not_restored(problems | self._undo_log.take_back(keys))
+
+    def owes(self, sockets: Iterable[DataSocket]) -> bool:
+        """Whether one of these could not be given back what it had, so far."""
+        return any(
+            self._undo_log.has(option_key(SocketUndo(one.pid, one.fd, one.cookie, *option, "")))
+            for one in sockets
+            for option in self._options
+        )
+
+    def _lets_go(self, one: DataSocket) -> bool:
+        """Whether no other flow holds it."""
+        self._holders[one] -= 1
+        if self._holders[one] > 0:
+            return False
+        del self._holders[one]
+        return True
 
     def _judge(self, cookie: int, reach: SocketUndo, counters: TcpCounters) -> list[EnforcementError]:
         """Most sockets never lose much: on record only while it is changed."""
@@ -135,10 +154,14 @@ class SocketOptions:
         for option, value in wanted.items() if lossy else ():
             # Beside another lossy socket its wait is short already, and long again once that one is restored.
             if option not in changed and (option != TCP_RTO_MIN_US or shortens(reach, value)):
+                if option == TCP_CONGESTION and self._undo_log.has(
+                    option_key(replace(reach, level=option[0], option=option[1]))
+                ):
+                    continue  # its control is our own for now (weighing/weigher.py)
                 undo = socket_undo(reach, *option)
-                self._undo_log.record({_key(undo): undo})
-                undos[_key(undo)] = undo
-                set_option(reach, *option, value)
+                self._undo_log.record({option_key(undo): undo})
+                set_option(reach, *option, value)  # what is refused is tried again
+                undos[option_key(undo)] = undo
         if lossy:
             self._shorten_control_connections(cookie, reach.pid, wanted)
         if lossy or not (changed or cookie in self._control_connections):
@@ -167,5 +190,5 @@ class SocketOptions:
         return any((undo.pid, undo.fd) == (one.pid, one.fd) for undo in self._recorded.get(one.cookie, {}).values())
 
 
-def _key(undo: SocketUndo) -> str:
+def option_key(undo: SocketUndo) -> str:
     return f"socket {undo.cookie} of {undo.pid}/{undo.fd} option {undo.level}/{undo.option}"

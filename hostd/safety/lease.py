@@ -92,8 +92,9 @@ class Lease:
         """Waits for the guardian to say so."""
         assert self._guardian.stdout is not None
         with self._guardian.stdout as said:
-            heard, _, _ = select.select([said], [], [], READY_WITHIN_S)
-            return bool(heard and os.read(said.fileno(), 1))
+            poll = select.poll()  # select takes no descriptor above 1023
+            poll.register(said, select.POLLIN)
+            return bool(poll.poll(READY_WITHIN_S * 1e3) and os.read(said.fileno(), 1))
 
     def _end_guardian(self) -> int:
         """The guardian's exit status; asked again, the same, and closed once: the number may name another file then."""

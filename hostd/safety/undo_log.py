@@ -64,6 +64,10 @@ class UndoLog:
             self._append({"entries": {key: as_json(undo) for key, undo in fresh.items()}})
             self._entries |= fresh
 
+    def has(self, key: str) -> bool:
+        """Whether it is still to be taken back."""
+        return key in self._entries
+
     def forget(self, keys: Iterable[str]) -> None:
         """What these would take back has gone by itself: a closed socket, a vanished device."""
         over = [key for key in keys if self._entries.pop(key, None) is not None]

@@ -7,7 +7,8 @@ mostly has the same, and is 1, that is CUBIC, after a second at most. GIVEN_BACK
 control again. Each socket of a flow has the flow's weight: were all of ours to send at once, each flow would have as
 many sockets as it has now.
 
-Law: a socket whose flow never stood for several is not touched. Should hostd die, its guardian gives the controls back;
+Law: a socket whose flow never stood for several is not touched, nor one that has another control of hostd's, because it
+loses packets (socket_options.py), as long as it has that. Should hostd die, its guardian gives the controls back;
 until then sockets go on with the weights they had.
 """
 
@@ -20,6 +21,7 @@ from hostd.congestion.libbpf import BpfError
 from hostd.congestion.weighted import NAME, Weighted, packed, why_not
 from hostd.enforce.errors import EnforcementError, ErrorKind, about, not_restored
 from hostd.enforce.probe import Finding
+from hostd.enforce.socket_options import option_key
 from hostd.enforce.transport import TCP_CONGESTION
 from hostd.kernel.calls import PATIENT_S, perform
 from hostd.kernel.pidfd import SocketGone
@@ -120,7 +122,8 @@ class Weigher:
         fresh = {
             one: state
             for one, state in of_socket.items()
-            if one not in state.told and (state.stands_for != ONE or one.cookie in self._originals)
+            if one not in state.told
+            and (one.cookie in self._originals or (state.stands_for != ONE and not self._undo_log.has(_key(one))))
         }
         errors = self._record(fresh)
         calls = {
@@ -185,4 +188,5 @@ def _registered() -> Weighted:
 
 
 def _key(one: DataSocket) -> str:
-    return f"control of socket {one.cookie} of {one.pid}/{one.fd}"
+    """The same as of who else changes its control: then the first of them has put the original on record."""
+    return option_key(SocketUndo(one.pid, one.fd, one.cookie, *TCP_CONGESTION, ""))

@@ -1,5 +1,6 @@
 """htb: its own handle, its manners towards what other programs set, borrowing, and devices that come and go."""
 
+import os
 import struct
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import pytest
 
 from bench.testbed.namespace import Namespace, connect
 from hostd.enforce.errors import CannotEnforce
-from hostd.enforce.htb import HtbBackend
+from hostd.enforce.htb import SPEED_EVERY, HtbBackend
 from hostd.enforce.htb_device import FIRST_MINOR, MAJOR, HtbDevice
 from hostd.kernel.htb_class import RTM_DELTCLASS, TCMSG
 from hostd.kernel.netlink import Message, Netlink, attribute, attributes
@@ -28,6 +29,7 @@ from hostd.kernel.qdisc_tree import (
     delete_root,
     read_tree,
 )
+from hostd.kernel.sockets import DataSocket, own_namespace
 from hostd.safety.undo_log import UndoLog, _read
 from paceline.flowcore.messages.events import Limit
 from paceline.flowcore.model.patterns import FlowId, Role
@@ -394,3 +396,66 @@ def test_a_job_with_a_network_of_its_own_is_out_of_reach(wire: Wire, undo_log: U
     [error] = backend.attach(FLOW, sockets)
     assert "network of its own" in error.reason
     backend.close()
+
+
+def test_a_device_that_is_renamed_is_the_same(wire: Wire, undo_log: UndoLog) -> None:
+    before, index = wire.state()[1], wire.here.index_of("eth0")
+    wire.sink()
+    sockets = wire.send().sockets()
+    with wire.here.enter():
+        backend = backend_on(undo_log)
+        assert backend.attach(FLOW, sockets) == [] == backend.apply([Limit(FLOW, 30e6, 40e6)])
+        for name in ("net0", "eth0", "net0"):
+            wire.here.netlink.link("set", index=index, ifname=name)
+            assert backend.watch_others() == [] == backend.refresh()
+            assert backend.apply([Limit(FLOW, 20e6, 30e6)]) == []
+            assert backend.read_back()[FLOW] == Limit(FLOW, 20e6, 30e6)
+        assert backend.close() == []
+        wire.here.netlink.link("set", index=index, ifname="eth0")
+    assert wire.state()[1] == before
+
+
+def test_the_loopback_carries_nothing_off_the_host(wire: Wire, undo_log: UndoLog) -> None:
+    """Its own address may be there, too, where routes lead to it."""
+    wire.here.netlink.addr("add", index=wire.here.index_of("lo"), address="10.99.0.1", prefixlen=32)
+    with wire.here.enter():
+        backend = backend_on(undo_log)
+        own = DataSocket(os.getpid(), 0, 1, "10.99.0.1", str(SECOND[1].ip), 0, own_namespace())
+        assert any("no device has the address" in error.reason for error in backend.attach(FLOW, [own]))
+        assert backend._links == {} and backend.close() == []
+
+
+def test_a_class_in_which_a_socket_is_left_is_the_last_to_be_given_away(
+    wire: Wire, undo_log: UndoLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process is held, say; another user's flow must not share its class with it."""
+    wire.sink()
+    held, other = wire.send().sockets(), wire.send().sockets()
+    with wire.here.enter():
+        backend = backend_on(undo_log)
+        backend.attach(FLOW, held)
+        with monkeypatch.context() as patch:
+            patch.setattr(undo_log, "take_back", lambda keys: {})  # it is owed
+            backend.detach(FLOW)
+        backend.attach(OTHER, other)
+        assert backend._flows[OTHER].minor != FIRST_MINOR
+        backend.detach(OTHER)
+        backend.attach(OTHER, other)
+        assert backend._flows[OTHER].minor == FIRST_MINOR + 1, "as always"
+        backend.close()
+
+
+def test_a_device_whose_speed_changes_is_as_fast_as_it_says(wire: Wire, undo_log: UndoLog) -> None:
+    """A bond whose second member is down when the first flow comes, and back later."""
+    speed_bps = LINK_BPS / 2
+    wire.sink()
+    sockets = wire.send().sockets()
+    with wire.here.enter():
+        backend = HtbBackend(undo_log, lambda device: speed_bps)
+        backend.attach(FLOW, sockets)
+        assert backend.read_back()[FLOW].ceiling_bps == pytest.approx(LINK_BPS / 2)
+        speed_bps = LINK_BPS
+        for _ in range(SPEED_EVERY):
+            assert backend.refresh() == []
+        assert backend.read_back()[FLOW].ceiling_bps == pytest.approx(LINK_BPS)
+        backend.close()

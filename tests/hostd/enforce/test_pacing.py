@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from bench.testbed.namespace import Namespace
 from hostd.enforce.pacing import PACING_FLOOR_BPS, TSO_RTT_LOG, PacingBackend, borrowing
+from hostd.enforce.socket_options import SO_MAX_PACING_RATE
 from hostd.kernel.pidfd import cookie_of
 from hostd.kernel.sockets import DataSocket
 from hostd.safety.undo_log import UndoLog
@@ -117,3 +118,34 @@ def test_the_sysctl_is_set_only_if_allowed_and_comes_back(tmp_path: Path, allowe
         assert TSO_RTT_LOG.read_text() == ("0\n" if allowed else "7\n")
         assert backend.close() == []
         assert TSO_RTT_LOG.read_text() == "7\n"
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_socket_goes_from_one_flow_to_another_and_is_as_it_was_in_the_end(
+    tmp_path: Path, connections: list[socket.socket], order: tuple[int, int]
+) -> None:
+    """A reload corrects whose address it leads to; which flow hears of it first is chance."""
+    one, original = connections[0], connections[0].getsockopt(*SO_MAX_PACING_RATE, 8)
+    undo_log = UndoLog(tmp_path / "lease.json")
+    backend = PacingBackend(undo_log, LINK_BPS)
+    was, now = IDLE.flow, IDLE.flow._replace(target="another")
+    for flow in (was, now):
+        backend.attach(flow, [handle(one)] if flow == was else [])
+        backend.apply([Limit(flow, 5e7, 5e7)])
+    changes = [(was, []), (now, [handle(one)])]
+    for index in order:
+        assert backend.attach(*changes[index]) == []
+    assert one.getsockopt(*SO_MAX_PACING_RATE, 8) != original
+    assert backend.detach(now) == []
+    assert one.getsockopt(*SO_MAX_PACING_RATE, 8) == original
+    assert backend.close() == []
+
+
+def test_flows_borrow_on_the_nic_that_they_leave_through(tmp_path: Path, connections: list[socket.socket]) -> None:
+    backend = PacingBackend(UndoLog(tmp_path / "lease.json"), LINK_BPS)
+    full, on_the_rail = IDLE.flow, IDLE.flow._replace(target=f"{IDLE.flow.target}@r1")
+    for flow, one in zip((full, on_the_rail), connections, strict=False):
+        backend.attach(flow, [handle(one)])
+    backend.apply([Limit(full, LINK_BPS, LINK_BPS), Limit(on_the_rail, FLOOR_BPS, LINK_BPS)])
+    assert backend.read_back()[on_the_rail].rate_bps == pytest.approx(LINK_BPS, rel=1e-3)
+    backend.close()

@@ -1,6 +1,7 @@
 """Rates are leases: however the holder falls silent, its flows run free within ten slots and nothing is left."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -232,3 +233,17 @@ def test_without_a_guardian_there_is_no_lease(tmp_path: Path, monkeypatch: pytes
     with pytest.raises(Revoked, match="no other can be started"):
         lease.beat()
     assert lease.close() == {} and not lease.undo_log.path.exists()
+
+
+def test_a_guardian_starts_however_many_descriptors_there_are(tmp_path: Path) -> None:
+    """Each segment that a job has registered is one."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(before[0], 2048), before[1]))
+    held = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    try:
+        lease = Lease(UndoLog(tmp_path / "lease.json"), SLOT_MS * 1_000_000)
+        assert lease.close() == {}
+    finally:
+        for one in held:
+            os.close(one)
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)

@@ -14,14 +14,17 @@ from hostd.congestion.libbpf import BpfError
 from hostd.congestion.weighted import NAME, Weighted
 from hostd.enforce.selection import make_weigher
 from hostd.enforce.settings import EnforcementSettings
-from hostd.enforce.transport import TCP_CONGESTION
+from hostd.enforce.socket_options import SO_PRIORITY, SocketOptions
+from hostd.enforce.transport import TCP_CONGESTION, Transport
 from hostd.enforce.weighing import weigher as module
 from hostd.enforce.weighing.weigher import Unweighed, Weigher, probe_weights
 from hostd.kernel import calls
 from hostd.kernel.pidfd import cookie_of
 from hostd.kernel.sockets import DataSocket, own_namespace
+from hostd.kernel.tcp_info import TcpCounters
 from hostd.safety.undo_log import UndoLog
 from hostd.workers.pool import Workers
+from paceline.flowcore.detect.losses import Losses
 from paceline.flowcore.messages.events import FLOOR_BPS, Limit
 from tests.hostd.conftest import FLOW, wait_until
 
@@ -224,3 +227,27 @@ def test_why_there_is_none(
     assert found.usable == (library == libbpf.LIBRARY != "libno.so")
     assert found.usable or found.reason.startswith(why)
     libbpf._libbpf.cache_clear()
+
+
+@pytest.mark.parametrize("first", ["weight", "loss"])
+def test_a_socket_on_a_lossy_path_beside_cross_traffic_has_its_own_control_in_the_end(
+    weigher: Weigher,
+    undo_log: UndoLog,
+    pair: tuple[socket.socket, socket.socket],
+    monkeypatch: pytest.MonkeyPatch,
+    first: str,
+) -> None:
+    """Both change it, and each took what the other had set for the socket's own."""
+    one, lossy = pair[0], True
+    monkeypatch.setattr(Losses, "look", lambda *_: lossy)
+    options = SocketOptions(undo_log, SO_PRIORITY, Transport(min_rto_ms=4.0))
+    assert options.record([known(one)], by_itself=True) == ([known(one)], [])
+    read = {known(one).cookie: TcpCounters.of(one)}
+    steps = [lambda: weigher.apply(standing_for(3.0)), lambda: options.watch_losses(read)]
+    weigher.attach(FLOW, [known(one)])
+    for step in steps if first == "weight" else reversed(steps):
+        assert step() == []
+    assert control_of(one).startswith(NAME if first == "weight" else "bbr"), "who came first has it"
+    lossy = False
+    assert options.watch_losses(read) == [] == weigher.detach(FLOW) == options.restore([known(one)])
+    assert control_of(one) == "reno" and not undo_log.take_back_owed()
