@@ -10,7 +10,7 @@ Law: however many calls never return, and in whichever processes, this process w
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from hostd.kernel.calls import HASTY_S, LATE, Answer, Call, Held, NotAnswered, uid_of
 from hostd.kernel.pidfd import SocketGone
@@ -75,6 +75,7 @@ class Workers:
         left = list(range(len(calls)))
         while left and (now_s := time.monotonic()) < until_s:
             found, by_user = self._sorted([calls[index] for index in left])
+            self._make_room(by_user)
             busy, asked = list[WorkerProcess](), list[tuple[WorkerProcess, list[int]]]()
             for uid, indices in by_user.items():
                 if (worker := self._worker(uid, now_s, STUCK_IN_RELEASE_S, urgent=True)) is not None:
@@ -141,6 +142,12 @@ class Workers:
         except OSError:
             return None
         return worker
+
+    def _make_room(self, wanted: Container[int]) -> None:
+        """For users whose turn has not come: those that are through need no worker any more."""
+        for uid in [uid for uid, worker in self._of_user.items() if uid not in wanted and worker.free]:
+            if len(self._of_user) >= MOST_USERS:
+                self._of_user.pop(uid).close()
 
     def _leave_behind(self, uid: int, worker: WorkerProcess) -> None:
         del self._of_user[uid]

@@ -139,10 +139,10 @@ class WorkerProcess:
 
     def _receive(self) -> None:
         try:
-            size, ancillary, _, _ = self._channel.recvmsg_into([_message], _FILE_BYTES, socket.MSG_CMSG_CLOEXEC)
+            size, ancillary, flags, _ = self._channel.recvmsg_into([_message], _FILE_BYTES, socket.MSG_CMSG_CLOEXEC)
         except OSError:
-            size, ancillary = 0, []
-        if not size:
+            size, ancillary, flags = 0, [], 0
+        if not size or flags & socket.MSG_TRUNC:  # a worker sends no more than MESSAGE_BYTES
             self.ended = True
         elif (message := _message[:size]) == HELLO:
             self.ready, self._ready_s = True, time.monotonic()

@@ -17,8 +17,9 @@ ROOT = Path(__file__).parents[2]
 
 
 class HostileJob:
-    def __init__(self, listener: socket.socket, stack: ExitStack) -> None:
+    def __init__(self, listener: socket.socket, stack: ExitStack, uid: int | None = None) -> None:
         command = [sys.executable, "-m", "tests.hostd.workers.hostile_job", str(listener.getsockname()[1])]
+        command += [] if uid is None else [str(uid)]
         self._process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         stack.callback(self.end)
         self.pid, fd = self._process.pid, int(next_line(self._process))
@@ -42,8 +43,8 @@ class Jobs:
         self._stack = stack
         self._listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
 
-    def start(self) -> HostileJob:
-        return HostileJob(self._listener, self._stack)
+    def start(self, uid: int | None = None) -> HostileJob:
+        return HostileJob(self._listener, self._stack, uid)
 
 
 @pytest.fixture

@@ -179,3 +179,13 @@ def test_workers_end_with_the_process_that_has_them(jobs: Jobs) -> None:
         assert Path(f"/proc/{worker}").exists()
         hostd.kill()
     wait_until(lambda: not Path(f"/proc/{worker}").exists())
+
+
+def test_what_is_given_back_to_more_users_than_there_are_workers_is_given_back_to_all(
+    jobs: Jobs, workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A user with subordinate users has thousands of them."""
+    monkeypatch.setattr(pool, "MOST_USERS", 1)
+    every = [jobs.start(), *(jobs.start(uid=uid) for uid in (65533, 65532))]
+    answers = workers.perform_all([job.call for job in every], 10.0)
+    assert not any(isinstance(answer, Exception) for answer in answers)
