@@ -32,6 +32,11 @@ class Admission:
         """Returns the jobs that count more or less from now on, or whose flows are held another way."""
         self._config, self.quotas.limits = config, config.quotas
         self.released.clear()
+        return self.otherwise()
+
+    def otherwise(self) -> set[str]:
+        """Jobs that count more or less than when they joined, or whose flows are held another way: which, is not known
+        before their sockets are."""
         return {
             job
             for job, joined in self._joined.items()

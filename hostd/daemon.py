@@ -311,8 +311,10 @@ class HostDaemon:
         while True:
             await asyncio.sleep(HOUSEKEEPING_S)
             self._enforcer.refresh()
-            for job in self._admission.waiting(self._monitor.jobs, self._clock.own_ns()):
-                self._tell(self._monitor.introduce(job))
+            waiting = self._admission.waiting(self._monitor.jobs, self._clock.own_ns())
+            for job in dict.fromkeys((*waiting, *self._admission.otherwise())):
+                if job in self._monitor.jobs:
+                    self._tell(self._monitor.introduce(job))
             view = self.view()
             unpaced = self._unpaced_log.note(view)
             if self.config.metrics is not None:

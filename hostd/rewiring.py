@@ -19,7 +19,8 @@ def why_not(before: Topology, fresh: Topology, host: str, jobs: Mapping[str, Job
     if fresh.nics(host) != before.nics(host):
         return "the cables of this host cannot change while hostd runs; restart it"
     for name, job in jobs.items():
-        for _, target in job.sockets.sending.keys() | job.demand.sizes.keys():  # it may have no sockets
+        sending = {ends for ends, sockets in job.sockets.sending.items() if sockets}
+        for _, target in sending | job.demand.sizes.keys():  # it may have no sockets
             if not fresh.has(target):
                 return f"{target} is not in the topology any more, and job {name} sends to it"
     return ""

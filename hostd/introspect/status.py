@@ -1,7 +1,6 @@
 """What hostd tells people: everything it knows, of jobs that are paced and of those that are only watched."""
 
 import math
-import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
@@ -63,12 +62,12 @@ def status(view: HostView) -> dict[str, object]:
 
 def _trouble_times(view: HostView) -> dict[str, object]:
     """When each trouble was first and last there, and how long ago that was."""
-    errors, now_s = view.enforcer.errors, time.time()
+    errors = view.enforcer.errors
     return {
         reason: {
             "first": _utc(span.first_s),
             "last": _utc(span.last_s),
-            "age_s": round(max(0.0, now_s - span.last_s), 1),
+            "age_s": round(errors.age_s(span), 1),
         }
         for reason, _ in errors.by_reason.most_common(MOST_TROUBLES)
         if (span := errors.spans.get(reason)) is not None

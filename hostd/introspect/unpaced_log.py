@@ -5,6 +5,7 @@ once and as a warning.
 """
 
 import logging
+import time
 
 from hostd.introspect.host_view import HostView
 from hostd.introspect.why_unpaced import EXPECTED, Reason, Unpaced, why_unpaced
@@ -14,22 +15,36 @@ from paceline.service.log_rate_limit import LogRateLimit
 _log = logging.getLogger(__name__)
 
 PATIENCE_NS = 30_000_000_000
+MOST_NS = 10_000_000  # a user may have hundreds of jobs with hundreds of sockets each
 
 
 class UnpacedLog:
     def __init__(self) -> None:
+        self._found: dict[str, list[Unpaced]] = {}  # of every job, longest ago first
         self._said: dict[str, frozenset[Reason]] = {}
         self._log_limit = LogRateLimit()
 
     def note(self, view: HostView) -> dict[str, list[Unpaced]]:
         """About once a second; returns the reasons of every job."""
-        found = {name: why_unpaced(view, job) for name, job in view.jobs.items()}
+        found = self._looked_at(view)
         for gone in self._said.keys() - found.keys():
             del self._said[gone]
         for name, unpaced in found.items():
             if not (unpaced and all(one.reason in EXPECTED for one in unpaced) and self._is_young(view, name)):
                 self._say(name, unpaced)
         return found
+
+    def _looked_at(self, view: HostView) -> dict[str, list[Unpaced]]:
+        """Where jobs have more sockets than there is time for, some are as they were a few seconds ago."""
+        before = {name: whys for name, whys in self._found.items() if name in view.jobs}
+        until_ns = time.thread_time_ns() + MOST_NS
+        for name in [*(name for name in view.jobs if name not in before), *before]:
+            before.pop(name, None)
+            before[name] = why_unpaced(view, view.jobs[name])
+            if time.thread_time_ns() >= until_ns:
+                break
+        self._found = before
+        return before
 
     def _is_young(self, view: HostView, name: str) -> bool:
         return view.own_ns - view.jobs[name].seen_ns < PATIENCE_NS

@@ -15,6 +15,7 @@ flow is left to TCP. The reason is one of a fixed few, for metrics; the text nam
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import NamedTuple
 
@@ -206,7 +207,12 @@ def _not_known_enough(view: HostView, job: JobTracker, so_far: set[Reason]) -> I
 
 def _stays(one: DataSocket) -> bool:
     """Within this host."""
-    return one.remote == one.local or ip_address(one.remote).is_loopback
+    return one.remote == one.local or _is_loopback(one.remote)
+
+
+@lru_cache(1024)
+def _is_loopback(address: str) -> bool:
+    return ip_address(address).is_loopback
 
 
 def _sorted(addresses: Iterable[str]) -> list[str]:

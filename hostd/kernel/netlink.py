@@ -27,6 +27,7 @@ _TYPE_MASK = 0x3FFF  # without the flags for "nested" and "network byte order"
 # Answers to as many failed messages fit the receive buffer, whose default holds about 200.
 _BATCH = 128
 _RECEIVE_BYTES = 1 << 16
+_LAST_SEQUENCE = (1 << 32) - 1
 
 
 class Message(NamedTuple):
@@ -90,7 +91,7 @@ class Netlink:
         failed: dict[int, OSError] = {}
         for start in range(0, len(messages), _BATCH):
             batch = messages[start : start + _BATCH]
-            first, self._sequence = self._sequence + 1, self._sequence + len(batch)
+            first = self._numbered(len(batch))
             wire = bytearray()
             for sequence, (kind, flags, body) in enumerate(batch, first):
                 flags |= NLM_F_REQUEST | (NLM_F_ACK if sequence == self._sequence else 0)
@@ -108,7 +109,7 @@ class Netlink:
 
     def dump(self, kind: int, body: bytes, most: float = inf) -> list[bytes]:
         """Every answer's fixed part and attributes; where there are more than `most`, about as many."""
-        self._sequence += 1
+        self._numbered(1)
         length = HEADER.size + len(body)
         self._socket.send(HEADER.pack(length, kind, NLM_F_REQUEST | NLM_F_DUMP, self._sequence, 0) + body)
         answers: list[bytes] = []
@@ -125,7 +126,7 @@ class Netlink:
 
     def get(self, kind: int, body: bytes) -> bytes:
         """The one answer to a question about one thing; raises what the kernel answers instead."""
-        self._sequence += 1
+        self._numbered(1)
         self._socket.send(HEADER.pack(HEADER.size + len(body), kind, NLM_F_REQUEST, self._sequence, 0) + body)
         while True:
             for answer, sequence, payload in self._receive():
@@ -133,6 +134,13 @@ class Netlink:
                     if answer == NLMSG_ERROR:
                         raise _failure(payload) or OSError(errno.EPROTO, os.strerror(errno.EPROTO))
                     return payload
+
+    def _numbered(self, count: int) -> int:
+        """So many messages come next: the first one's number. They have 32 bits, which a daemon uses up in weeks."""
+        if self._sequence + count > _LAST_SEQUENCE:
+            self._sequence = 0
+        first, self._sequence = self._sequence + 1, self._sequence + count
+        return first
 
     def _failures(self, first: int) -> dict[int, OSError]:
         """By sequence number, of the messages from `first` to the last one sent, which is always answered."""

@@ -5,6 +5,7 @@ host's, and the host's own, are left out, as sockets that lead there are.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from math import inf
 
 from hostd.kernel.socket_search import LEAST_DATA_BYTES
@@ -21,7 +22,6 @@ class CountedFlows:
     def __init__(self) -> None:
         self._host_of: Mapping[str, str] = {}
         self._host = ""
-        self._text: dict[bytes, str] = {}  # of the addresses seen
 
     def know(self, host_of: Mapping[str, str], host: str) -> None:
         """The hosts by address, and this host's name."""
@@ -43,12 +43,13 @@ class CountedFlows:
             for flow in view.snapshot.flows:
                 if flow.kind is not Kind.ADDRESS or view.host_pid is None or not any(flow.address):
                     continue
-                address = self._text.get(flow.address) or self._text.setdefault(
-                    flow.address, address_text(flow.address)
-                )
+                address = _text(flow.address)
                 target = self._host_of.get(address)
                 if target is not None and target != self._host:
                     yield view.host_pid, address, target, flow.enqueued_bytes
+
+
+_text = lru_cache(4096)(address_text)  # a job writes whichever it likes
 
 
 class Control:

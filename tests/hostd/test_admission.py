@@ -3,6 +3,8 @@
 from hostd.admission import LEFT_OUT_NS, Admission
 from hostd.config import parse_config
 from hostd.monitor.users import Users
+from paceline.flowcore.host.flow_state import JobFlows
+from paceline.flowcore.host.progress import JobProgress
 from paceline.flowcore.messages.events import JobJoined
 
 CONFIG = parse_config('name = "h0"\nnic_gbps = 1.0\nmode = "enforce"\n[addresses]\nh0 = ["10.0.0.1"]\n', "hostd.toml")
@@ -31,3 +33,12 @@ def test_how_a_job_is_held_is_asked_when_it_joins() -> None:
     admission.unstoppable = lambda job: job == "0/a"
     joined = [JobJoined("0/a", ()), JobJoined("0/b", ())]
     assert [event.unstoppable for event in admission.passed(joined, 0)] == [True, False]
+
+
+def test_a_job_that_turns_out_to_be_held_another_way_joins_again() -> None:
+    """Which backend reaches it is known when its sockets have been looked for, after it has joined."""
+    joined = JobFlows(JobProgress(0))
+    admission = Admission(CONFIG, Users(), {"0/a": joined})
+    assert admission.otherwise() == set()
+    admission.unstoppable = lambda job: True
+    assert admission.otherwise() == {"0/a"}

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from hostd.enforce.errors import EnforcementError, ErrorKind
+from hostd.introspect import unpaced_log
 from hostd.introspect.host_view import HostView
 from hostd.introspect.unpaced_log import PATIENCE_NS, UnpacedLog
 from hostd.introspect.why_unpaced import EXPECTED, Reason, why_unpaced
@@ -188,3 +189,18 @@ def test_the_log_says_it_once_and_when_it_is_over(view: HostView, caplog: pytest
     log.note(watched)
     assert caplog.records[-1].levelname == "WARNING" and OTHER in caplog.messages[-1], "an operator can mend it"
     assert {Reason.UNKNOWN_PEER, Reason.SPLIT, Reason.FOREIGN_QDISC}.isdisjoint(EXPECTED)
+
+
+def test_reasons_take_a_bounded_time_each_second_however_many_sockets_there_are(
+    view: HostView, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A user had hundreds of processes that inherit hundreds of connections; every job has its turn all the same."""
+    monkeypatch.setattr(unpaced_log, "MOST_NS", 0)
+    looked: list[str] = []
+    monkeypatch.setattr(unpaced_log, "why_unpaced", lambda _, one: looked.append(one.demand.job) or [])
+    log, jobs = UnpacedLog(), {name: job(name, socket_to(PEER)) for name in "abc"}
+    for _ in range(6):
+        found = log.note(replace(view, jobs=jobs))
+    assert looked == [*"abcabc"] and found.keys() == jobs.keys()
+    del jobs["b"]
+    assert log.note(replace(view, jobs=jobs | {"d": job("d")})).keys() == {*"acd"} and looked[-1] == "d"

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from bench.testbed.namespace import Namespace
 from hostd.enforce.htb_device import MAJOR
+from hostd.kernel.devices import read_devices
 from hostd.kernel.netlink import Netlink, attribute, attributes, means_absent, value_of
 from hostd.kernel.qdisc_tree import RTM_NEWQDISC, TC_H_ROOT, Node, delete_root, read_tree
 
@@ -38,3 +39,15 @@ def test_a_missing_device_is_absent() -> None:
     with Namespace("one") as one, one.enter(), Netlink() as netlink:
         [error] = netlink.send([delete_root(99, MAJOR)]).values()
         assert means_absent(error)
+
+
+def test_messages_are_numbered_anew_before_their_numbers_are_used_up() -> None:
+    """In some weeks; a message that cannot be packed ended hostd."""
+    with Netlink() as netlink:
+        netlink._sequence = 2**32 - 3
+        for _ in range(4):
+            assert read_devices(netlink)["lo"].loopback
+        assert 0 < netlink._sequence < 100
+        netlink._sequence = 2**32 - 2
+        missing = delete_root(999_999, 0)
+        assert len(netlink.send([missing] * 3)) == 3

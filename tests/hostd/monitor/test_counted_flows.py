@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from hostd.kernel.tcp_info import WIRE_PER_PAYLOAD
+from hostd.monitor import counted_flows
 from hostd.monitor.counted_flows import TOLD_BYTES, Control, CountedFlows
 from hostd.monitor.job_tracker import JobTracker
 from nccl_shim.page.layout import peer_bytes
@@ -106,3 +107,12 @@ def test_workers_that_begin_anew_announce_as_much_as_before() -> None:
     job.consists_of({2: view(2, [], 1, counted=1_000_000)})
     job.read(2)
     assert not job.facts.counts_early
+
+
+def test_addresses_that_a_job_makes_up_fill_no_memory() -> None:
+    flows = CountedFlows()
+    flows.know(HOST_OF, "h0")
+    for number in range(20):
+        made_up = [record(Kind.ADDRESS, 9, f"10.{number}.{other // 256}.{other % 256}") for other in range(1000)]
+        assert flows.sent_bytes([view(1, [*made_up, record(Kind.ADDRESS, 7, "10.0.0.2")])]).keys() == {TO_H1}
+    assert counted_flows._text.cache_info().currsize <= 4096

@@ -2,6 +2,7 @@
 
 import pytest
 
+from hostd.kernel.sockets import DataSocket
 from hostd.monitor.job_tracker import JobTracker
 from hostd.rewiring import rewire, why_not
 from paceline.flowcore.host.agent import HostAgent
@@ -34,7 +35,10 @@ def topology(**changed: list[tuple[str, float]]) -> Topology:
 )
 def test_its_own_cables_and_hosts_in_use_must_stay(changed: dict[str, list[tuple[str, float]]], said: str) -> None:
     job = JobTracker("j", "a")
-    job.sockets.sending = {(Role.RING, "b"): ()}
+    job.sockets.sending = {
+        (Role.RING, "b"): (DataSocket(1, 2, 3, "127.0.0.1", "127.0.0.2", 4, 5),),
+        (Role.RING, "left"): (),
+    }
     assert why_not(topology(), topology(**changed), "a", {"j": job}) == said
 
 
