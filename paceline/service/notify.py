@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 
 from paceline.flowcore.model.fields import printable
 
+LOOKS_WHILE_LATE = 50  # in an interval: one stall at a ping is no reason to be killed
 SEND_TIMEOUT_S = 0.1  # systemd's queue may be full; a status is not worth a missed slot
 
 
@@ -73,8 +74,10 @@ def watchdog_interval(environment: Mapping[str, str] = os.environ) -> float | No
 
 
 async def ping_watchdog_while_alive(notify: Notify, interval_s: float | None, alive: Callable[[], bool]) -> None:
-    """Pings twice per interval, as sd_watchdog_enabled(3) advises, as long as `alive()`; runs until cancelled."""
+    """Pings twice per interval, as sd_watchdog_enabled(3) advises, as long as `alive()`, and as soon as it is again;
+    runs until cancelled."""
     while interval_s is not None:
-        if alive():
+        is_alive = alive()
+        if is_alive:
             notify.ping_watchdog()
-        await asyncio.sleep(interval_s / 2)
+        await asyncio.sleep(interval_s / (2 if is_alive else LOOKS_WHILE_LATE))

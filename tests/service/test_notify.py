@@ -108,5 +108,15 @@ async def test_the_watchdog_is_pinged_while_there_is_progress(systemd: Systemd) 
     assert systemd.silent()
 
 
+async def test_a_daemon_that_was_late_is_asked_again_long_before_it_would_be_killed(systemd: Systemd) -> None:
+    answers, interval_s = iter([True, False, True, True]), 1.0
+    task = asyncio.create_task(ping_watchdog_while_alive(Notify(systemd.address), interval_s, lambda: next(answers)))
+    began_s = asyncio.get_running_loop().time()
+    await asyncio.sleep(0.8 * interval_s)
+    task.cancel()
+    assert systemd.heard() == ["WATCHDOG=1"] == systemd.heard()
+    assert asyncio.get_running_loop().time() < began_s + interval_s
+
+
 async def test_unwatched_means_no_task() -> None:
     await ping_watchdog_while_alive(Notify(None), None, lambda: True)
