@@ -28,6 +28,7 @@ def test_the_limits_are_those_that_were_promised() -> None:
         "unlike-1g": (None, 1.12),
         "launched-stream-1g": (None, 1.06),
         "launched-ahead-1g": (None, 1.06),
+        "unmarked-jax-1g": (None, 1.06),
         "models-resnet50-5g": (-5.0, None),
         "models-gpt2-small-10g": (-5.0, None),
         "models-fsdp-10g": (1.0, None),
@@ -52,7 +53,7 @@ def test_fake_runs_become_rows_and_checks(fake_runs: FakeRuns) -> None:
     result = EXPERIMENT.run(Options(repeats=3, controls=COMPARED))
     assert [row["case"] for row in result["rows"]] == [*SUITE.pairs]
     assert [row["name"] for row in result["alone"]] == [*JOBS]
-    assert len(fake_runs.made) == 3 * (9 * 4 + 10 * 2)  # a twin is not measured alone again
+    assert len(fake_runs.made) == 3 * (10 * 4 + 11 * 2)  # a twin is not measured alone again
     kept = {check["claim"]: check["passed"] for check in result["checks"]}
     assert kept["models-resnet50-5g: at least 5 % below the best TCP"]
     assert kept["models-fsdp-10g: at most 1 % above the best TCP"]
@@ -72,7 +73,7 @@ def test_processes_share_the_runs_at_one_gigabit_and_one_makes_the_rest(fake_run
     for number in range(3):
         with pytest.raises(ShareMade):
             EXPERIMENT.run(Options(repeats=3, controls=COMPARED, store=store, share=Share(number, 3)))
-    assert len(fake_runs.made) == 3 * (4 * 4 + 5 * 2)
+    assert len(fake_runs.made) == 3 * (5 * 4 + 6 * 2)
     result = EXPERIMENT.run(Options(repeats=3, controls=COMPARED, store=store))
-    assert len(fake_runs.made) == 3 * (9 * 4 + 10 * 2)
-    assert len(result["rows"]) == 9
+    assert len(fake_runs.made) == 3 * (10 * 4 + 11 * 2)
+    assert len(result["rows"]) == len(SUITE.pairs)
