@@ -122,8 +122,9 @@ class AgentDriver:
 
     def judge(self, slot: int) -> None:
         """Counts the slots before this one that passed without a decision while flows had bytes to send."""
-        missed = slot - 1 - max(self._decided_slot, self._judged_slot)
-        self._judged_slot = max(self._judged_slot, slot - 1)
+        due_slot = slot - self._agent.slots_per_report
+        missed = due_slot - max(self._decided_slot, self._judged_slot)
+        self._judged_slot = max(self._judged_slot, due_slot)
         if missed > 0 and self._agent.policy.paced and self._agent.live_flows():
             self.missed_slots += missed
             self._instruments.missed_slots.inc(missed)

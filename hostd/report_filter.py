@@ -28,7 +28,7 @@ class ReportFilter:
             self._slot = slot
             self._sent.clear()
         claims = [one for one in report.claims if one.flow.job not in expelled and self._has_room(one)]
-        withdrawn = [one for one in report.withdrawn if 0.0 <= one.volume_bytes <= LARGEST and self._has_room(one)]
+        withdrawn = [one for one in report.withdrawn if one.volume_bytes >= 0.0 and self._has_room(one)]
         if len(claims) == len(report.claims) and len(withdrawn) == len(report.withdrawn):
             return report
         return replace(report, claims=tuple(claims), withdrawn=tuple(withdrawn)) if claims or withdrawn else None

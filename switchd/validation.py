@@ -119,7 +119,7 @@ class MessageValidator:
             case Feedback():
                 if any(len(grant.load) != self._horizon for grant in message.grants):
                     raise BadMessage("horizon", f"grants of another horizon than {self._horizon} slots")
-                for flow in (grant.flow for grant in message.grants):
+                for flow in (*(grant.flow for grant in message.grants), *message.contended):
                     if flow.source not in self._domain.hosts or not self._keeps_a_link_of(flow, sender):
                         raise BadMessage("identity", f"{sender} answers for {flow}, which it was not asked about")
 

@@ -102,6 +102,8 @@ def _why_unknown(view: HostView, text: str) -> str:
 def _because(view: HostView, flow: FlowState) -> str:
     if not flow.live:
         return "it has nothing to send: nothing is guaranteed, and its next bytes may start at once"
+    if view.agent.is_left_alone(flow):
+        return "nobody competes with its job: it sends as it likes until its switch says that somebody does"
     if flow.grant is None:
         return "it has just begun, and the switch has not answered yet: it may borrow what is free"
     goes_on = view.agent.jobs[flow.id.job].unstoppable and flow.has_begun

@@ -217,7 +217,9 @@ CLAIMS = Rows(
     weighable=Flags(default=False),
     unstoppable=Flags(default=False),
 )
-WITHDRAWALS = Rows(Withdrawal, flow=FlowColumn("withdrawn"), volume_bytes=Numbers(column="withdrawn_bytes"))
+WITHDRAWALS = Rows(
+    Withdrawal, flow=FlowColumn("withdrawn"), volume_bytes=Numbers(clipped=True, column="withdrawn_bytes")
+)
 STANDS_FOR = Numbers(1.0, MOST_STOOD_FOR, default=1.0)
 GRANTS = Rows(
     Grant,
@@ -231,6 +233,7 @@ GRANTS = Rows(
     upstream_bytes=Numbers(most=math.inf),
     downstream_bytes=Numbers(most=math.inf),
     stands_for=STANDS_FOR,
+    uncontended=Flags(default=False),
 )
 SHARES = Rows(Share, flow=FlowColumn(), share_bps=Numbers(), ceiling_bps=Numbers(most=math.inf), stands_for=STANDS_FOR)
 
@@ -253,6 +256,7 @@ FEEDBACK = MessageTable(
     first_slot=SLOT,
     grants=Columns(GRANTS),
     silent=Texts(),
+    contended=FlowNames(),
 )
 ESCALATED_CLAIMS = MessageTable(
     EscalatedClaims,

@@ -111,7 +111,7 @@ class Report(_message.Message):
     def __init__(self, sender: _Optional[str] = ..., number: _Optional[int] = ..., first_slot: _Optional[int] = ..., claims: _Optional[_Union[Claims, _Mapping]] = ..., withdrawn: _Optional[_Iterable[str]] = ..., withdrawn_bytes: _Optional[_Iterable[float]] = ..., others_bps: _Optional[float] = ...) -> None: ...
 
 class Feedback(_message.Message):
-    __slots__ = ("sender", "answers", "first_slot", "flow", "accepted", "share_bps", "ceiling_bps", "available_bps", "load", "alone_ns", "upstream_bytes", "downstream_bytes", "silent", "stands_for")
+    __slots__ = ("sender", "answers", "first_slot", "flow", "accepted", "share_bps", "ceiling_bps", "available_bps", "load", "alone_ns", "upstream_bytes", "downstream_bytes", "silent", "stands_for", "uncontended", "contended")
     SENDER_FIELD_NUMBER: _ClassVar[int]
     ANSWERS_FIELD_NUMBER: _ClassVar[int]
     FIRST_SLOT_FIELD_NUMBER: _ClassVar[int]
@@ -126,6 +126,8 @@ class Feedback(_message.Message):
     DOWNSTREAM_BYTES_FIELD_NUMBER: _ClassVar[int]
     SILENT_FIELD_NUMBER: _ClassVar[int]
     STANDS_FOR_FIELD_NUMBER: _ClassVar[int]
+    UNCONTENDED_FIELD_NUMBER: _ClassVar[int]
+    CONTENDED_FIELD_NUMBER: _ClassVar[int]
     sender: str
     answers: int
     first_slot: int
@@ -140,7 +142,9 @@ class Feedback(_message.Message):
     downstream_bytes: _containers.RepeatedScalarFieldContainer[float]
     silent: _containers.RepeatedScalarFieldContainer[str]
     stands_for: _containers.RepeatedScalarFieldContainer[float]
-    def __init__(self, sender: _Optional[str] = ..., answers: _Optional[int] = ..., first_slot: _Optional[int] = ..., flow: _Optional[_Iterable[str]] = ..., accepted: _Optional[_Iterable[bool]] = ..., share_bps: _Optional[_Iterable[float]] = ..., ceiling_bps: _Optional[_Iterable[float]] = ..., available_bps: _Optional[_Iterable[float]] = ..., load: _Optional[_Iterable[float]] = ..., alone_ns: _Optional[_Iterable[int]] = ..., upstream_bytes: _Optional[_Iterable[float]] = ..., downstream_bytes: _Optional[_Iterable[float]] = ..., silent: _Optional[_Iterable[str]] = ..., stands_for: _Optional[_Iterable[float]] = ...) -> None: ...
+    uncontended: _containers.RepeatedScalarFieldContainer[bool]
+    contended: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, sender: _Optional[str] = ..., answers: _Optional[int] = ..., first_slot: _Optional[int] = ..., flow: _Optional[_Iterable[str]] = ..., accepted: _Optional[_Iterable[bool]] = ..., share_bps: _Optional[_Iterable[float]] = ..., ceiling_bps: _Optional[_Iterable[float]] = ..., available_bps: _Optional[_Iterable[float]] = ..., load: _Optional[_Iterable[float]] = ..., alone_ns: _Optional[_Iterable[int]] = ..., upstream_bytes: _Optional[_Iterable[float]] = ..., downstream_bytes: _Optional[_Iterable[float]] = ..., silent: _Optional[_Iterable[str]] = ..., stands_for: _Optional[_Iterable[float]] = ..., uncontended: _Optional[_Iterable[bool]] = ..., contended: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class EscalatedClaims(_message.Message):
     __slots__ = ("sender", "claims", "withdrawn")

@@ -8,6 +8,7 @@ from hostd.report_filter import ReportFilter, unsendable
 from paceline.flowcore.messages.reports import Bid, Claim, Report, Withdrawal
 from paceline.flowcore.model.patterns import FlowId, Role
 from paceline.flowcore.model.topology import star
+from paceline.flowcore.model.units import UNLIMITED
 from paceline.wire.codec import LARGEST, REPORT, BadMessage, FlowPaths
 
 STAR = star(4, 1.0)
@@ -56,7 +57,7 @@ def test_it_holds_back_exactly_what_a_switch_refuses(field: str, number: float) 
 
 def test_the_rest_of_the_report_is_sent() -> None:
     bad, good = claim("1/a", sent_bytes=1e19), claim("2/a")
-    gone = Withdrawal(bad.flow, 1e19), Withdrawal(good.flow, 1.0)
+    gone = Withdrawal(bad.flow, float("nan")), Withdrawal(good.flow, 1.0), Withdrawal(good.flow, UNLIMITED)
     filtered = ReportFilter(10)
     assert filtered.passed(report(bad, good, withdrawn=gone), 0, {"1/a"}) == report(good, withdrawn=gone[1:])
     assert filtered.passed(report(bad), 0, {"1/a"}) is None

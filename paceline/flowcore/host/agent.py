@@ -22,7 +22,7 @@ from paceline.flowcore.host.answers import AnswerClock
 from paceline.flowcore.host.bandwidth import BandwidthEstimate, Stretches
 from paceline.flowcore.host.flow_state import FlowState, JobFlows
 from paceline.flowcore.host.joining import joined
-from paceline.flowcore.host.policy import JobState, Policy
+from paceline.flowcore.host.policy import REMIND_SLOTS, JobState, Policy
 from paceline.flowcore.host.progress import JobProgress
 from paceline.flowcore.messages.events import (
     ClockSet,
@@ -139,11 +139,14 @@ class HostAgent:
             case JobLeft():
                 self._leave(event.job, now_ns)
             case Welcomed():
+                self._may_be_contended(now_ns)
                 self._phase_ns = max(0, min(event.phase_ns, self.clock.length_ns - 1))
             case ClockSet():
                 self._clock_set(event.by_ns, now_ns)
             case OthersSend():
                 self.others_bps = min(max(0.0, event.load_bps), self.nic_bps)
+                if self.others_bps:
+                    self._may_be_contended(now_ns)
             case SwitchLost():
                 self._isolate()
                 self.policy.on_slot(self, now_ns)
@@ -158,6 +161,16 @@ class HostAgent:
 
     def live_flows(self) -> list[FlowState]:
         return [flow for flow in self.flows.values() if flow.live]
+
+    @property
+    def slots_per_report(self) -> int:
+        """While flows are live."""
+        live = [flow for flow in self.flows.values() if flow.live]
+        return REMIND_SLOTS if live and all(self.is_left_alone(flow) for flow in live) else 1
+
+    def is_left_alone(self, flow: FlowState) -> bool:
+        """Nobody competes with its job: it sends as it likes, without a claim."""
+        return not flow.claimed and self.jobs[flow.id.job].uncontended
 
     def report(
         self,
@@ -176,6 +189,7 @@ class HostAgent:
         for flow in flows:
             newcomers |= flow.grant is None
             flow.claim()
+            flow.claimed_slot = slot
             claim = Claim(
                 flow=flow.id,
                 path=self.policy.sees(flow.path),
@@ -198,7 +212,7 @@ class HostAgent:
         if not claims and not gone:
             return
         self._number += 1
-        withdrawn = tuple(Withdrawal(flow.id, flow.withdrawn_bytes) for flow in gone)
+        withdrawn = tuple(Withdrawal(flow.id, self._withdrawn_bytes(flow)) for flow in gone)
         report = Report(self.name, self._number, slot, tuple(claims), withdrawn, self.others_bps)
         if self._switch is not None:
             # Also while isolated: its answer shows that it is back.
@@ -257,15 +271,18 @@ class HostAgent:
         flow = self.flows.get(event.flow)
         if flow is None:
             return  # its job has left
-        if not any(other.live for other in self.flows.values()):
-            self._arm(now_ns)
+        is_first = not any(other.live for other in self.flows.values())
         if flow.live and flow.iteration == event.iteration:
             flow.last_until(event.until_bytes)
             return
         flow.begin(event.iteration, now_ns, event.until_bytes)
+        if is_first:
+            self._arm(now_ns)
+        else:
+            self._report_in_time(now_ns)
         self.jobs[flow.id.job].progress.compute_ended(now_ns)
         self.policy.on_ready(self, flow, now_ns)
-        if not flow.claimed:
+        if not flow.claimed and not self.is_left_alone(flow):
             self.answers.not_asked()
 
     def _done(self, flow_id: FlowId, now_ns: int) -> None:
@@ -298,14 +315,34 @@ class HostAgent:
     def _feedback(self, feedback: Feedback, now_ns: int) -> None:
         """Of the switch or of the local table."""
         taken = []
+        # Without a switch, or with one that is cut off from others, nobody knows who competes; and what cross traffic
+        # sends here is said in reports.
+        knows = self.policy.leaves_uncontended and not (self.isolated or feedback.silent or self.others_bps)
+        contended = {one for one in feedback.contended if one in self.flows}
         for grant in feedback.grants:
             flow = self.flows.get(grant.flow)
-            if flow is not None and flow.live:
+            if flow is None:
+                continue
+            if self.is_left_alone(flow) and not (knows and grant.uncontended):
+                contended.add(grant.flow)  # the rest is said of a claim that has been withdrawn
+            elif flow.live:
                 flow.take_grant(grant, feedback.first_slot)
+                flow.uncontended = knows and grant.uncontended
                 self.jobs[grant.flow.job].progress.tell_alone(grant.alone_ns)
                 taken.append(flow)
         if taken:
             self.policy.on_feedback(self, taken, now_ns)
+        self._meet(contended, now_ns)
+
+    def _meet(self, contended: Collection[FlowId], now_ns: int) -> None:
+        """Somebody competes with these flows' jobs, and nobody has until now."""
+        jobs = {one.job for one in contended if self.jobs[one.job].uncontended}
+        for one in contended:
+            self.flows[one].uncontended = False
+        for flow in (flow for job in sorted(jobs) for flow in self.jobs[job].flows if flow.live and not flow.claimed):
+            flow.lose_grant()
+            self.policy.on_ready(self, flow, now_ns)
+        self._report_in_time(now_ns)
 
     def _tick(self, now_ns: int) -> None:
         if self.isolated and (due := self.local.next_deadline()) is not None and due <= now_ns:
@@ -320,7 +357,9 @@ class HostAgent:
                 self.policy.on_boundary(self, now_ns)
                 self._ask_local(now_ns)
         report_due = now_ns >= self._tick_ns
-        self._arm(now_ns)
+        self._boundary_ns = self.clock.next_start_ns(now_ns)
+        if report_due:
+            self._arm(now_ns)
         if report_due:
             silent_ns = now_ns - self.answers.heard_ns if self._asking else 0
             if not self.isolated and silent_ns > SILENCE_SLOTS * self.clock.length_ns:
@@ -332,7 +371,15 @@ class HostAgent:
     def _arm(self, now_ns: int) -> None:
         """The next slot's beginning, and the next time to report, which is a phase later than some slot's."""
         self._boundary_ns = self.clock.next_start_ns(now_ns)
-        self._tick_ns = self.clock.next_start_ns(now_ns - self._phase_ns) + self._phase_ns
+        self._tick_ns = self._next_report_ns(now_ns)
+
+    def _next_report_ns(self, now_ns: int) -> int:
+        later_ns = (self.slots_per_report - 1) * self.clock.length_ns
+        return self.clock.next_start_ns(now_ns - self._phase_ns) + self._phase_ns + later_ns
+
+    def _report_in_time(self, now_ns: int) -> None:
+        """Sooner than was thought, if somebody competes now."""
+        self._tick_ns = min(self._tick_ns, self._next_report_ns(now_ns))
 
     def _clock_set(self, by_ns: int, now_ns: int) -> None:
         """The host follows a switch with another time: deadlines kept from before would come too early, or too late."""
@@ -345,11 +392,18 @@ class HostAgent:
 
     def _isolate(self) -> None:
         """Go on with the NIC's table alone; the reports to the switch go on as well, so that it can return."""
+        self._may_be_contended(self._now_ns)
         if not self.isolated:
             self.isolated = True
             self.local = self._nic_agent()
             for flow in self.live_flows():
                 flow.lose_grant()
+
+    def _may_be_contended(self, now_ns: int) -> None:
+        """Nobody says otherwise any more."""
+        for flow in self.flows.values():
+            flow.uncontended = False
+        self._report_in_time(now_ns)
 
     def _ask_local(self, now_ns: int) -> None:
         """What the policy reports in its turn the local table answers after it, if no switch does. Its answers need no
@@ -370,6 +424,11 @@ class HostAgent:
         job = self.jobs[flow.id.job]
         state = JobState(job.progress, job.remaining_share, flow.ready_ns, flow.has_share, job.sent_iterations)
         return self.policy.bid(state)
+
+    def _withdrawn_bytes(self, flow: FlowState) -> float:
+        """A job that is left alone says no more how far it is: no flow need wait for what is said now."""
+        job = self.jobs.get(flow.id.job)
+        return UNLIMITED if job is not None and job.uncontended else flow.withdrawn_bytes
 
     def _planned_bytes(self, flow: FlowState, now_ns: int) -> float:
         """In what is left of this slot."""

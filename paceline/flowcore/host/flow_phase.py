@@ -12,7 +12,8 @@ outlive the last byte (SENT), and bytes may outlive a claim. RELEASED: the succe
 byte leaves. STALLED: the flow was given a share and moved nothing, through no fault of the network (a collective that
 hangs, a member that computes longer); a claim that is not used must hold no other flow back.
 
-A grant that arrives outside ASKED is used all the same: the switch has news.
+A grant that arrives outside ASKED is used all the same: the switch has news. RELEASED, too, is a flow that nobody
+competes with, for as long as that is so.
 """
 
 from collections.abc import Collection

@@ -26,6 +26,8 @@ class FlowState(PhasedFlow):
     until_bytes: float = field(init=False)  # ... and there it ends
     sent_bytes: float = 0.0  # in this iteration
     counted_bytes: float = 0.0  # of those, already credited to the job's progress
+    uncontended: bool = False  # no other job crosses its path, its last grant said
+    claimed_slot: int = 0  # when it last was
     replanned_slot: int = -1  # when it last made a refused plan anew ...
     tries: int = 0  # ... and how often in that slot
     plan_bps: tuple[float, ...] = ()
@@ -181,6 +183,11 @@ class JobFlows:
     @property
     def live(self) -> bool:
         return any(flow.live for flow in self.flows)
+
+    @property
+    def uncontended(self) -> bool:
+        """Nobody waits for what it has, and it waits for nobody."""
+        return all(flow.uncontended for flow in self.flows)
 
     @property
     def stalled(self) -> bool:

@@ -17,6 +17,9 @@ from paceline.flowcore.messages.reports import Bid
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.slots import SlotClock
 
+# A job that is left alone claims so seldom, to be remembered (switch/claims.py).
+REMIND_SLOTS = 150
+
 
 class HostContext(Protocol):
     """What a policy may see of a host, and what it may do there."""
@@ -40,6 +43,9 @@ class HostContext(Protocol):
     @property
     def rtt_ns(self) -> int:
         """From a new claim to its grant, which may have been decided several switches up."""
+
+    def is_left_alone(self, flow: FlowState) -> bool:
+        """Nobody competes with its job: it sends as it likes, without a claim."""
 
     def live_flows(self) -> list[FlowState]: ...
 
@@ -77,6 +83,7 @@ class Policy:
     keeps_ledger: ClassVar[bool] = False  # the switch holds jobs to an equal share in the long run (switch/ledger.py)
     simulated: ClassVar[bool] = False  # runs in the simulator only; the daemons refuse it
     host_only: ClassVar[bool] = False  # a host decides from its own NIC and asks no switch
+    leaves_uncontended: ClassVar[bool] = False  # a job that nobody competes with is left as it is, and claims nothing
     acts_at_boundaries: ClassVar[bool] = False  # of slots, too, where the host reports later (on_boundary)
     samples_stretches: bool = True  # B_i from the fastest stretch of a slot, else from all of it (bandwidth.py)
     start_after: ClassVar[bool] = False  # the job forwards only what has arrived whole (patterns.grain_bytes)

@@ -51,17 +51,17 @@ def _flows(message: Message) -> set[FlowId]:
         case Report():
             return {claim.flow for claim in message.claims} | {gone.flow for gone in message.withdrawn}
         case Feedback():
-            return {grant.flow for grant in message.grants}
+            return {grant.flow for grant in message.grants} | {*message.contended}
         case _:
             return set()
 
 
 def _kind(message: Message) -> object:
-    """Messages of the same kind can be coalesced. None: shares are news each for themselves."""
+    """Messages of the same kind can be coalesced. None: it is news by itself."""
     match message:
         case Report():
             return "report", message.first_slot
-        case Feedback():
+        case Feedback() if not message.contended:
             return "feedback", message.first_slot, message.answers == NO_ANSWER, message.silent
         case _:
             return None

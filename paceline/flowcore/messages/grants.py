@@ -20,7 +20,9 @@ def shifted(grant: Grant, slots: int) -> Grant:
 def merged(own: Grant, others: Iterable[Grant]) -> Grant:
     """The path's grant. Shares are not merged: they come from one place, the arbitration that divided the group."""
     grants = [own, *others]
-    _, accepted, _, _, available_bps, load, alone_ns, upstream_bytes, downstream_bytes, _ = zip(*grants, strict=True)
+    _, accepted, _, _, available_bps, load, alone_ns, upstream_bytes, downstream_bytes, _, uncontended = zip(
+        *grants, strict=True
+    )
     return Grant(
         flow=own.flow,
         accepted=all(accepted),
@@ -33,4 +35,5 @@ def merged(own: Grant, others: Iterable[Grant]) -> Grant:
         upstream_bytes=max(upstream_bytes),
         downstream_bytes=max(downstream_bytes),
         stands_for=own.stands_for,
+        uncontended=all(uncontended),
     )

@@ -44,7 +44,7 @@ class Withdrawal(NamedTuple):
     """A flow that is through with its iteration, or will be by the time this is read."""
 
     flow: FlowId
-    volume_bytes: float  # F_i at the end, for those that depend on it
+    volume_bytes: float  # F_i at the end, for those that depend on it; UNLIMITED: they need not wait for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,7 @@ class Grant(NamedTuple):
     upstream_bytes: float  # least F of its upstream flows, inf if it has none
     downstream_bytes: float  # greatest F of its downstream flows, 0 if none
     stands_for: float = 1.0  # beside cross traffic it is to count for so many flows
+    uncontended: bool = False  # no other job has claimed any of these links lately
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,3 +84,4 @@ class Feedback:
     first_slot: int
     grants: tuple[Grant, ...]
     silent: tuple[str, ...] = ()  # switches the sender has lost: their links are missing from the grants
+    contended: tuple[FlowId, ...] = ()  # no longer uncontended, as they were told; they may have no claim

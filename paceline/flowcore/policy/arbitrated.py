@@ -14,6 +14,9 @@ Hand-over. A flow that will be through within one round trip withdraws its claim
 grant arrives as its last byte leaves rather than a round trip later. Should the prediction fail, the flow is still
 live at the next slot and claims again.
 
+A job that nobody competes with (Grant.uncontended) keeps its limits from burst to burst and claims nothing, but for now
+and then, to be remembered. What it sends in between concerns nobody.
+
 Where the policy says so, a share that its flow does not use for a slot is lent to other flows: the host withdraws the
 claim (detect/stalls.py).
 """
@@ -27,7 +30,7 @@ from paceline.flowcore.allocation.allocator import allocate
 from paceline.flowcore.allocation.borrowing import Bools, Floats, Ints
 from paceline.flowcore.host.flow_phase import Phase, PhasedFlow
 from paceline.flowcore.host.flow_state import FlowState
-from paceline.flowcore.host.policy import HostContext, Policy
+from paceline.flowcore.host.policy import REMIND_SLOTS, HostContext, Policy
 from paceline.flowcore.messages.events import FLOOR_BPS, SHORTEST_BURST_NS
 from paceline.flowcore.messages.reports import Grant
 from paceline.flowcore.model.slots import SlotClock
@@ -47,13 +50,19 @@ class Arbitrated(Policy):
     lends_unused: ClassVar[bool] = False  # a share that its flow does not use is lent to others (detect/stalls.py)
 
     def on_ready(self, host: HostContext, flow: FlowState, now_ns: int) -> None:
+        if host.is_left_alone(flow):
+            if _reminds(host, flow, now_ns):
+                host.report([flow], now_ns)
+            return
         asked = asks(_alone_ns(host, flow), host.rtt_ns, host.clock.length_ns)
         host.limit(flow, *before_grant(asked, host.nic_bps))
         if asked:
             host.report([flow], now_ns)
 
     def on_done(self, host: HostContext, flow: FlowState, now_ns: int) -> None:
-        if flow.claimed or flow.grant is not None:  # a short burst has neither, and keeps its limit
+        if host.jobs[flow.id.job].uncontended:
+            host.report((), now_ns, withdraw=[flow])
+        elif flow.claimed or flow.grant is not None:  # a short burst has neither, and keeps its limit
             # Its guarantee is free again; the first bytes of its next burst will be out before the host knows.
             host.limit(flow, FLOOR_BPS, host.nic_bps)
             host.report((), now_ns, withdraw=[flow])
@@ -69,6 +78,8 @@ class Arbitrated(Policy):
 
     @staticmethod
     def _contends(host: HostContext, flow: FlowState, now_ns: int) -> bool:
+        if host.is_left_alone(flow):
+            return _reminds(host, flow, now_ns)
         if not contends(flow, flow.sent_bytes, _alone_ns(host, flow), now_ns, host.rtt_ns, host.clock):
             return False
         if not flow.claimed:
@@ -90,6 +101,7 @@ class Arbitrated(Policy):
                 refused.append(flow)
         self._plan(host, refused, now_ns)
         host.report(refused, now_ns, plans=True)
+        host.report((), now_ns, withdraw=[flow for flow in flows if host.jobs[flow.id.job].uncontended])
 
     def _plan(self, host: HostContext, flows: Iterable[FlowState], now_ns: int) -> None:
         """One by one: what this host plans now is not in the loads it was told, and its flows share its NIC."""
@@ -194,6 +206,11 @@ def handover_bytes(grant: Grant | None, rtt_ns: int) -> float | None:
     """With no more than this left a flow withdraws: its last byte leaves within a round trip at the granted rate. None:
     it was granted nothing that it could hand over."""
     return None if grant is None or grant.share_bps <= 0.0 else transfer_bytes(grant.share_bps, rtt_ns)
+
+
+def _reminds(host: HostContext, flow: FlowState, now_ns: int) -> bool:
+    """Whether its switch may soon have forgotten it."""
+    return host.clock.index(now_ns) - flow.claimed_slot >= REMIND_SLOTS
 
 
 def _alone_ns(host: HostContext, flow: FlowState) -> float:

@@ -79,6 +79,7 @@ class Paceline(Arbitrated):
     yields_to_cross_traffic = True
     keeps_ledger = True
     lends_unused = True
+    leaves_uncontended = True
     options: ClassVar[Mapping[str, str]] = {"jct": "the goal is the mean time to a job's end, not the mean slowdown"}
 
     def bid(self, state: JobState) -> Bid:

@@ -13,12 +13,12 @@ by the next report of each host. So is a switch whose clock is set back: what it
 that no entry would end and no plan meet the slots it is for.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from paceline.flowcore.messages.escalation import EscalatedClaims, Share, ShareUpdate
 from paceline.flowcore.messages.events import Effect, PeersFound, PeersLost, Send, SwitchEvent, Tick
 from paceline.flowcore.messages.reports import NO_ANSWER, Claim, Feedback, Grant, Report
-from paceline.flowcore.model.background import FAIR
+from paceline.flowcore.model.background import FAIR, TRAINING_FIRST
 from paceline.flowcore.model.domain import Domain
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.slots import SlotClock
@@ -67,7 +67,9 @@ class SwitchAgent:
 
     def _begin(self) -> None:
         """With nothing known of any flow."""
-        self._claims = Claims(self._domain, self._clock.horizon)
+        # Training that comes first does so beside cross traffic, too, which claims tell of.
+        tells_uncontended = self._policy.leaves_uncontended and self._background != TRAINING_FIRST
+        self._claims = Claims(self._domain, self._clock.horizon, tells_uncontended=tells_uncontended)
         self._federation.forget_all()
         self._pending = PendingReports()
         self.arbitration = new_arbitration(self._policy, self._domain, self._clock.length_ns, self._background)
@@ -193,6 +195,7 @@ class SwitchAgent:
         effects += self._complete(self._pending.replace(pending, pending.flows), slot)
         self._claims.take_others(report.sender, report.others_bps, slot)
         self._claims.take(report, slot)
+        effects += self._say_contended(slot)
         for flow, switches in forwarded.asked.items():
             pending.wait_for(switches, flow)
         if self._enter(report, slot):
@@ -205,6 +208,20 @@ class SwitchAgent:
             self._pending.begin(pending)
             return effects
         return effects + self._answer(pending.flows, slot, pending.number)
+
+    def _say_contended(self, slot: int) -> list[Effect]:
+        """To those who report the flows that were told otherwise."""
+        return self._contended(self._claims.met(), slot)
+
+    def _contended(self, flows: Iterable[tuple[FlowId, str]], slot: int) -> list[Effect]:
+        """Each with the peer that is to hear it."""
+        by_peer: dict[str, list[FlowId]] = {}
+        for flow, peer in flows:
+            by_peer.setdefault(peer, []).append(flow)
+        return [
+            Send(peer, Feedback(self.name, NO_ANSWER, slot, (), self._silent, tuple(contended)))
+            for peer, contended in by_peer.items()
+        ]
 
     def _pass_up(self, report: Report) -> list[Effect]:
         if self.arbitration is None or self._domain.parent is None:
@@ -221,7 +238,9 @@ class SwitchAgent:
             if flow not in self._pending:  # else it is answered with the other flows of its pending report
                 news.append(flow)
         self._pending.answered(feedback.sender, feedback.answers)
-        return self._complete(complete, slot) + self._answer(sorted(set(news)), slot)
+        effects = self._complete(complete, slot) + self._answer(sorted(set(news)), slot)
+        own = ((flow, flow.source) for flow in feedback.contended if flow.source in self._domain.hosts)
+        return effects + self._contended(own, slot)
 
     def _complete(self, reports: Iterable[PendingReport], slot: int) -> list[Effect]:
         """Answer these reports: no word is waited for any more. One whose flows are through is answered with nothing: a
@@ -286,12 +305,13 @@ class SwitchAgent:
         return any(news)
 
     def _contend(
-        self, claims: Iterable[Claim], withdrawn: Iterable[FlowId], slot: int, child: str | None = None
+        self, claims: Iterable[Claim], withdrawn: Sequence[FlowId], slot: int, child: str | None = None
     ) -> bool:
         """True if a flow came or left; mere renewals wait for the next tick."""
         assert self.arbitration is not None
         self._bids_changed = True
         left = self.arbitration.remove(withdrawn)
+        self.arbitration.forget(self._claims.left_alone(withdrawn))
         most = self._max_weight
         held = (claim if claim.weight <= most else claim._replace(weight=most) for claim in claims)
         came = self.arbitration.put(held, slot, self._now_ns, child)

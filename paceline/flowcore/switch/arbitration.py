@@ -129,6 +129,12 @@ class Arbitration:
                 self._left.add(flow)
         return gone
 
+    def forget(self, jobs: set[str]) -> None:
+        """What was seen of jobs that claim nothing any more, because they are left alone: no burst of theirs ended."""
+        if self._ledger is not None:
+            for job in jobs - {flow.job for flow in self._claims} if jobs else ():
+                self._ledger.forget_job(job)
+
     def remove_children(self, children: set[str]) -> bool:
         """What these children send up next is new again: a child that has lost its shares would wait for ever for a
         change of them."""

@@ -5,7 +5,7 @@ flows downstream must learn that it is through; a job's demand outlives its iter
 first byte how long the exchange takes alone.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from paceline.flowcore.messages.escalation import Share
@@ -33,12 +33,18 @@ class _KnownFlow:
 
 
 class Claims:
-    def __init__(self, domain: Domain, horizon: int) -> None:
+    def __init__(self, domain: Domain, horizon: int, *, tells_uncontended: bool = False) -> None:
+        """`tells_uncontended`: hosts leave alone the jobs that nobody competes with."""
         self.table = LoadTable(domain.table_bps, horizon)
         self._domain = domain
         self._flows: dict[FlowId, _KnownFlow] = {}
         self._volume_bytes: dict[FlowId, float] = {}  # F with this slot's plan
         self._jobs: dict[str, JobDemand] = {}
+        self._tells_uncontended = tells_uncontended
+        self._jobs_on: dict[str, set[str]] = {}  # each link: the jobs that are remembered ...
+        self._links_of: dict[str, set[str]] = {}  # ... and the other way round
+        self._left_alone: dict[FlowId, str] = {}  # flows that were told that nobody competes, and who reports them
+        self._met: set[str] = set()  # jobs that had a link to themselves until now
         self._swept_slot = 0
 
     def __contains__(self, flow: FlowId) -> bool:
@@ -91,7 +97,25 @@ class Claims:
         else:
             known.claim, known.reporter = claim, reporter
         known.demand.learn(claim, links, slot, renewed=renewed)
+        if not renewed:
+            for link in links:
+                jobs = self._jobs_on.setdefault(link, set())
+                if len(jobs) == 1 and self._tells_uncontended:
+                    self._met |= jobs - {flow.job}
+                jobs.add(flow.job)
+            self._links_of.setdefault(flow.job, set()).update(links)
         self._volume_bytes[flow] = claim.sent_bytes + claim.planned_bytes
+
+    def met(self) -> list[tuple[FlowId, str]]:
+        """The flows, and who reports them, that were told that nobody competes, until somebody claimed now. They may
+        have claimed nothing lately."""
+        met, self._met = self._met, set()
+        flows = [flow for flow in self._left_alone if flow.job in met] if met else []
+        return [(flow, self._left_alone.pop(flow)) for flow in flows]
+
+    def left_alone(self, flows: Iterable[FlowId]) -> set[str]:
+        """The jobs of these flows that were told that nobody competes."""
+        return {flow.job for flow in flows if flow in self._left_alone}
 
     def withdraw(self, withdrawal: Withdrawal) -> None:
         self._drop(withdrawal.flow)
@@ -113,14 +137,23 @@ class Claims:
 
     def _forget_jobs(self, slot: int) -> None:
         """Jobs that no report has named for long, and now and then such flows of the other jobs."""
-        for job in [job for job, demand in self._jobs.items() if slot - demand.heard_slot > JOB_MEMORY_SLOTS]:
+        gone = [job for job, demand in self._jobs.items() if slot - demand.heard_slot > JOB_MEMORY_SLOTS]
+        for job in gone:
             del self._jobs[job]
             for flow in [flow for flow in self._volume_bytes if flow.job == job]:
                 del self._volume_bytes[flow]
-        if slot - self._swept_slot > JOB_MEMORY_SLOTS // 10:
+        sweeps = slot - self._swept_slot > JOB_MEMORY_SLOTS // 10
+        if sweeps:
             self._swept_slot = slot
             for demand in self._jobs.values():
                 demand.forget(slot - JOB_MEMORY_SLOTS)
+        if gone or sweeps:
+            self._links_of = {job: demand.links for job, demand in self._jobs.items()}
+            self._jobs_on = {}
+            for job, links in self._links_of.items():
+                for link in links:
+                    self._jobs_on.setdefault(link, set()).add(job)
+            self._left_alone = {flow: of for flow, of in self._left_alone.items() if flow.job in self._jobs}
 
     # ---- What flows are told ----
 
@@ -133,8 +166,19 @@ class Claims:
             share_bps, ceiling_bps, stands_for = NO_SHARE if shares is None else self._share(known.claim, shares)
             alone_ns, volumes = known.demand.alone_ns, self._neighbours_bytes(known)
             links = (available_bps, load, alone_ns, *volumes)
-            told.append(Grant(flow, known.accepted, share_bps, ceiling_bps, *links, stands_for))
+            uncontended = self._uncontended(known)
+            if uncontended:
+                self._left_alone[flow] = known.reporter
+            told.append(Grant(flow, known.accepted, share_bps, ceiling_bps, *links, stands_for, uncontended))
         return told
+
+    def _uncontended(self, known: _KnownFlow) -> bool:
+        """Whether no other job is remembered on a link of its job's flows. Members of a job wait for each other: where
+        the ToR of a host does not know all of them, somebody may compete with those."""
+        flow = known.claim.flow
+        if not self._tells_uncontended or (flow.source in self._domain.hosts and not known.demand.whole):
+            return False
+        return all(len(self._jobs_on[link]) <= 1 for link in self._links_of[flow.job])
 
     def _share(self, claim: Claim, shares: Mapping[FlowId, Share]) -> tuple[float, float, float]:
         """A flow about which nobody has decided, or never will, is held up by nothing."""

@@ -36,11 +36,12 @@ class _FlowDemand(NamedTuple):
 class JobDemand:
     """Learned from a job's claims, and kept between iterations."""
 
-    __slots__ = ("_alone_ns", "_capacity_bps", "_flows", "heard_slot")
+    __slots__ = ("_alone_ns", "_capacity_bps", "_flows", "_named", "heard_slot")
 
     def __init__(self, capacity_bps: Mapping[str, float]) -> None:
         self._capacity_bps = capacity_bps
         self._flows: dict[FlowId, _FlowDemand] = {}
+        self._named = set[FlowId]()  # by those as upstream or downstream
         self._alone_ns: int | None = 0  # None: to be added up anew, once for all claims of a report
         self.heard_slot = 0
 
@@ -51,6 +52,16 @@ class JobDemand:
             flows = ((known.counted_bytes, known.links) for known in counted or self._flows.values())
             self._alone_ns = alone_ns(flows, self._capacity_bps)
         return self._alone_ns
+
+    @property
+    def whole(self) -> bool:
+        """Every flow that depends on one of these, or the other way round, is one of these."""
+        return self._named <= self._flows.keys()
+
+    @property
+    def links(self) -> set[str]:
+        """That its flows cross."""
+        return {link for known in self._flows.values() for link in known.links}
 
     def size_bytes(self, flow: FlowId) -> float:
         """0 where it is not known."""
@@ -65,6 +76,8 @@ class JobDemand:
         first_slot = slot if before is None else before.first_slot
         known = _FlowDemand(claim.size_bytes, tuple(links), first_slot, slot, begun_bytes, most_bytes)
         self._flows[claim.flow] = known
+        if before is None:
+            self._named.update(claim.upstream, claim.downstream)
         if before is None or before.counts != known.counts or before.counted_bytes != known.counted_bytes:
             self._alone_ns = None
 

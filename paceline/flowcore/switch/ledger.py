@@ -123,6 +123,11 @@ class Ledger:
         if seen is not None:
             seen.claimed = False
 
+    def forget_job(self, job: str) -> None:
+        """It begins anew when it comes again."""
+        self._accounts.pop(job, None)
+        self._flows.pop(job, None)
+
     def unmoved(self, flow: FlowId) -> bool:
         account = self._accounts.get(flow.job)
         if account is None:

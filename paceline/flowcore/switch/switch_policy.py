@@ -22,6 +22,9 @@ class SwitchPolicy(Protocol):
     @property
     def keeps_ledger(self) -> bool: ...
 
+    @property
+    def leaves_uncontended(self) -> bool: ...
+
     def timetable(self, capacity_bps: Mapping[str, float]) -> Timetable | None: ...
 
 

@@ -118,6 +118,7 @@ def test_beside_cross_traffic_its_nic_has_less_and_it_says_why(with_switch: bool
 def test_on_a_long_path_it_says_which_it_can_be() -> None:
     net = Net()
     flow = net.send("a", "h0", "h1")
+    net.send("b", "h2", "h1")  # or it would be left alone
     host, state = net.of(flow)
     state.path = ("h0->sw", "sw->up", "up->down", "down->h1")
     capacity_bps = {"h0->sw": 1e9, "sw->up": 4e9, "up->down": 2e9, "down->h1": 1e9}

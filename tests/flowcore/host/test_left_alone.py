@@ -1,0 +1,116 @@
+"""A job that nobody competes with sends as it likes, and its host says next to nothing."""
+
+import pytest
+
+from paceline.flowcore.host.policy import REMIND_SLOTS
+from paceline.flowcore.messages.events import Effect, Limit, SwitchLost, Welcomed
+from paceline.flowcore.messages.reports import NO_ANSWER, Feedback
+from paceline.flowcore.model.patterns import FlowId
+from paceline.flowcore.model.units import UNLIMITED
+from tests.flowcore.host.scripted_host import GBPS, MS, SLOT_NS, Host, grant, ring
+
+ITERATION_NS = 8 * SLOT_NS
+
+
+def left_alone(policy: str = "paceline", silent: tuple[str, ...] = ()) -> tuple[Host, FlowId]:
+    """A host whose job has had one burst, about which the switch said that nobody competes."""
+    host = Host(policy)
+    [flow] = host.join(ring("a", "h0", "h1"))
+    host.ready(flow, 0)
+    host.until(4 * MS)
+    answer = Feedback("sw", host.reports()[-1][1].number, 0, (grant(flow, GBPS)._replace(uncontended=True),), silent)
+    host.tell(answer)
+    host.until(200 * MS)
+    host.done(flow)
+    return host, flow
+
+
+def met(host: Host, flow: FlowId) -> list[Effect]:
+    """Its switch says that somebody competes."""
+    return host.tell(Feedback("sw", NO_ANSWER, host.agent.clock.index(host.now_ns), (), (), (flow,)))
+
+
+def test_its_bursts_are_its_own_affair() -> None:
+    host, flow = left_alone()
+    assert len(host.claims_of(flow)) == 1 and len(host.withdrawals_of(flow)) == 1, "at once, and then no more"
+    [(_, withdrawal)] = [(when, gone) for when, report in host.reports() for gone in report.withdrawn]
+    assert withdrawal.volume_bytes == UNLIMITED, "no other flow waits for it"
+    before = len(host.log)
+    for iteration in range(1, 5):
+        host.ready(flow, iteration * ITERATION_NS, iteration)
+        host.until(host.now_ns + 200 * MS)
+        host.done(flow)
+    assert host.log[before:] == [], "no claim, and no limit changes"
+    assert host.limit_of(flow) == (GBPS, GBPS)
+    assert host.agent.next_deadline() is None
+
+
+def test_it_reminds_its_switch_now_and_then() -> None:
+    host, flow = left_alone()
+    host.ready(flow, ITERATION_NS, 1)
+    host.until(REMIND_SLOTS * SLOT_NS - 1)
+    assert host.claims_of(flow, since_ns=1) == []
+    host.until((REMIND_SLOTS + ITERATION_NS // SLOT_NS + 1) * SLOT_NS)
+    assert len(host.claims_of(flow, since_ns=1)) >= 1, "in the middle of a long burst"
+    host, flow = left_alone()
+    host.ready(flow, (REMIND_SLOTS + 1) * SLOT_NS, 1)
+    assert host.claims_of(flow, since_ns=1) == [(REMIND_SLOTS + 1) * SLOT_NS], "as one begins"
+    host.answer(grant(flow, GBPS)._replace(uncontended=True))
+    before = len(host.reports())
+    host.until(host.now_ns + 5 * SLOT_NS)
+    assert len(host.reports()) == before
+
+
+@pytest.mark.parametrize("by", ["a word about a flow without a claim", "a share of a claim that has not lapsed"])
+def test_it_claims_as_soon_as_somebody_competes(by: str) -> None:
+    host, flow = left_alone()
+    host.ready(flow, ITERATION_NS, 1)
+    host.until(ITERATION_NS + 50 * MS)
+    effects = met(host, flow) if by.startswith("a word") else host.answer(grant(flow, 0.0), push=True)
+    assert host.claims_of(flow, since_ns=1) == [host.now_ns]
+    assert Limit(flow, 1e6, GBPS) in effects, "what it has from now on is the switch's to say"
+    host.answer(grant(flow, GBPS / 2))
+    assert host.limit_of(flow)[0] == GBPS / 2
+    host.until(host.now_ns + 3 * SLOT_NS)
+    assert len(host.claims_of(flow, since_ns=host.now_ns - 3 * SLOT_NS)) >= 3, "once a slot"
+
+
+def test_of_a_word_between_bursts_the_next_one_knows() -> None:
+    host, flow = left_alone()
+    met(host, flow)
+    host.ready(flow, ITERATION_NS, 1)
+    assert host.claims_of(flow, since_ns=1) == [ITERATION_NS]
+
+
+@pytest.mark.parametrize("event", [SwitchLost(), Welcomed(0)])
+def test_without_the_switch_that_said_so_it_claims_again(event: SwitchLost | Welcomed) -> None:
+    host, flow = left_alone()
+    host.ready(flow, ITERATION_NS, 1)
+    host.until(ITERATION_NS + 20 * MS)
+    host.tell(event)
+    host.until(host.now_ns + SLOT_NS)
+    assert host.claims_of(flow, since_ns=ITERATION_NS)
+
+
+@pytest.mark.parametrize(("policy", "silent"), [("srpt", ()), ("fifo", ()), ("paceline", ("spine0",))])
+def test_no_job_is_left_alone_where_policies_want_claims_or_switches_are_missing(
+    policy: str, silent: tuple[str, ...]
+) -> None:
+    host, flow = left_alone(policy, silent)
+    host.ready(flow, ITERATION_NS, 1)
+    host.until(ITERATION_NS + SLOT_NS)
+    assert host.claims_of(flow, since_ns=ITERATION_NS)
+
+
+def test_all_flows_of_a_job_must_be_uncontended() -> None:
+    """What one of them sends says how long the others have to wait for it."""
+    host = Host()
+    first, second = host.join(ring("a", "h0", "h1"), ring("b", "h0", "h2"))
+    for flow in (first, second):
+        host.ready(flow, 0)
+    job = host.agent.jobs["a"]
+    job.flows.append(host.agent.flows[second])  # as of a job with two
+    host.answer(grant(first, GBPS)._replace(uncontended=True))
+    assert not job.uncontended
+    host.until(host.now_ns + SLOT_NS)
+    assert host.claims_of(first, since_ns=1)
