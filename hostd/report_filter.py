@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from paceline.flowcore.messages.reports import Claim, Report, Withdrawal
 from paceline.flowcore.model.job_names import tenant_of
+from paceline.flowcore.model.units import UNLIMITED
 from paceline.wire.codec import LARGEST, MOST_URGENT
 
 
@@ -28,7 +29,7 @@ class ReportFilter:
             self._slot = slot
             self._sent.clear()
         claims = [one for one in report.claims if one.flow.job not in expelled and self._has_room(one)]
-        withdrawn = [one for one in report.withdrawn if one.volume_bytes >= 0.0 and self._has_room(one)]
+        withdrawn = [one for one in report.withdrawn if _is_said(one.volume_bytes) and self._has_room(one)]
         if len(claims) == len(report.claims) and len(withdrawn) == len(report.withdrawn):
             return report
         return replace(report, claims=tuple(claims), withdrawn=tuple(withdrawn)) if claims or withdrawn else None
@@ -40,6 +41,10 @@ class ReportFilter:
             return False
         self._sent[tenant] += 1
         return True
+
+
+def _is_said(volume_bytes: float) -> bool:
+    return 0.0 <= volume_bytes <= LARGEST or volume_bytes == UNLIMITED  # which is sent as LARGEST
 
 
 def unsendable(reports: Iterable[Report]) -> dict[str, str]:

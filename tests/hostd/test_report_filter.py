@@ -57,7 +57,7 @@ def test_it_holds_back_exactly_what_a_switch_refuses(field: str, number: float) 
 
 def test_the_rest_of_the_report_is_sent() -> None:
     bad, good = claim("1/a", sent_bytes=1e19), claim("2/a")
-    gone = Withdrawal(bad.flow, float("nan")), Withdrawal(good.flow, 1.0), Withdrawal(good.flow, UNLIMITED)
+    gone = Withdrawal(bad.flow, 1e19), Withdrawal(good.flow, 1.0), Withdrawal(good.flow, UNLIMITED)
     filtered = ReportFilter(10)
     assert filtered.passed(report(bad, good, withdrawn=gone), 0, {"1/a"}) == report(good, withdrawn=gone[1:])
     assert filtered.passed(report(bad), 0, {"1/a"}) is None
