@@ -359,8 +359,7 @@ class HostAgent:
         report_due = now_ns >= self._tick_ns
         self._boundary_ns = self.clock.next_start_ns(now_ns)
         if report_due:
-            self._arm(now_ns)
-        if report_due:
+            self._tick_ns = self._next_report_ns(now_ns)
             silent_ns = now_ns - self.answers.heard_ns if self._asking else 0
             if not self.isolated and silent_ns > SILENCE_SLOTS * self.clock.length_ns:
                 self._isolate()

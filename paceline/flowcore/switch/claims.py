@@ -43,6 +43,7 @@ class Claims:
         self._tells_uncontended = tells_uncontended
         self._jobs_on: dict[str, set[str]] = {}  # each link: the jobs that are remembered ...
         self._links_of: dict[str, set[str]] = {}  # ... and the other way round
+        self._has_links: dict[str, bool] = {}  # to itself: judged once for all flows of a job
         self._left_alone: dict[FlowId, str] = {}  # flows that were told that nobody competes, and who reports them
         self._met: set[str] = set()  # jobs that had a link to themselves until now
         self._swept_slot = 0
@@ -102,8 +103,10 @@ class Claims:
                 jobs = self._jobs_on.setdefault(link, set())
                 if len(jobs) == 1 and self._tells_uncontended:
                     self._met |= jobs - {flow.job}
-                jobs.add(flow.job)
-            self._links_of.setdefault(flow.job, set()).update(links)
+                if flow.job not in jobs:
+                    jobs.add(flow.job)
+                    self._links_of.setdefault(flow.job, set()).add(link)
+                    self._has_links.clear()
         self._volume_bytes[flow] = claim.sent_bytes + claim.planned_bytes
 
     def met(self) -> list[tuple[FlowId, str]]:
@@ -148,6 +151,7 @@ class Claims:
             for demand in self._jobs.values():
                 demand.forget(slot - JOB_MEMORY_SLOTS)
         if gone or sweeps:
+            self._has_links.clear()
             self._links_of = {job: demand.links for job, demand in self._jobs.items()}
             self._jobs_on = {}
             for job, links in self._links_of.items():
@@ -178,7 +182,10 @@ class Claims:
         flow = known.claim.flow
         if not self._tells_uncontended or (flow.source in self._domain.hosts and not known.demand.whole):
             return False
-        return all(len(self._jobs_on[link]) <= 1 for link in self._links_of[flow.job])
+        if flow.job not in self._has_links:
+            links = self._links_of.get(flow.job, ())
+            self._has_links[flow.job] = all(len(self._jobs_on[link]) == 1 for link in links)
+        return self._has_links[flow.job]
 
     def _share(self, claim: Claim, shares: Mapping[FlowId, Share]) -> tuple[float, float, float]:
         """A flow about which nobody has decided, or never will, is held up by nothing."""

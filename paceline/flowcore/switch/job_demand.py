@@ -36,12 +36,13 @@ class _FlowDemand(NamedTuple):
 class JobDemand:
     """Learned from a job's claims, and kept between iterations."""
 
-    __slots__ = ("_alone_ns", "_capacity_bps", "_flows", "_named", "heard_slot")
+    __slots__ = ("_alone_ns", "_capacity_bps", "_flows", "_named", "_whole", "heard_slot")
 
     def __init__(self, capacity_bps: Mapping[str, float]) -> None:
         self._capacity_bps = capacity_bps
         self._flows: dict[FlowId, _FlowDemand] = {}
         self._named = set[FlowId]()  # by those as upstream or downstream
+        self._whole: bool | None = None  # None: to be judged anew
         self._alone_ns: int | None = 0  # None: to be added up anew, once for all claims of a report
         self.heard_slot = 0
 
@@ -56,7 +57,9 @@ class JobDemand:
     @property
     def whole(self) -> bool:
         """Every flow that depends on one of these, or the other way round, is one of these."""
-        return self._named <= self._flows.keys()
+        if self._whole is None:
+            self._whole = self._named <= self._flows.keys()
+        return self._whole
 
     @property
     def links(self) -> set[str]:
@@ -78,10 +81,11 @@ class JobDemand:
         self._flows[claim.flow] = known
         if before is None:
             self._named.update(claim.upstream, claim.downstream)
+            self._whole = None
         if before is None or before.counts != known.counts or before.counted_bytes != known.counted_bytes:
             self._alone_ns = None
 
     def forget(self, before_slot: int) -> None:
         """Drop the flows that no report has named since: the job goes on with other hosts."""
         self._flows = {flow: known for flow, known in self._flows.items() if known.heard_slot >= before_slot}
-        self._alone_ns = None
+        self._alone_ns = self._whole = None

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from paceline.flowcore.messages.events import Limit, Send
-from paceline.flowcore.messages.journal import decode
-from paceline.flowcore.messages.reports import Report
+from paceline.flowcore.messages.events import Effect, Limit, Send
+from paceline.flowcore.messages.journal import Entry, decode
+from paceline.flowcore.messages.reports import Feedback, Report
 from tests.hostd.cluster import Cluster, cluster, fork_server, joined
 
 __all__ = ["cluster", "fork_server"]  # fixtures
@@ -14,23 +14,33 @@ __all__ = ["cluster", "fork_server"]  # fixtures
 pytestmark = pytest.mark.root
 
 QUIET_S = 3.0
+SOON_S = 4.0  # its switch says at once that it has met somebody; by itself it would ask after nine seconds
 
 
 class Journal:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def effects(self, kind: type) -> int:
-        """How many so far."""
+    def _entries(self) -> list[Entry]:
+        """So far; the last line may not be whole yet."""
         lines = self._path.read_text().splitlines(keepends=True)
-        entries = [decode(line) for line in lines if line.endswith("\n")]
-        return sum(isinstance(effect, kind) for entry in entries for effect in entry.effects)
+        return [decode(line) for line in lines if line.endswith("\n")]
+
+    def _effects(self) -> list[Effect]:
+        return [effect for entry in self._entries() for effect in entry.effects]
+
+    def was_told(self, job: str) -> bool:
+        """That somebody competes with it."""
+        heard = [event for entry in self._entries() for event in entry.events if isinstance(event, Feedback)]
+        return any(flow.job.endswith(f"/{job}") for answer in heard for flow in answer.contended)
+
+    def limits(self) -> int:
+        return sum(isinstance(effect, Limit) for effect in self._effects())
 
     def claims_of(self, job: str) -> int:
-        lines = self._path.read_text().splitlines(keepends=True)
-        sent = [effect for line in lines if line.endswith("\n") for effect in decode(line).effects]
-        reports = [one.message for one in sent if isinstance(one, Send) and isinstance(one.message, Report)]
-        return sum(claim.flow.job.endswith(f"/{job}") for report in reports for claim in report.claims)
+        sent = [effect.message for effect in self._effects() if isinstance(effect, Send)]
+        claims = [claim for report in sent if isinstance(report, Report) for claim in report.claims]
+        return sum(claim.flow.job.endswith(f"/{job}") for claim in claims)
 
 
 def test_a_job_alone_says_nothing_until_another_comes(cluster: Cluster, tmp_path: Path) -> None:
@@ -44,15 +54,18 @@ def test_a_job_alone_says_nothing_until_another_comes(cluster: Cluster, tmp_path
     cluster.run(group, lambda: journal.claims_of("a"))
     cluster.pause(group, 2.0)
 
-    began, iterations = (journal.claims_of("a"), journal.effects(Limit)), len(group.processes[0].numbers)
+    began, iterations = (journal.claims_of("a"), journal.limits()), len(group.processes[0].numbers)
     cluster.pause(group, QUIET_S)
     assert len(group.processes[0].numbers) > iterations + 5
     # The switch may have forgotten it after a minute: it is reminded every nine seconds.
     assert journal.claims_of("a") - began[0] <= 1, "no claim for some twenty bursts"
-    assert journal.effects(Limit) == began[1], "and nothing was set"
+    assert journal.limits() == began[1], "and nothing was set"
 
     both = cluster.jobs("b")
     cluster.run(both, lambda: all(joined(daemon) == {"a", "b"} for daemon in daemons))
-    cluster.run(both, lambda: journal.claims_of("a") - began[0] > 20)
+    cluster.run(both, lambda: journal.claims_of("b"))
+    before = journal.claims_of("a")
+    cluster.run(both, lambda: journal.was_told("a"), limit_s=SOON_S)
+    cluster.run(both, lambda: journal.claims_of("a") > before + 3, limit_s=SOON_S)
     cluster.run(both, lambda: journal.claims_of("b") > 20)
     assert all(daemon.status()["troubles"] == {} for daemon in daemons)
