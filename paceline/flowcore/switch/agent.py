@@ -38,6 +38,9 @@ REALLOCATIONS_PER_SLOT = 2
 # stand: it answers within half of one.
 SILENT_SLOTS = 3
 
+# With nothing here but what is remembered of jobs, the only thing to come is that one is forgotten: so seldom a tick.
+REST_SLOTS = 16
+
 
 class SwitchAgent:
     def __init__(
@@ -79,7 +82,8 @@ class SwitchAgent:
         self._undecided_ns = 0  # so long the parent has claims of ours, and has said nothing about shares
         self._ticked_ns = self._now_ns
         self._unanswered: set[str] = set()  # children that have sent claims up since they last heard of us
-        self._idle = True
+        self._idle = True  # nothing is here
+        self._rests = False  # nothing but memories
 
     @property
     def table(self) -> LoadTable:
@@ -121,8 +125,8 @@ class SwitchAgent:
         self._slot, self._now_ns = slot, now_ns
         if before is not None and slot < before:
             return self._begin_anew() + self.handle(event, now_ns)
-        if self._idle:
-            self._idle = False
+        if self._idle or self._rests:
+            self._idle = self._rests = False
             self._arm(now_ns)
         if isinstance(event, Report | Feedback | EscalatedClaims | ShareUpdate):
             self.silent.discard(event.sender)
@@ -172,7 +176,11 @@ class SwitchAgent:
             if self._bids_changed or (held_ns is not None and held_ns <= self._now_ns):
                 effects += self._reallocate(slot)
             effects += self._miss_parent(slot) + self._nothing_new()
-        self._idle = self._claims.empty and (self.arbitration is None or self.arbitration.empty)
+        quiet = self._claims.quiet and (self.arbitration is None or self.arbitration.empty)
+        self._idle = quiet and self._claims.empty
+        self._rests = quiet and not (self._pending or self._unanswered or self._news_due_ns)
+        if self._rests:
+            self._reallocate_ns = self._clock.start_ns(slot + REST_SLOTS)
         return effects
 
     def _arm(self, now_ns: int) -> None:

@@ -52,8 +52,14 @@ class Claims:
         return flow in self._flows
 
     @property
+    def quiet(self) -> bool:
+        """Nobody claims anything."""
+        return not self._flows and not self.table.has_others
+
+    @property
     def empty(self) -> bool:
-        return not self._flows and not self._jobs and not self.table.has_others
+        """And no job is remembered."""
+        return self.quiet and not self._jobs
 
     def remembers(self, job: str) -> bool:
         """Whether flows of this job have left something here."""

@@ -70,6 +70,10 @@ class PendingReports:
         """Whether the report that named the flow last is still pending."""
         return flow in self._report_of
 
+    def __bool__(self) -> bool:
+        """Whether any is."""
+        return bool(self._report_of)
+
     def waits_about(self, flow: FlowId) -> bool:
         """Whether a word about this flow is still missing."""
         report = self._report_of.get(flow)

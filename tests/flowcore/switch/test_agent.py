@@ -5,6 +5,7 @@ import pytest
 from paceline.flowcore.messages.reports import Grant
 from paceline.flowcore.model.patterns import FlowId, Role
 from paceline.flowcore.model.units import UNLIMITED
+from paceline.flowcore.switch.agent import REST_SLOTS
 from paceline.flowcore.switch.claims import JOB_MEMORY_SLOTS
 from paceline.flowcore.switch.load_table import ENTRY_SLOTS
 from tests.flowcore.switch.fabric import GBPS, HORIZON, SLOT_NS, STAR, A, B, C, Fabric, claim, flow
@@ -167,5 +168,20 @@ def test_without_claims_it_wants_no_timer() -> None:
     assert deadline_ns is not None
     assert 0 < deadline_ns <= SLOT_NS
     fabric.report("h0", withdrawn=(A,))
-    fabric.wait_until((JOB_MEMORY_SLOTS + 2) * SLOT_NS)  # it may remember the job for a while
+    fabric.wait_until((JOB_MEMORY_SLOTS + REST_SLOTS + 2) * SLOT_NS)  # it may remember the job for a while
     assert switch.next_deadline() is None
+
+
+@pytest.mark.parametrize("policy", ["mlcc", "paceline"])
+def test_with_nothing_but_memories_it_wakes_seldom(policy: str) -> None:
+    fabric = Fabric(STAR, policy)
+    switch = fabric.switches["sw"]
+    fabric.report("h0", claim(STAR, A))
+    fabric.report("h0", withdrawn=(A,))
+    fabric.wait_until(2 * SLOT_NS)
+    assert switch.remembers(A.job)
+    due_ns = switch.next_deadline()
+    assert due_ns is not None and due_ns >= REST_SLOTS * SLOT_NS
+    fabric.report("h0", claim(STAR, A))
+    due_ns = switch.next_deadline()
+    assert due_ns is not None and due_ns <= 3 * SLOT_NS, "somebody claims again"
