@@ -29,6 +29,7 @@ FASTER = 1.1  # than the link is said to be; what overflows the next queue is se
 _JUDGED_NS = 1_000_000_000
 _REST_NS = 500_000_000
 _COUNT_NS = 1_000_000_000  # connections are counted as often
+_SELDOM_NS = 170_000_000  # between looks while others want little, where slots are shorter
 _CLOSE = 0.01  # of the link: guarantees that differ by less are the same
 
 
@@ -78,7 +79,7 @@ class OwnLink:
     def look(self, now_ns: int, count: Callable[[], int]) -> list[tuple[int, Message]]:
         """Every slot: the messages of classes whose guarantee changes, by minor. `count` counts the connections of
         others; raises OSError."""
-        if self.faster or not self._asked:
+        if self.faster or not self._asked or self._may_wait(now_ns):
             return []
         others_bps, flows_bps = self._use_bps(now_ns)
         much_bps = MUCH * self.tree.link_bps
@@ -92,6 +93,11 @@ class OwnLink:
         both = now_ns - min(self._others_ns, self._flows_ns) < _REST_NS
         known = self._judged_ns >= _JUDGED_NS and not self.faster
         return self._begin_or_go_on(now_ns, count) if both and known else self._end()
+
+    def _may_wait(self, now_ns: int) -> bool:
+        """It is not long since the last look, and others have wanted little for some time: they are not divided from
+        flows within a second of their first bytes anyway."""
+        return now_ns - self._device[0] < _SELDOM_NS and now_ns - self._others_ns >= _REST_NS
 
     def has_speed(self, link_bps: float) -> None:
         """The device's is another from now on: a bond has lost a member, or has it back; raises OSError. Classes hear

@@ -11,7 +11,7 @@ import pytest
 from bench.testbed.network import Testbed
 from hostd.enforce.base import Others
 from hostd.enforce.htb import HtbBackend
-from hostd.enforce.htb_device import MAJOR, OTHERS_MINOR
+from hostd.enforce.htb_device import MAJOR, OTHERS_MINOR, HtbDevice
 from hostd.kernel import connections
 from hostd.kernel.connections import sending_connections
 from hostd.kernel.htb_class import RTM_DELTCLASS, TCMSG
@@ -29,6 +29,7 @@ LINK_BPS = 200e6
 SLOT_S = 0.06
 OTHERS_PORT = PORT + 1
 THERE_THROUGH_A_SWITCH = "198.18.0.2"
+sent_bytes = HtbDevice.sent_bytes
 PART = 0.08  # of the link: within so much a share is as it should be
 
 
@@ -119,6 +120,25 @@ def test_when_the_job_has_ended_others_are_not_limited(network: Wire, backend: H
     wait_until(passes_by)
 
 
+def test_while_others_want_little_the_kernel_is_asked_seldom(
+    network: Wire, backend: HtbBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beside = Beside(network, backend, 1)
+    backend.apply([Limit(FLOW, LINK_BPS, LINK_BPS)])
+    asked = []
+    monkeypatch.setattr(HtbDevice, "sent_bytes", lambda one: asked.append(one) or sent_bytes(one))
+
+    def looks_in_ten_slots() -> int:
+        asked.clear()
+        beside.watch(10 * SLOT_S)
+        return len(asked)
+
+    beside.others_come_to(1 / 2)
+    assert looks_in_ten_slots() >= 9
+    beside.others.end()
+    wait_until(lambda: looks_in_ten_slots() <= 4)
+
+
 def test_what_others_send_is_their_load_but_no_more_than_is_theirs(network: Wire, backend: HtbBackend) -> None:
     beside = Beside(network, backend, 1)
     assert backend.apply([Limit(FLOW, LINK_BPS, LINK_BPS)]) == []
@@ -149,7 +169,7 @@ def test_a_link_that_carries_more_than_is_said_is_not_divided(wire: Wire, tmp_pa
         backend = HtbBackend(UndoLog(tmp_path / "lease.json"), lambda device: LINK_BPS)
         backend.attach(FLOW, job.sockets())
         backend.apply([Limit(FLOW, LINK_BPS / 2, LINK_BPS / 2)])
-        for _ in range(20):
+        for _ in range(30):
             assert backend.watch_others() == []
             time.sleep(SLOT_S)
         others.comes_to(sockets, 2 * LINK_BPS)
