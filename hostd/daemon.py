@@ -69,7 +69,6 @@ ALIVE_SLOTS = 10
 HOUSEKEEPING_S = 1.0
 HISTORY_S = 60.0
 LOSSES_NS = 100_000_000  # paceline/flowcore/detect/losses.py
-LATEST_NS = 50_000_000  # what has no time of its own waits so long for a wake-up that comes anyway
 
 # What a reload may change. With the rest the agent was built, or other hosts hold on to it.
 RELOADABLE = {"mode", "jobs", "without_shim", "quotas", "weights", "tls"}  # tls: for streams to come
@@ -137,7 +136,7 @@ class HostDaemon:
             self._registrations,
             self._users,
         )
-        self._monitor.slow_poll = config.mode == "observe"
+        self._monitor.slow_poll, self._monitor.is_left_alone = config.mode == "observe", self._agent.leaves_alone
         self._enforcer.pages.jobs = self._monitor
         self._admission.weighable = lambda job: not self._enforcer.why_unweighed and self._monitor.has_sockets(job)
         self._admission.unstoppable = lambda job: self._enforcer.choice(job).backend == "gate"
@@ -296,13 +295,10 @@ class HostDaemon:
             self._enforcer.watch_losses(self._monitor.last_read())
 
     def _arm(self) -> None:
-        """For the next look or the agent's deadline. A slot in which neither falls has no beat, the next one has."""
+        """For the next look or the agent's deadline. A slot in which neither falls has no beat, the next one has. For
+        losses nobody wakes: what tells of them is read by looks."""
         now_ns, own_ns = self._clock.now_ns(), self._clock.own_ns()
-        delay_ns = min(
-            self._monitor.due_ns - own_ns,
-            self._slots.start_ns(self._beaten_slot + 2) - now_ns,
-            self._losses_ns + LOSSES_NS + LATEST_NS - own_ns,
-        )
+        delay_ns = min(self._monitor.due_ns - own_ns, self._slots.start_ns(self._beaten_slot + 2) - now_ns)
         if self._driver.deadline_ns is not None:
             delay_ns = min(delay_ns, self._driver.deadline_ns - now_ns)
         self._timer.set(delay_ns)

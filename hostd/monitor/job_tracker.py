@@ -39,7 +39,7 @@ NEXT_TO_NOTHING = 0.005  # of an iteration
 LATE_NS = 60_000_000  # so long an answer of its sockets may be missing; then nothing has moved
 TURN_LOOKS = 8  # a burst that is over sooner is seen too late, at its beginning and its end, for turns
 LONGEST_LEARNING_NS = 20_000_000  # between looks at a job that has been learned for a thousand times that
-LEFT_ALONE_NS = 50_000_000  # a job that is left to TCP: nothing depends on its bursts, only whether they change
+LEFT_ALONE_NS = 100_000_000  # a job that is left to TCP: nothing depends on its bursts, only whether they change
 
 
 @dataclass(slots=True)
@@ -204,9 +204,14 @@ class JobTracker:
         at_most_bytes = transfer_bytes(max(limit.ceiling_bps for limit in self._limits.values()), duration_ns)
         return at_most_bytes <= NEXT_TO_NOTHING * min(self.demand.sizes.values())
 
+    @property
+    def announces(self) -> bool:
+        """Its counters say when a burst begins, however late they are looked at."""
+        return self.rhythm is None and not isinstance(self.demand, LaunchedDemand)
+
     def schedule(self, now_ns: int, nic_bps: float, let_go: bool = False, finest_ns: int = LOOK_NS) -> None:
         """When to look at it again; `let_go`: what it sent so far says nothing about what it will."""
-        demand, announces = self.demand, self.rhythm is None and not isinstance(self.demand, LaunchedDemand)
+        demand, announces = self.demand, self.announces
         demand.least_bytes = transfer_bytes(self._nic_bps, max(SHORTEST_BURST_NS, TURN_LOOKS * finest_ns))
         if not announces:  # its bursts are what looks see of them
             finest_ns = LOOK_NS

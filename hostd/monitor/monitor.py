@@ -13,8 +13,9 @@ at which it is looked at next, on a grid that makes their times coincide:
                  rests are news: its counters, and its sockets while it has a share that other jobs could have
     left to TCP  LEFT_ALONE_NS from now
     receiving    (it has sent everything, and its iteration has not ended) after RECEIVING_NS, later less often
-    slow poll    SLOW_POLL_NS from now in any state while no decision depends on it (observe mode), but for the first
-                 seconds, and some every few minutes: what a job does in between is learned there
+    slow poll    SLOW_POLL_NS from now in any state while no decision depends on it (observe mode, or nobody competes
+                 with the job and its bursts announce themselves), but for the first seconds, and some every few
+                 minutes: what a job does in between is learned there
 
 Where hostd is awake anyway, for a report or an answer of the switch, it looks at what is due within half of LOOK_NS.
 
@@ -89,7 +90,8 @@ class Monitor:
         self.budget = LookBudget()
         self.users = users or Users()
         self.without_shim = without_shim
-        self.slow_poll = False  # no decision depends on what is seen
+        self.slow_poll = False  # no decision depends on what is seen ...
+        self.is_left_alone: Callable[[str], bool] = lambda _: False  # ... or on what is seen of this job
         self.invisible: dict[str, str] = {}  # why a process is not seen, by file or pid
         self._host, self._host_of, self._nic_bps = host, host_of, nic_bps
         self._reader = Reader(directory, SegmentAccess().open, budget_s=NEW_FILES_S)
@@ -232,7 +234,8 @@ class Monitor:
         return now_ns - job.looked_ns >= max(LEARNING_LOOK_NS, (now_ns - job.seen_ns) // LEARNING_LOOKS)
 
     def _schedule(self, job: JobTracker, now_ns: int, let_go: bool = False) -> None:
-        job.is_looked_at_closely = not self.slow_poll or is_sampled(now_ns - job.seen_ns, job.timing.is_known)
+        seldom = self.slow_poll or (job.announces and self.is_left_alone(job.demand.job))
+        job.is_looked_at_closely = not seldom or is_sampled(now_ns - job.seen_ns, job.timing.is_known)
         if not job.is_looked_at_closely:
             job.due_ns = now_ns + SLOW_POLL_NS
             return

@@ -172,6 +172,11 @@ class HostAgent:
         """Nobody competes with its job: it sends as it likes, without a claim."""
         return not flow.claimed and self.jobs[flow.id.job].uncontended
 
+    def leaves_alone(self, job: str) -> bool:
+        """The same of all its flows: when its bursts begin and end matters to nobody."""
+        found = self.jobs.get(job)
+        return found is not None and found.uncontended and not any(flow.claimed for flow in found.flows)
+
     def report(
         self,
         flows: Iterable[FlowState],

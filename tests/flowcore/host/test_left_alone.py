@@ -43,6 +43,9 @@ def test_its_bursts_are_its_own_affair() -> None:
     assert host.log[before:] == [], "no claim, and no limit changes"
     assert host.limit_of(flow) == (GBPS, GBPS)
     assert host.agent.next_deadline() is None
+    assert host.agent.leaves_alone(flow.job)
+    met(host, flow)
+    assert not host.agent.leaves_alone(flow.job)
 
 
 def test_it_reminds_its_switch_now_and_then() -> None:

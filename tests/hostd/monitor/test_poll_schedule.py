@@ -164,19 +164,46 @@ def test_a_job_that_waits_for_its_peers_is_looked_at_less_often_but_before_its_n
     assert RECEIVING_NS < max(waits[-5:]) <= 25 * MS, "a quarter of the 100 ms that it computes"
 
 
-def test_a_host_that_only_watches_polls_slowly(job: OwnJob, watched: Watched) -> None:
-    watched.monitor.slow_poll = True
-    joined(job, watched)
-    assert watched.monitor.jobs[JOB].is_looked_at_closely, "to begin with: it is learned"
+def close_looks_end(watched: Watched) -> None:
+    """Until a job that nobody waits for is looked at seldom."""
     watched.now_ns += SAMPLED_EVERY_NS + SAMPLE_NS
     watched.step()
-    job.announce()
-    watched.until(FlowReady)
+
+
+def looks_in_half_a_second(watched: Watched) -> int:
     looks, began_ns = 0, watched.now_ns
     while watched.now_ns < began_ns + 500 * MS:
         watched.step()
         looks += 1
-    assert looks <= 500 * MS // (SLOW_POLL_NS - LOOK_NS) + 2
+    return looks
+
+
+SLOW_LOOKS = 500 * MS // (SLOW_POLL_NS - LOOK_NS) + 2
+
+
+def test_a_host_that_only_watches_polls_slowly(job: OwnJob, watched: Watched) -> None:
+    watched.monitor.slow_poll = True
+    joined(job, watched)
+    assert watched.monitor.jobs[JOB].is_looked_at_closely, "to begin with: it is learned"
+    close_looks_end(watched)
+    job.announce()
+    watched.until(FlowReady)
+    assert looks_in_half_a_second(watched) <= SLOW_LOOKS
+
+
+def test_a_job_that_nobody_competes_with_is_polled_slowly_until_somebody_does(job: OwnJob, watched: Watched) -> None:
+    alone = {JOB}
+    watched.monitor.is_left_alone = lambda name: name in alone
+    joined(job, watched)
+    assert watched.monitor.jobs[JOB].is_looked_at_closely, "to begin with: it is learned"
+    close_looks_end(watched)
+    assert looks_in_half_a_second(watched) <= SLOW_LOOKS
+    alone.clear()
+    assert looks_in_half_a_second(watched) > 2 * SLOW_LOOKS
+    alone.add(JOB)
+    job.announce()
+    watched.until(FlowReady)
+    assert looks_in_half_a_second(watched) <= SLOW_LOOKS
 
 
 def test_a_watched_job_is_looked_at_closely_at_first_and_now_and_then() -> None:
