@@ -39,7 +39,7 @@ NEXT_TO_NOTHING = 0.005  # of an iteration
 LATE_NS = 60_000_000  # so long an answer of its sockets may be missing; then nothing has moved
 TURN_LOOKS = 8  # a burst that is over sooner is seen too late, at its beginning and its end, for turns
 LONGEST_LEARNING_NS = 20_000_000  # between looks at a job that has been learned for a thousand times that
-LEFT_ALONE_NS = 100_000_000  # a job that is left to TCP: nothing depends on its bursts, only whether they change
+LEFT_TO_TCP_NS = 100_000_000  # a job that is left to TCP: nothing depends on its bursts, only whether they change
 
 
 @dataclass(slots=True)
@@ -226,8 +226,8 @@ class JobTracker:
             if demand.must_see_rests and not self._crawls(2 * look_ns):  # its counters say where most of them are
                 due_ns = min(due_ns, now_ns + 2 * look_ns)
         elif demand.left_to_tcp:
-            due_ns = now_ns + LEFT_ALONE_NS
-            grid_ns = LEFT_ALONE_NS
+            due_ns = now_ns + LEFT_TO_TCP_NS
+            grid_ns = LEFT_TO_TCP_NS
         else:
             grid_ns = look_ns = 2 * look_ns if demand.between_bursts else look_ns
             joined = bool(demand.sizes)

@@ -11,7 +11,7 @@ at which it is looked at next, on a grid that makes their times coincide:
                  it; all sending jobs together every COUNTERS_NS, and with every report
     between      (bursts of one iteration) as computing, but for twice LOOK_NS; so often, too, while it sends, where its
                  rests are news: its counters, and its sockets while it has a share that other jobs could have
-    left to TCP  LEFT_ALONE_NS from now
+    left to TCP  LEFT_TO_TCP_NS from now
     receiving    (it has sent everything, and its iteration has not ended) after RECEIVING_NS, later less often
     slow poll    SLOW_POLL_NS from now in any state while no decision depends on it (observe mode, or nobody competes
                  with the job and its bursts announce themselves), but for the first seconds, and some every few

@@ -29,7 +29,7 @@ LINK_BPS = 200e6
 SLOT_S = 0.06
 OTHERS_PORT = PORT + 1
 THERE_THROUGH_A_SWITCH = "198.18.0.2"
-sent_bytes = HtbDevice.sent_bytes
+sent_bytes = HtbDevice.sent_bytes  # as it is, where a test counts its calls
 PART = 0.08  # of the link: within so much a share is as it should be
 
 
