@@ -35,6 +35,10 @@ from paceline.flowcore.messages.events import HostEvent, IterationEnded
 
 CHATTER_ITERATIONS = 2
 WORTH_AGAIN = 2.0  # times what is worth a turn: looks that grow a little longer and shorter change nothing
+# Looks grow shorter when a job is left to TCP, and longer when it is taken on again. So it is taken on after this many
+# iterations that are worth it, and each time after twice as many: a job that is neither the one nor the other would
+# have no turns and pay for them.
+AGAIN_ITERATIONS = 8
 MOST_PIECES = 256
 PIECES_ITERATIONS = 8  # for so long it is remembered that pieces came to their end one by one
 
@@ -53,6 +57,8 @@ class AnnouncedDemand(Demand):
         self._piece_bytes: deque[float] = deque(maxlen=MOST_PIECES)  # of this iteration
         self._typical_bytes = 0.0  # of a piece, in the last iteration in which they were seen
         self._chatter = 0  # iterations in a row with mostly pieces that are not worth a turn
+        self._worth = 0  # iterations in a row, of a job that is left to TCP, that seem worth turns ...
+        self._again_after = AGAIN_ITERATIONS  # ... and how many of them take it on again
         self._ended_with: dict[float, dict[Ends, float]] = {}  # what was sent when so much was announced and had gone
 
     @property
@@ -152,6 +158,7 @@ class AnnouncedDemand(Demand):
 
     def _begin_anew(self) -> None:
         self._chatter, self._typical_bytes, self._ended_with = 0, 0.0, {}
+        self._worth, self._again_after = 0, AGAIN_ITERATIONS
 
     def _counted(self, facts: JobFacts) -> list[HostEvent]:
         """The iteration counter has moved."""
@@ -185,8 +192,10 @@ class AnnouncedDemand(Demand):
         if self._piece_bytes:
             self._typical_bytes = _typical(self._piece_bytes)
             self._chatter = self._chatter + 1 if self._typical_bytes < self.least_bytes else 0
-        elif self._typical_bytes >= WORTH_AGAIN * self.least_bytes:
-            self._chatter = 0
+        elif self.left_to_tcp:
+            self._worth = self._worth + 1 if self._typical_bytes >= WORTH_AGAIN * self.least_bytes else 0
+        if self._worth >= self._again_after:
+            self._chatter, self._worth, self._again_after = 0, 0, 2 * self._again_after
 
     def _was_whole(self, facts: JobFacts) -> bool:
         """Whether all that the iteration sent was seen: the first one's connections may be found in the middle."""

@@ -1,12 +1,13 @@
 """What a job does, told from its counters alone."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.flowcore.demand.announced import AnnouncedDemand
+from paceline.flowcore.demand.announced import AGAIN_ITERATIONS, AnnouncedDemand
 from paceline.flowcore.demand.facts import JobFacts
 from paceline.flowcore.messages.events import FlowDone, FlowReady, HostEvent, IterationEnded, JobJoined, JobLeft
 from paceline.flowcore.model.patterns import FlowId, Role
@@ -326,8 +327,20 @@ def test_a_job_that_was_left_to_tcp_while_looks_were_seldom_joins_again(least_by
         in_pieces(tracker, number)
     assert tracker.left_to_tcp
     tracker.least_bytes = least_bytes
-    events = [event for number in range(8, 11) for event in in_pieces(tracker, number)]
+    events = [event for number in range(8, 8 + AGAIN_ITERATIONS) for event in in_pieces(tracker, number)]
     assert any(isinstance(event, JobJoined) for event in events) is joins is tracker.paced
+
+
+def test_a_job_that_is_left_to_tcp_again_and_again_joins_ever_more_seldom() -> None:
+    """Its pieces are worth a turn as long as hostd does not look at them."""
+    tracker = AnnouncedDemand("a", "h0", least_bytes=30.0)
+    joined_at = []
+    for number in range(15 * AGAIN_ITERATIONS):
+        events = in_pieces(tracker, number)
+        joined_at += [number for event in events if isinstance(event, JobJoined)]
+        tracker.least_bytes = 30.0 if tracker.paced else 9.0
+    waits = [after - before for before, after in pairwise(joined_at)]
+    assert [round(wait / AGAIN_ITERATIONS) for wait in waits] == [1, 2, 4]
 
 
 def test_of_a_job_that_is_left_to_tcp_a_sample_lies_between_two_looks_in_time() -> None:
