@@ -169,7 +169,7 @@ class Switch:
                 session.received_ns.clear()
             session.received_ns[report.number] = now_ns
         proposed = self._proposed[host]
-        proposed.difference_update(flow for flow, _ in report.withdrawn)
+        proposed.difference_update(gone.flow for gone in report.withdrawn)
         proposed.update(claim.flow for claim in report.claims if claim.plan_bps)
         self.handle(report)
 

@@ -218,7 +218,10 @@ CLAIMS = Rows(
     unstoppable=Flags(default=False),
 )
 WITHDRAWALS = Rows(
-    Withdrawal, flow=FlowColumn("withdrawn"), volume_bytes=Numbers(clipped=True, column="withdrawn_bytes")
+    Withdrawal,
+    flow=FlowColumn("withdrawn"),
+    volume_bytes=Numbers(clipped=True, column="withdrawn_bytes"),
+    left=Flags(default=False),
 )
 STANDS_FOR = Numbers(1.0, MOST_STOOD_FOR, default=1.0)
 GRANTS = Rows(

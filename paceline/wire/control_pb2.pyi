@@ -93,7 +93,7 @@ class Claims(_message.Message):
     def __init__(self, flow: _Optional[_Iterable[str]] = ..., size_bytes: _Optional[_Iterable[float]] = ..., urgency: _Optional[_Iterable[float]] = ..., compute_ns: _Optional[_Iterable[float]] = ..., remaining_ns: _Optional[_Iterable[float]] = ..., sent_bytes: _Optional[_Iterable[float]] = ..., planned_bytes: _Optional[_Iterable[float]] = ..., upstream_count: _Optional[_Iterable[int]] = ..., upstream: _Optional[_Iterable[str]] = ..., downstream_count: _Optional[_Iterable[int]] = ..., downstream: _Optional[_Iterable[str]] = ..., plan_slots: _Optional[_Iterable[int]] = ..., plan_bps: _Optional[_Iterable[float]] = ..., promised_bytes: _Optional[_Iterable[float]] = ..., weight: _Optional[_Iterable[float]] = ..., weighable: _Optional[_Iterable[bool]] = ..., unstoppable: _Optional[_Iterable[bool]] = ...) -> None: ...
 
 class Report(_message.Message):
-    __slots__ = ("sender", "number", "first_slot", "claims", "withdrawn", "withdrawn_bytes", "others_bps")
+    __slots__ = ("sender", "number", "first_slot", "claims", "withdrawn", "withdrawn_bytes", "others_bps", "left")
     SENDER_FIELD_NUMBER: _ClassVar[int]
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     FIRST_SLOT_FIELD_NUMBER: _ClassVar[int]
@@ -101,6 +101,7 @@ class Report(_message.Message):
     WITHDRAWN_FIELD_NUMBER: _ClassVar[int]
     WITHDRAWN_BYTES_FIELD_NUMBER: _ClassVar[int]
     OTHERS_BPS_FIELD_NUMBER: _ClassVar[int]
+    LEFT_FIELD_NUMBER: _ClassVar[int]
     sender: str
     number: int
     first_slot: int
@@ -108,7 +109,8 @@ class Report(_message.Message):
     withdrawn: _containers.RepeatedScalarFieldContainer[str]
     withdrawn_bytes: _containers.RepeatedScalarFieldContainer[float]
     others_bps: float
-    def __init__(self, sender: _Optional[str] = ..., number: _Optional[int] = ..., first_slot: _Optional[int] = ..., claims: _Optional[_Union[Claims, _Mapping]] = ..., withdrawn: _Optional[_Iterable[str]] = ..., withdrawn_bytes: _Optional[_Iterable[float]] = ..., others_bps: _Optional[float] = ...) -> None: ...
+    left: _containers.RepeatedScalarFieldContainer[bool]
+    def __init__(self, sender: _Optional[str] = ..., number: _Optional[int] = ..., first_slot: _Optional[int] = ..., claims: _Optional[_Union[Claims, _Mapping]] = ..., withdrawn: _Optional[_Iterable[str]] = ..., withdrawn_bytes: _Optional[_Iterable[float]] = ..., others_bps: _Optional[float] = ..., left: _Optional[_Iterable[bool]] = ...) -> None: ...
 
 class Feedback(_message.Message):
     __slots__ = ("sender", "answers", "first_slot", "flow", "accepted", "share_bps", "ceiling_bps", "available_bps", "load", "alone_ns", "upstream_bytes", "downstream_bytes", "silent", "stands_for", "uncontended", "contended")

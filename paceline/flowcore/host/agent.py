@@ -185,6 +185,7 @@ class HostAgent:
         plans: bool = False,
         withdraw: Sequence[FlowState] = (),
         stalled: Sequence[FlowState] = (),
+        leaving: Sequence[FlowState] = (),
     ) -> None:
         """Send one report with these flows' claims, with or without their plans."""
         slot, newcomers = self.clock.index(now_ns), False
@@ -214,11 +215,13 @@ class HostAgent:
             claims.append(claim)
         gone = [flow for flow in withdraw if flow.withdraw(now_ns)]
         gone += [flow for flow in stalled if flow.withdraw(now_ns, stalled=True)]
-        if not claims and not gone:
+        withdrawn = [Withdrawal(flow.id, self._withdrawn_bytes(flow)) for flow in gone]
+        # Also those without a claim: the switch remembers them, and takes them for somebody who competes.
+        withdrawn += [Withdrawal(flow.id, UNLIMITED, True) for flow in leaving if flow.claimed_slot >= 0]
+        if not claims and not withdrawn:
             return
         self._number += 1
-        withdrawn = tuple(Withdrawal(flow.id, self._withdrawn_bytes(flow)) for flow in gone)
-        report = Report(self.name, self._number, slot, tuple(claims), withdrawn, self.others_bps)
+        report = Report(self.name, self._number, slot, tuple(claims), tuple(withdrawn), self.others_bps)
         if self._switch is not None:
             # Also while isolated: its answer shows that it is back.
             self.answers.asked(self._number, now_ns, newcomers=newcomers)
@@ -243,7 +246,8 @@ class HostAgent:
     # ---- Events ----
 
     def _join(self, event: JobJoined, now_ns: int) -> None:
-        self._leave(event.job, now_ns)  # a job that joins again has been restarted
+        # A job that joins again has been restarted, or sends other sizes: to its switch it has not left.
+        self._leave(event.job, now_ns, staying={spec.flow for spec in event.flows})
         progress = JobProgress(now_ns, event.weight, event.iterations)
         job = self.jobs[event.job] = JobFlows(progress, weighable=event.weighable, unstoppable=event.unstoppable)
         downstream = dict(event.downstream)
@@ -263,10 +267,11 @@ class HostAgent:
         sent_here = ((flow.spec.size_bytes, (self.nic.name,)) for flow in job.flows)
         job.progress.alone_comm_ns = float(alone_ns(sent_here, {self.nic.name: self.nic_bps}))
 
-    def _leave(self, name: str, now_ns: int) -> None:
+    def _leave(self, name: str, now_ns: int, staying: Collection[FlowId] = ()) -> None:
         job = self.jobs.pop(name, None)
         if job is not None:
-            self.report((), now_ns, withdraw=job.flows)
+            left = [flow for flow in job.flows if flow.id not in staying]
+            self.report((), now_ns, withdraw=[flow for flow in job.flows if flow.id in staying], leaving=left)
             self._ask_local(now_ns)
             for flow in job.flows:
                 self.limit(flow, UNLIMITED, UNLIMITED)

@@ -27,7 +27,7 @@ class FlowState(PhasedFlow):
     sent_bytes: float = 0.0  # in this iteration
     counted_bytes: float = 0.0  # of those, already credited to the job's progress
     uncontended: bool = False  # no other job crosses its path, its last grant said
-    claimed_slot: int = 0  # when it last was
+    claimed_slot: int = -1  # when it last was; before the first slot: never
     replanned_slot: int = -1  # when it last made a refused plan anew ...
     tries: int = 0  # ... and how often in that slot
     plan_bps: tuple[float, ...] = ()

@@ -45,6 +45,7 @@ class Withdrawal(NamedTuple):
 
     flow: FlowId
     volume_bytes: float  # F_i at the end, for those that depend on it; UNLIMITED: they need not wait for it
+    left: bool = False  # its job has left its host, or is left to TCP there: it competes with nobody any more
 
 
 @dataclass(frozen=True, slots=True)

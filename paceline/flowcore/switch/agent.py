@@ -192,8 +192,9 @@ class SwitchAgent:
 
     def _report(self, report: Report, slot: int) -> list[Effect]:
         pending = PendingReport(report.sender, report.number, slot, self._federation.next_number(self._now_ns))
-        own_host = report.sender in self._domain.hosts  # only a host's own ToR forwards
-        forwarded = self._federation.forward(report, pending.forwarded, slot) if own_host else NOTHING
+        own_host, forwarded = report.sender in self._domain.hosts, NOTHING
+        if own_host:  # only a host's own ToR forwards
+            forwarded = self._federation.forward(report, pending.forwarded, slot, self._claims.path_of)
         effects = list(forwarded.sends)
         for withdrawal in report.withdrawn:
             self._claims.withdraw(withdrawal)
@@ -305,7 +306,7 @@ class SwitchAgent:
         """A report's claims; True if the links are to be divided anew at once."""
         if self.arbitration is None:
             return False
-        withdrawn = [flow for flow, _ in report.withdrawn]
+        withdrawn = [gone.flow for gone in report.withdrawn]
         if report.sender in self._contending_peers:
             return self._contend(report.claims, withdrawn, slot)
         news = [self.arbitration.passes(claim.flow, claim.path) for claim in report.claims]

@@ -76,6 +76,11 @@ class Claims:
     def reporter(self, flow: FlowId) -> str:
         return self._flows[flow].reporter
 
+    def path_of(self, flow: FlowId) -> tuple[str, ...]:
+        """As it was last claimed; nothing where that is forgotten."""
+        demand = self._jobs.get(flow.job)
+        return () if demand is None else demand.path_of(flow)
+
     # ---- What reports say ----
 
     def take(self, report: Report, slot: int) -> None:
@@ -127,9 +132,31 @@ class Claims:
         return {flow.job for flow in flows if flow in self._left_alone}
 
     def withdraw(self, withdrawal: Withdrawal) -> None:
-        self._drop(withdrawal.flow)
-        if withdrawal.flow.job in self._jobs:
-            self._volume_bytes[withdrawal.flow] = withdrawal.volume_bytes
+        flow = withdrawal.flow
+        self._drop(flow)
+        if flow.job in self._jobs:
+            self._volume_bytes[flow] = withdrawal.volume_bytes
+            if withdrawal.left:
+                self._leave(flow)
+
+    def _leave(self, flow: FlowId) -> None:
+        """Its job no longer competes on these links, unless other flows of it do."""
+        demand = self._jobs[flow.job]
+        demand.remove(flow)
+        self._left_alone.pop(flow, None)
+        links = demand.links
+        for link in self._links_of.get(flow.job, set()) - links:
+            self._jobs_on[link].discard(flow.job)
+        self._links_of[flow.job] = links
+        self._has_links.clear()
+        if not links:
+            self._forget_job(flow.job)
+            self._links_of.pop(flow.job)
+
+    def _forget_job(self, job: str) -> None:
+        del self._jobs[job]
+        for flow in [flow for flow in self._volume_bytes if flow.job == job]:
+            del self._volume_bytes[flow]
 
     def expire(self, slot: int) -> list[FlowId]:
         """Drop the flows whose host says nothing any more, so that no other flow waits for them; says which."""
@@ -148,9 +175,7 @@ class Claims:
         """Jobs that no report has named for long, and now and then such flows of the other jobs."""
         gone = [job for job, demand in self._jobs.items() if slot - demand.heard_slot > JOB_MEMORY_SLOTS]
         for job in gone:
-            del self._jobs[job]
-            for flow in [flow for flow in self._volume_bytes if flow.job == job]:
-                del self._volume_bytes[flow]
+            self._forget_job(job)
         sweeps = slot - self._swept_slot > JOB_MEMORY_SLOTS // 10
         if sweeps:
             self._swept_slot = slot

@@ -6,7 +6,7 @@ silent for a slot, or that the shell says is lost, is left out: claims are still
 any more, hosts are told, and the first message from it, or the shell's word that it has been found, ends this.
 """
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import NamedTuple
 
 from paceline.flowcore.messages.events import Effect, Send
@@ -16,6 +16,8 @@ from paceline.flowcore.model.domain import other_switches
 from paceline.flowcore.model.patterns import FlowId
 
 ENDS = 2  # links of a path: a whole one that leads from one ToR to another has more
+
+PathOf = Callable[[FlowId], tuple[str, ...]]
 
 MOST_FORMER = 1000  # flows that are remembered after they were forgotten
 
@@ -45,8 +47,9 @@ class Federation:
         self._number = max(self._number + 1, now_ns)
         return self._number
 
-    def forward(self, report: Report, number: int, slot: int) -> Forwarded:
-        """To each other switch one report, with the claims and withdrawals that concern its links."""
+    def forward(self, report: Report, number: int, slot: int, path_of: PathOf = lambda _: ()) -> Forwarded:
+        """To each other switch one report, with the claims and withdrawals that concern its links. `path_of`: what
+        claims said before of a flow without one."""
         # Plans are dated by the host's slot. A withdrawal has no date: from a host whose clock is late it must not come
         # too late for the next switch.
         first_slot = report.first_slot if report.claims else slot
@@ -54,7 +57,10 @@ class Federation:
         withdrawn: dict[str, list[Withdrawal]] = {}
         asked: dict[FlowId, frozenset[str]] = {}
         for withdrawal in report.withdrawn:
-            for switch in self._others_of.get(withdrawal.flow) or self._former.get(withdrawal.flow, ()):
+            told = self._others_of.get(withdrawal.flow) or self._former.get(withdrawal.flow, ())
+            if withdrawal.left and not told:  # it may have had no claim lately
+                told = other_switches(path_of(withdrawal.flow), self._keeper, self._name)
+            for switch in told:
                 withdrawn.setdefault(switch, []).append(withdrawal)
             self.drop(withdrawal.flow)
         for claim in report.claims:

@@ -19,6 +19,7 @@ NEVER_SENT_SLOTS = 20  # a pull waits for its job's pushes
 class _FlowDemand(NamedTuple):
     size_bytes: float
     links: tuple[str, ...]
+    path: tuple[str, ...]  # those and the links of other switches
     first_slot: int
     heard_slot: int
     begun_bytes: float  # F when its claim came
@@ -71,19 +72,29 @@ class JobDemand:
         known = self._flows.get(flow)
         return 0.0 if known is None else known.size_bytes
 
+    def path_of(self, flow: FlowId) -> tuple[str, ...]:
+        """As its host claimed it; nothing where it is not known."""
+        known = self._flows.get(flow)
+        return () if known is None else known.path
+
     def learn(self, claim: Claim, links: Iterable[str], slot: int, *, renewed: bool) -> None:
         before = self._flows.get(claim.flow)
         begun_bytes = before.begun_bytes if renewed and before is not None else claim.sent_bytes
         most_bytes = max(claim.sent_bytes - begun_bytes, 0.0 if before is None else before.most_bytes)
         self.heard_slot = slot
         first_slot = slot if before is None else before.first_slot
-        known = _FlowDemand(claim.size_bytes, tuple(links), first_slot, slot, begun_bytes, most_bytes)
+        known = _FlowDemand(claim.size_bytes, tuple(links), claim.path, first_slot, slot, begun_bytes, most_bytes)
         self._flows[claim.flow] = known
         if before is None:
             self._named.update(claim.upstream, claim.downstream)
             self._whole = None
         if before is None or before.counts != known.counts or before.counted_bytes != known.counted_bytes:
             self._alone_ns = None
+
+    def remove(self, flow: FlowId) -> None:
+        """Its job has left its host."""
+        self._flows.pop(flow, None)
+        self._alone_ns = self._whole = None
 
     def forget(self, before_slot: int) -> None:
         """Drop the flows that no report has named since: the job goes on with other hosts."""

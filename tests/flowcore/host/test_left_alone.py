@@ -3,8 +3,8 @@
 import pytest
 
 from paceline.flowcore.host.policy import REMIND_SLOTS
-from paceline.flowcore.messages.events import Effect, Limit, SwitchLost, Welcomed
-from paceline.flowcore.messages.reports import NO_ANSWER, Feedback
+from paceline.flowcore.messages.events import Effect, JobLeft, Limit, SwitchLost, Welcomed
+from paceline.flowcore.messages.reports import NO_ANSWER, Feedback, Withdrawal
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.units import UNLIMITED
 from tests.flowcore.host.scripted_host import GBPS, MS, SLOT_NS, Host, grant, ring
@@ -46,6 +46,31 @@ def test_its_bursts_are_its_own_affair() -> None:
     assert host.agent.leaves_alone(flow.job)
     met(host, flow)
     assert not host.agent.leaves_alone(flow.job)
+
+
+def test_a_switch_hears_that_a_job_has_left() -> None:
+    """Also of one that has no claim: other jobs may be alone from now on."""
+    host, flow = left_alone()
+    host.tell(JobLeft(flow.job))
+    assert host.reports()[-1][1].withdrawn == (Withdrawal(flow, UNLIMITED, left=True),)
+    host = Host()
+    [flow] = host.join(ring("a", "h0", "h1"))
+    before = len(host.reports())
+    host.tell(JobLeft(flow.job))
+    assert len(host.reports()) == before, "no switch knows it"
+
+
+def test_a_job_that_joins_with_other_sizes_has_not_left() -> None:
+    host = Host()
+    [flow] = host.join(ring("a", "h0", "h1"))
+    host.ready(flow, 0)
+    [other] = host.join(ring("a", "h0", "h2"))
+    [left] = host.reports()[-1][1].withdrawn
+    assert left.left and left.flow == flow
+    host.ready(other, host.now_ns)
+    host.join(ring("a", "h0", "h2"))
+    [stays] = host.reports()[-1][1].withdrawn
+    assert not stays.left and stays.flow == other
 
 
 def test_it_reminds_its_switch_now_and_then() -> None:

@@ -9,6 +9,7 @@ from paceline.flowcore.model.domain import domains
 from paceline.flowcore.model.patterns import FlowId, Role
 from paceline.flowcore.model.slots import SlotClock
 from paceline.flowcore.model.topology import Topology, star, tree
+from paceline.flowcore.model.units import UNLIMITED
 from paceline.flowcore.policy import POLICIES
 from paceline.flowcore.switch.agent import SwitchAgent
 
@@ -76,9 +77,12 @@ class Fabric:
     def slot(self) -> int:
         return CLOCK.index(self.now_ns)
 
-    def report(self, host: str, *claims: Claim, withdrawn: tuple[FlowId, ...] = ()) -> dict[FlowId, Grant]:
+    def report(
+        self, host: str, *claims: Claim, withdrawn: tuple[FlowId, ...] = (), left: tuple[FlowId, ...] = ()
+    ) -> dict[FlowId, Grant]:
         """Everything hosts hear because of this report; the latest grant of each flow."""
         gone = tuple(Withdrawal(which, 25e6) for which in withdrawn)
+        gone += tuple(Withdrawal(which, UNLIMITED, True) for which in left)
         self.number += 1
         report = Report(sender=host, number=self.number, first_slot=self.slot, claims=claims, withdrawn=gone)
         return self.tell(self.topology.switch_of[host], report)

@@ -108,3 +108,29 @@ def test_only_where_hosts_leave_such_jobs_alone(policy: str, background: str) ->
     fabric.switches["sw"] = agent
     expected = policy == "paceline" and background != TRAINING_FIRST
     assert fabric.report("h0", claim(STAR, A))[A].uncontended == expected
+
+
+def test_a_job_is_alone_again_as_soon_as_the_other_has_left_all_its_hosts() -> None:
+    """Its claims are over, as between bursts: only that it left says that it will not come again."""
+    fabric = Fabric(STAR, "paceline")
+    other = flow("c", "h2", "h1")
+    fabric.report("h3", claim(STAR, C))
+    fabric.report("h2", claim(STAR, other))
+    assert other.job == C.job and not fabric.report("h0", claim(STAR, A))[A].uncontended
+    fabric.report("h3", withdrawn=(C,))
+    fabric.report("h2", withdrawn=(other,))
+    assert not renewed(fabric, A)
+    fabric.report("h3", left=(C,))
+    assert not renewed(fabric, A), "its other host may claim again"
+    fabric.report("h2", left=(other,))
+    assert renewed(fabric, A) and not fabric.switches["sw"].remembers(C.job)
+
+
+def test_every_switch_on_its_path_hears_that_a_job_has_left() -> None:
+    fabric = Fabric(TREE, "paceline")
+    fabric.report("h0", claim(TREE, FAR))
+    fabric.report("h0", withdrawn=(FAR,))
+    there = [name for name, switch in fabric.switches.items() if switch.remembers(FAR.job)]
+    assert len(there) > 1
+    fabric.report("h0", left=(FAR,))
+    assert not any(switch.remembers(FAR.job) for switch in fabric.switches.values())

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.jobs.process_group import ProcessGroup
 from paceline.flowcore.messages.events import Effect, Limit, Send
 from paceline.flowcore.messages.journal import Entry, decode
 from paceline.flowcore.messages.reports import Feedback, Report
@@ -14,6 +15,7 @@ __all__ = ["cluster", "fork_server"]  # fixtures
 pytestmark = pytest.mark.root
 
 QUIET_S = 3.0
+ENDS_S = 60.0
 SOON_S = 4.0  # its switch says at once that it has met somebody; by itself it would ask after nine seconds
 
 
@@ -43,7 +45,16 @@ class Journal:
         return sum(claim.flow.job.endswith(f"/{job}") for claim in claims)
 
 
-def test_a_job_alone_says_nothing_until_another_comes(cluster: Cluster, tmp_path: Path) -> None:
+def says_nothing(cluster: Cluster, group: ProcessGroup, journal: Journal) -> None:
+    began, iterations = (journal.claims_of("a"), journal.limits()), len(group.processes[0].numbers)
+    cluster.pause(group, QUIET_S)
+    assert len(group.processes[0].numbers) > iterations + 5
+    # The switch may have forgotten it after a minute: it is reminded every nine seconds.
+    assert journal.claims_of("a") - began[0] <= 1, "no claim for some twenty bursts"
+    assert journal.limits() == began[1], "and nothing was set"
+
+
+def test_a_job_alone_says_nothing_but_while_another_is_there(cluster: Cluster, tmp_path: Path) -> None:
     cluster.switchd()
     daemons = [cluster.hostd(host, with_switch=True, journal=tmp_path / host) for host in ("h0", "h1")]
     for daemon in daemons:
@@ -54,18 +65,16 @@ def test_a_job_alone_says_nothing_until_another_comes(cluster: Cluster, tmp_path
     cluster.run(group, lambda: journal.claims_of("a"))
     cluster.pause(group, 2.0)
 
-    began, iterations = (journal.claims_of("a"), journal.limits()), len(group.processes[0].numbers)
-    cluster.pause(group, QUIET_S)
-    assert len(group.processes[0].numbers) > iterations + 5
-    # The switch may have forgotten it after a minute: it is reminded every nine seconds.
-    assert journal.claims_of("a") - began[0] <= 1, "no claim for some twenty bursts"
-    assert journal.limits() == began[1], "and nothing was set"
+    says_nothing(cluster, group, journal)
 
-    both = cluster.jobs("b")
+    both = cluster.jobs("b", iterations=100)
     cluster.run(both, lambda: all(joined(daemon) == {"a", "b"} for daemon in daemons))
     cluster.run(both, lambda: journal.claims_of("b"))
     before = journal.claims_of("a")
     cluster.run(both, lambda: journal.was_told("a"), limit_s=SOON_S)
     cluster.run(both, lambda: journal.claims_of("a") > before + 3, limit_s=SOON_S)
     cluster.run(both, lambda: journal.claims_of("b") > 20)
+    cluster.run(both, lambda: all(joined(daemon) == {"a"} for daemon in daemons), limit_s=ENDS_S)
+    cluster.pause(group, 1.0)
+    says_nothing(cluster, group, journal)
     assert all(daemon.status()["troubles"] == {} for daemon in daemons)
