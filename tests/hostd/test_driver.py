@@ -197,8 +197,9 @@ def test_a_job_with_a_number_that_no_switch_takes_leaves_and_the_rest_is_said(wi
     driven, (bad, good) = with_switch, FLOWS
     driven.driver.take(*JOINED)
     driven.driver.take(FlowReady(bad, 10**13), FlowReady(good, 0))
-    [report] = driven.sent
+    report, farewell = driven.sent
     assert [claim.flow for claim in report.claims] == [good]
+    assert farewell.claims == () and [(gone.flow, gone.left) for gone in farewell.withdrawn] == [(bad, True)]
     assert driven.driver.expelled == {"a": "it has counted 1e+20 of something, expected 0 to 1e+18"}
     assert set(driven.agent.flows) == {good}
     events = [decode(line).event for line in driven.journal.getvalue().splitlines()]

@@ -62,8 +62,8 @@ def test_the_scenarios_of_the_testbed_are_for_a_small_machine(path: Path) -> Non
     assert len(plan(replace(scenario), [TcpControl("cubic")], Conditions("auto", 1), 1)) == len(scenario.jobs) + 1
 
 
-def test_there_are_the_five_mixes_and_six_more() -> None:
+def test_there_are_the_five_mixes_and_seven_more() -> None:
     assert [path.stem for path in MIXES] == [
         "identical", "mix-1", "mix-2-others", "mix-2", "mix-3", "mix-4-others", "mix-4", "mix-5", "ps-and-ring",
-        "two-tors", "weights",
+        "two-tors", "unlike", "weights",
     ]  # fmt: skip

@@ -36,7 +36,7 @@ def test_nothing_is_wrong_with_them() -> None:
 
 
 def test_a_job_that_leaves_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
-    def leave(self: HostAgent, name: str, _now_ns: int) -> None:
+    def leave(self: HostAgent, name: str, _now_ns: int, **_: object) -> None:
         job = self.jobs.pop(name, None)
         for flow in job.flows if job is not None else ():
             self.limit(flow, UNLIMITED, UNLIMITED)
