@@ -247,6 +247,7 @@ class HostAgent:
 
     def _join(self, event: JobJoined, now_ns: int) -> None:
         # A job that joins again has been restarted, or sends other sizes: to its switch it has not left.
+        before = {spec.flow: self.flows[spec.flow].claimed_slot for spec in event.flows if spec.flow in self.flows}
         self._leave(event.job, now_ns, staying={spec.flow for spec in event.flows})
         progress = JobProgress(now_ns, event.weight, event.iterations)
         job = self.jobs[event.job] = JobFlows(progress, weighable=event.weighable, unstoppable=event.unstoppable)
@@ -260,6 +261,7 @@ class HostAgent:
                 downstream=downstream.get(spec.flow, ()),
                 bandwidth=estimate,
                 stretches=Stretches(whole_slots=not self.policy.samples_stretches),
+                claimed_slot=before.get(spec.flow, -1),
             )
             self.flows[spec.flow] = flow
             job.flows.append(flow)

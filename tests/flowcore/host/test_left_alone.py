@@ -71,6 +71,9 @@ def test_a_job_that_joins_with_other_sizes_has_not_left() -> None:
     host.join(ring("a", "h0", "h2"))
     [stays] = host.reports()[-1][1].withdrawn
     assert not stays.left and stays.flow == other
+    host.tell(JobLeft("a"))
+    [left] = host.reports()[-1][1].withdrawn
+    assert left.left and left.flow == other, "though it has not claimed since it joined"
 
 
 def test_it_reminds_its_switch_now_and_then() -> None:
