@@ -287,8 +287,11 @@ class JobTracker:
             completed_bytes=float(completed_bytes),
             outstanding=outstanding,
             expected_bytes=float(expected_bytes),
-            counted_bytes=float(sum(one.tx_bytes for one in snapshots)),
-            marked_bytes=float(sum(one.iteration_counter.tx_at_start for one in snapshots if one.iteration_counter)),
+            counted_bytes=WIRE_PER_PAYLOAD * sum(one.tx_bytes for one in snapshots),
+            marked_bytes=WIRE_PER_PAYLOAD
+            * sum(one.iteration_counter.tx_at_start for one in snapshots if one.iteration_counter),
+            to_send_bytes=WIRE_PER_PAYLOAD * sum(one.expected_tx_bytes for one in snapshots),
+            launched_bytes=float(sum(one.enqueued_bytes for one in snapshots)),
             began_ns=began_ns,
             announced_ns=announced_ns,
             completed_ns=completed_ns,

@@ -28,9 +28,11 @@ class JobFacts(NamedTuple):
     outstanding: bool = False  # some have not
     expected_bytes: float = 0.0  # in all, as in the last one
     waiting_bytes: Mapping[Ends, float] = {}  # that sockets hold, and the network has not taken
-    # Of wire bytes since the job began, by the shim's count; 0: it has none.
-    counted_bytes: float = 0.0
-    marked_bytes: float = 0.0  # when its processes last marked the end of an iteration
+    # Since the job began, by the shim's count; 0: it has none.
+    counted_bytes: float = 0.0  # sent ...
+    marked_bytes: float = 0.0  # ... when its processes last marked the end of an iteration
+    to_send_bytes: float = 0.0  # for what it has launched, if it goes round a ring
+    launched_bytes: float = 0.0  # as it asked for it: what `expected_bytes` is of one iteration
     # Dates of the shim's own clock; 0: it has none.
     began_ns: int = 0  # the iteration in hand
     announced_ns: int = 0  # bytes were last handed over for sending ...

@@ -10,15 +10,11 @@ bytes are out; so counter and announcements say how many iterations there are, a
     a launch waits at the gate                the same: its bytes cannot move before
     a flow has sent that                      FlowDone
     all flows have sent the iteration's size  IterationEnded
-    at the first rest after a count           a sample of the iteration's size: JobJoined where it is news
+    at a rest                                 a sample of the iteration's size: JobJoined where it is news
 
-From one rest after a count to the next lies a whole number of iterations, however far ahead they were launched; but a
-job rests in the middle of a burst, too, where it waits for another job's or computes, and between a launch and its
-first byte. So a sample must agree with the plugin's own count, which the plugin takes at its marks: closely where the
-last iterations are alike by that count, because then marks come while nothing moves. An iteration that rests short of
-its size waits for another member, until two more have been counted: a job is at most one launch ahead of the network
-when it rests. Best are two rests at which the plugin has counted nothing since its mark and sockets hold nothing: where
-a job has such rests, no other is taken.
+What an iteration's size is, is told by the plugin's counts (whole_iterations.py). An iteration that rests short of its
+size waits for another member, until two more have been counted: a job is at most one launch ahead of the network when
+it rests.
 
 No flow is said to feed another: hosts would have to agree on the number of an iteration, and each counts its own.
 """
@@ -26,16 +22,13 @@ No flow is said to feed another: hosts would have to agree on the number of an i
 from collections.abc import Iterable, Mapping
 from math import inf
 
-from paceline.flowcore.demand.demand import ALL, ANNOUNCING, SAME, Demand
+from paceline.flowcore.demand.demand import ALL, ANNOUNCING, Demand
 from paceline.flowcore.demand.facts import Ends, JobFacts
+from paceline.flowcore.demand.whole_iterations import WholeIterations
 from paceline.flowcore.detect.bursts import NEARLY
 from paceline.flowcore.messages.events import HostEvent, IterationEnded
 
 LAUNCHED_AHEAD = 2  # iterations counted since this one began: it is over, whatever it sent
-
-# A sample is of whole iterations if the plugin's count differs by no more than this; marks come at any time within the
-# burst of a job that computes meanwhile, unless they have been found to be exact.
-WHOLE, EXACTLY = 0.2, 0.02
 
 # Of an iteration: nothing else is sent in the middle of one, and beside another job's burst little more moves.
 RESUMING = 0.0005
@@ -54,10 +47,9 @@ class LaunchedDemand(Demand):
         self._iteration = 0  # its own count: the job's counter runs ahead
         self._rested: Mapping[Ends, float] | None = None  # sent when it last rested; None: not since this burst began
         self._stopped: Mapping[Ends, float] | None = None  # sent when the last burst ended, of several an iteration
-        self._sampled = JobFacts(-1, False, True, 0, {}, {})  # at the last sample
+        self._iterations = WholeIterations()
         self._began_at: int | None = None  # the counter when the iteration in hand began; None: it has not yet
         self._last: JobFacts | None = None
-        self._marks = _Marks()
 
     @property
     def must_see_rests(self) -> bool:
@@ -65,7 +57,7 @@ class LaunchedDemand(Demand):
 
     def observe(self, facts: JobFacts) -> list[HostEvent]:
         last, self._last = self._last, facts
-        self._marks.observe(facts)
+        self._iterations.observe(facts)
         events = self._rest(last) if facts.rested and last is not None and not self.live else []
         events += self._finish(facts)
         waits = self._waits(facts, last)
@@ -147,54 +139,12 @@ class LaunchedDemand(Demand):
         if self._began_at is None:
             self._base = dict(facts.sent_bytes)
         self._rested = dict(facts.sent_bytes)
-        if facts.iteration > self._sampled.iteration and not self.live:
-            events += self._sample(facts)
-        return events
+        return events if self.live else events + self._sample(facts)
 
     def _sample(self, facts: JobFacts) -> list[HostEvent]:
-        """Iterations have been counted since the last sample."""
-        passed = facts.iteration - self._sampled.iteration
-        at_mark, was_at_mark = _at_mark(facts), _at_mark(self._sampled)
-        if was_at_mark and not at_mark and passed <= LAUNCHED_AHEAD:
-            return []  # it may come to rest at another
-        sent = {ends: sent - self._sampled.sent_bytes.get(ends, 0.0) for ends, sent in facts.sent_bytes.items()}
-        known = self._sampled.iteration >= 0 and not self.before_first
-        known &= self._sampled.sent_bytes.keys() == facts.sent_bytes.keys()
-        counted_bytes = facts.counted_bytes - self._sampled.counted_bytes
-        marked_bytes = facts.marked_bytes - self._sampled.marked_bytes if known else 0.0
-        margin = EXACTLY if self._marks.exact else WHOLE
-        if counted_bytes < (1 - margin) * marked_bytes and not at_mark:
-            return []  # the last of them is not out yet
-        # Sockets count headers, too, and less than the plugin only if some were found late.
-        whole = not marked_bytes or ALL * counted_bytes <= min((1 + margin) * marked_bytes, sum(sent.values()))
-        whole &= at_mark == was_at_mark
-        self.before_first = self._sampled.iteration < 0
-        self._sampled = facts
-        events = self._learn(facts, {ends: size / passed for ends, size in sent.items()}) if known and whole else []
+        sample = self._iterations.sample(facts)
+        self.before_first = not facts.iteration
+        events = self._learn(facts, sample) if sample is not None else []
         if events:
             self._base, self._began_at = dict(facts.sent_bytes), None
         return events
-
-
-def _at_mark(facts: JobFacts) -> bool:
-    """Nothing was counted since the last mark, and what was before it is out: an iteration ends here."""
-    usual_bytes = facts.marked_bytes / max(1, facts.iteration)
-    nothing_since = facts.counted_bytes - facts.marked_bytes <= SAME * usual_bytes
-    return facts.marked_bytes > 0 and nothing_since and not any(facts.waiting_bytes.values())
-
-
-class _Marks:
-    """What the plugin counted from one mark to the next."""
-
-    def __init__(self) -> None:
-        self.exact = True  # the last two iterations were alike, or there were no two
-        self._iteration, self._marked_bytes = 0, 0.0  # at the last mark
-        self._size_bytes = 0.0  # of the iterations before it
-
-    def observe(self, facts: JobFacts) -> None:
-        if facts.iteration == self._iteration:
-            return
-        size_bytes = (facts.marked_bytes - self._marked_bytes) / (facts.iteration - self._iteration)
-        if self._size_bytes:
-            self.exact = abs(size_bytes - self._size_bytes) <= SAME * self._size_bytes
-        self._iteration, self._marked_bytes, self._size_bytes = facts.iteration, facts.marked_bytes, size_bytes

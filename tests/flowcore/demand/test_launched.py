@@ -1,7 +1,6 @@
 """What a NCCL job has to send, told from what moves: its counter runs ahead of the network."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -222,29 +221,3 @@ def test_bytes_that_were_sent_before_a_socket_was_found_make_no_size() -> None:
         events += list(job.looks())
         sizes += [spec.size_bytes for event in events if isinstance(event, JobJoined) for spec in event.flows]
     assert sizes == [100.0]
-
-
-# Seen on an H200, of the same job at its two hosts: iteration, MB sent, in sockets, counted and at the last mark, and
-# whether it rests. Its first mark comes in the middle of an iteration, and its sockets were found late.
-AT_ONE_HOST = (
-    (0, 0.0, 0.0, 15.2, 0.0, True), (0, 19.73, 0.0, 25.0, 25.0, True), (1, 19.98, 1.36, 29.2, 27.1, False),
-    (1, 21.72, 0.99, 29.2, 27.1, True), (1, 44.96, 0.47, 50.0, 27.1, False), (2, 45.17, 0.45, 50.0, 50.0, False),
-    (2, 45.87, 0.0, 50.0, 50.0, True), (2, 45.87, 1.31, 52.02, 50.0, True), (2, 72.01, 0.0, 75.01, 50.0, False),
-    (3, 72.01, 0.0, 75.01, 75.01, True),
-)  # fmt: skip
-AT_THE_OTHER = (
-    (0, 0.0, 0.0, 0.0, 0.0, True), (1, 0.0, 0.0, 5.24, 0.0, True), (1, 0.0, 2.08, 8.39, 0.0, True),
-    (1, 19.74, 0.0, 25.0, 0.0, False), (2, 19.74, 0.0, 25.0, 25.0, True), (2, 19.74, 2.45, 28.02, 25.0, True),
-    (2, 45.88, 0.0, 50.0, 25.0, False), (3, 45.88, 0.0, 50.0, 50.0, True),
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("looks", [AT_ONE_HOST, AT_THE_OTHER])
-def test_a_size_lies_between_two_rests_at_marks(looks: tuple[Any, ...]) -> None:
-    """It was 24.15 at the one host, for nine iterations, and 26.84 at the other, from the fifth to the sixteenth."""
-    demand, joined = LaunchedDemand("a", "h0"), []
-    for iteration, sent, waiting, counted, marked, resting in looks:
-        facts = JobFacts(iteration, True, True, 2, {NEXT: sent}, {}, resting=resting, waiting_bytes={NEXT: waiting})
-        facts = facts._replace(counted_bytes=counted, marked_bytes=marked)
-        joined += [event for event in demand.observe(facts) if isinstance(event, JobJoined)]
-    assert [event.flows[0].size_bytes for event in joined] == [pytest.approx(26.14)]
