@@ -3,8 +3,9 @@
 import pytest
 
 from paceline.flowcore.host.policy import REMIND_SLOTS
-from paceline.flowcore.messages.events import Effect, JobLeft, Limit, SwitchLost, Welcomed
+from paceline.flowcore.messages.events import Effect, JobLeft, Limit, OthersSend, SwitchLost, Welcomed
 from paceline.flowcore.messages.reports import NO_ANSWER, Feedback, Withdrawal
+from paceline.flowcore.model.background import FAIR, TRAINING_FIRST, YIELD
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.units import UNLIMITED
 from tests.flowcore.host.scripted_host import GBPS, MS, SLOT_NS, Host, grant, ring
@@ -41,7 +42,7 @@ def test_its_bursts_are_its_own_affair() -> None:
         host.until(host.now_ns + 200 * MS)
         host.done(flow)
     assert host.log[before:] == [], "no claim, and no limit changes"
-    assert host.limit_of(flow) == (GBPS, GBPS)
+    assert host.limit_of(flow) == (UNLIMITED, UNLIMITED), "since its first burst ended"
     assert host.agent.next_deadline() is None
     assert host.agent.leaves_alone(flow.job)
     met(host, flow)
@@ -90,6 +91,7 @@ def test_it_reminds_its_switch_now_and_then() -> None:
     before = len(host.reports())
     host.until(host.now_ns + 5 * SLOT_NS)
     assert len(host.reports()) == before
+    assert host.limit_of(flow) == (UNLIMITED, UNLIMITED), "a burst does not come under a limit for that"
 
 
 @pytest.mark.parametrize("by", ["a word about a flow without a claim", "a share of a claim that has not lapsed"])
@@ -131,6 +133,21 @@ def test_no_job_is_left_alone_where_policies_want_claims_or_switches_are_missing
     host.ready(flow, ITERATION_NS, 1)
     host.until(ITERATION_NS + SLOT_NS)
     assert host.claims_of(flow, since_ns=ITERATION_NS)
+
+
+@pytest.mark.parametrize(("background", "is_left_alone"), [(FAIR, True), (YIELD, False), (TRAINING_FIRST, False)])
+def test_beside_cross_traffic_it_is_one_of_tcps_where_that_is_fair(background: str, is_left_alone: bool) -> None:
+    host = Host(background=background)
+    [flow] = host.join(ring("a", "h0", "h1"))
+    host.tell(OthersSend(0.4 * GBPS))
+    host.ready(flow, 0)
+    host.until(4 * MS)
+    host.answer(grant(flow, GBPS)._replace(uncontended=True))
+    host.until(100 * MS)
+    host.done(flow)
+    host.tell(OthersSend(0.5 * GBPS))
+    assert host.agent.leaves_alone(flow.job) == is_left_alone
+    assert (host.limit_of(flow) == (UNLIMITED, UNLIMITED)) == is_left_alone
 
 
 def test_all_flows_of_a_job_must_be_uncontended() -> None:
