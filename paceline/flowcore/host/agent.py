@@ -145,8 +145,6 @@ class HostAgent:
                 self._clock_set(event.by_ns, now_ns)
             case OthersSend():
                 self.others_bps = min(max(0.0, event.load_bps), self.nic_bps)
-                if self._yields:
-                    self._may_be_contended(now_ns)
             case SwitchLost():
                 self._isolate()
                 self.policy.on_slot(self, now_ns)
@@ -328,7 +326,7 @@ class HostAgent:
         """Of the switch or of the local table."""
         taken = []
         # Without a switch, or with one that is cut off from others, nobody knows who competes.
-        knows = self.policy.leaves_uncontended and not (self.isolated or feedback.silent or self._yields)
+        knows = self.policy.leaves_uncontended and not (self.isolated or feedback.silent)
         contended = {one for one in feedback.contended if one in self.flows}
         for grant in feedback.grants:
             flow = self.flows.get(grant.flow)
@@ -344,11 +342,6 @@ class HostAgent:
         if taken:
             self.policy.on_feedback(self, taken, now_ns)
         self._meet(contended, now_ns)
-
-    @property
-    def _yields(self) -> bool:
-        """A job alone is more, or less, than one of TCP's beside the cross traffic of this host."""
-        return self._background != FAIR and self.others_bps > 0.0
 
     def _meet(self, contended: Collection[FlowId], now_ns: int) -> None:
         """Somebody competes with these flows' jobs, and nobody has until now."""

@@ -15,7 +15,6 @@ from paceline.flowcore.messages.events import (
     Tick,
 )
 from paceline.flowcore.messages.reports import Feedback, Grant, Report
-from paceline.flowcore.model.background import FAIR
 from paceline.flowcore.model.patterns import FlowId, downstream_of, flows_of
 from paceline.flowcore.model.scenario import JobSpec, Pattern
 from paceline.flowcore.model.slots import SlotClock
@@ -47,14 +46,13 @@ class Host:
     policy: str = "paceline"
     switch: str | None = "sw"
     now_ns: int = 0
-    background: str = FAIR
     sends_bps: float | None = None
     sent: dict[FlowId, float] = field(default_factory=dict)
     log: list[tuple[int, Effect]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         clock = SlotClock(SLOT_NS, HORIZON)
-        self.agent = HostAgent("h0", TOPOLOGY, clock, policy_named(self.policy), self.switch, self.background)
+        self.agent = HostAgent("h0", TOPOLOGY, clock, policy_named(self.policy), self.switch)
 
     def join(self, *jobs: JobSpec) -> list[FlowId]:
         joined = []
