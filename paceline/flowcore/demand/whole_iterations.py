@@ -5,9 +5,9 @@ computes between two bursts, and between a launch and its first byte. So a sampl
 plugin's counts tell, in this order:
 
     launched   between the two rests whole iterations were launched, what was launched has been counted, and at neither
-               more was still to come than at the other rests of late. Needs no mark, and is known after two iterations.
+               more was still to come than at the other rests of late; known after two iterations
     marked     the same, where a ring's arithmetic says nothing of what is counted (trees, short messages): as much was
-               counted as from mark to mark, once two iterations are alike by that
+               counted as from mark to mark; known when two iterations are alike by that
     about      before either is known, and where iterations differ: as much was counted as from mark to mark, within
                WHOLE. Best are two rests at which nothing was counted since a mark: where a job has such rests, no other
                is taken.
@@ -56,12 +56,13 @@ class WholeIterations:
         for rest in reversed(self._rests):
             counted = facts.counted_bytes - rest.counted_bytes
             passed = _times(facts.launched_bytes - rest.launched_bytes, facts.expected_bytes)
-            if passed and _agree(counted, facts.to_send_bytes - rest.to_send_bytes, counted / passed):
-                if to_come > least + MORE * counted / passed:
-                    return None
-            elif not (passed and _agree(counted, passed * self._marks.each_bytes, self._marks.each_bytes)):
+            if not passed:
                 continue
-            if (sent := _sent(rest, facts)) is not None:
+            as_launched = _agree(counted, facts.to_send_bytes - rest.to_send_bytes, counted / passed)
+            if as_launched and to_come > least + MORE * counted / passed:
+                return None
+            as_marked = _agree(counted, passed * self._marks.each_bytes, self._marks.each_bytes)
+            if (as_launched or as_marked) and (sent := _sent(rest, facts)) is not None:
                 return {ends: size / passed for ends, size in sent.items()}
         return None
 
@@ -91,7 +92,7 @@ class WholeIterations:
 def _times(whole: float, part: float) -> int:
     """How many times the part is in the whole; 0: no whole number of times."""
     number = round(whole / part) if part > 0 else 0
-    return number if _agree(whole, number * part, part) else 0
+    return number if number > 0 and _agree(whole, number * part, part) else 0
 
 
 def _agree(one: float, other: float, iteration_bytes: float) -> bool:
