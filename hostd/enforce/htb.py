@@ -167,12 +167,12 @@ class HtbBackend:
         return self._change(changes)
 
     def _step_in_or_aside(self, state: _Flow, limit: Limit) -> list[EnforcementError]:
-        """Out of its class when its limit is lifted, and into it again before the next one holds."""
-        aside = limit.lifted and (state.aside or not state.limit.lifted)
-        if aside == state.aside:
+        """Out of its class when its limit is lifted, and into it again before the next one holds. A flow that was never
+        limited is in its class: its first limit holds at once."""
+        if limit.lifted == state.aside:
             return []
-        state.aside = aside
-        if aside:
+        state.aside = limit.lifted
+        if state.aside:
             return about(limit.flow, self._options.as_before(state.controlled, SO_PRIORITY))
         inside = self._options.set(state.controlled, SO_PRIORITY, _priority(state))
         return about(limit.flow, inside + self._control(state))
