@@ -222,7 +222,7 @@ class HtbBackend:
         errors = self._follow_speeds()
         for flow, state in self._flows.items():
             errors += about(flow, self._find_place(state) + self._control(state))
-        errors += self.apply([state.limit for state in self._flows.values()])
+        errors += self._set_classes([state.limit for state in self._flows.values()])
         return errors + self._put_back()
 
     def _follow_speeds(self) -> list[EnforcementError]:
@@ -259,7 +259,7 @@ class HtbBackend:
 
     def _place(self, state: _Flow) -> list[EnforcementError]:
         """A class on every device the flow's sockets leave through, with its part of the limit."""
-        return self._find_place(state) + self.apply([state.limit])
+        return self._find_place(state) + self._set_classes([state.limit])
 
     def _find_place(self, state: _Flow) -> list[EnforcementError]:
         """Which devices those are; they are set up."""

@@ -63,3 +63,15 @@ def test_a_socket_that_comes_while_its_flow_is_left_alone_is_in_no_class_either(
         assert backend.apply([LIFTED]) == [] and backend.detach(FLOW) == []
         assert not any(map(is_in_a_class, sockets))
         assert backend.close() == []
+
+
+def test_what_is_set_again_after_a_lost_lease_is_left_alone_again(wire: Wire, tmp_path: Path) -> None:
+    """Another backend hears the limits in force, and no others before."""
+    wire.sink()
+    sockets = wire.send().sockets()
+    with wire.here.enter():
+        backend = HtbBackend(UndoLog(tmp_path / "lease.json"), lambda device: LINK_BPS)
+        assert backend.attach(FLOW, sockets) == [] and is_in_a_class(sockets[0])
+        assert backend.apply([LIFTED]) == [] and not is_in_a_class(sockets[0])
+        assert backend.refresh() == [] and not is_in_a_class(sockets[0])
+        assert backend.close() == []
