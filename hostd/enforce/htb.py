@@ -7,9 +7,6 @@ sockets leave through several devices has its limit divided among them by their 
 first socket of a flow needs it: one that appears later is found then, and one that carries no flow is never
 touched.
 
-While a flow's limit is lifted (nobody competes with its job) its sockets have the priority that they had before hostd
-came, and are in no class: to the kernel they are sockets like any.
-
 A socket that has another priority, because its job has changed it, is put back about once a second, and from then on
 its packets are in its class whatever the job does (class_filter.py).
 
@@ -19,8 +16,8 @@ sockets come back as errors (use pacing).
 Packets of no flow are in a class of their own (htb_device.py), and once they want more than little of the link it is
 divided between them and the flows that send (own_link.py), as TCP would.
 
-The class of a lifted limit has "nothing guaranteed, all may be borrowed", because a guarantee beyond the link's rate
-would be sent without asking the link's class, and leave it in debt for as long afterwards. What a class borrows is not
+A lifted limit becomes "nothing guaranteed, all may be borrowed", because a guarantee beyond the link's rate would
+be sent without asking the link's class, and leave it in debt for as long afterwards. What a class borrows is not
 charged to it; what it sent on its guarantee is, and htb_device.py says how that debt is kept small.
 """
 
@@ -64,7 +61,6 @@ class _Flow:
     controlled: set[DataSocket] = field(default_factory=set)  # that have it
     outside: set[DataSocket] = field(default_factory=set)  # of these, that had another priority once
     share: Mapping[str, float] = field(default_factory=dict)  # of the limit, by device
-    aside: bool = False  # in no class: its limit was lifted
 
 
 class _Change(NamedTuple):
@@ -133,7 +129,7 @@ class HtbBackend:
             return []
         # Lifted first: what is queued leaves before the sockets' next packets take another way. The class stays, for
         # the next flow: deleting it would drop what it holds.
-        lifted, left = self._set_classes([Limit(flow, UNLIMITED, UNLIMITED)]), [*state.controlled]
+        lifted, left = self.apply([Limit(flow, UNLIMITED, UNLIMITED)]), [*state.controlled]
         errors = self._restore(state, left)
         del self._flows[flow]
         # Where a socket keeps its priority for now, its packets must not come into another flow's class: that is the
@@ -143,13 +139,6 @@ class HtbBackend:
 
     def apply(self, limits: Sequence[Limit]) -> list[EnforcementError]:
         """One send for all classes of these flows."""
-        errors: list[EnforcementError] = []
-        for limit in limits:
-            if (state := self._flows.get(limit.flow)) is not None:
-                errors += self._step_in_or_aside(state, limit)
-        return errors + self._set_classes(limits)
-
-    def _set_classes(self, limits: Sequence[Limit]) -> list[EnforcementError]:
         changes: list[_Change] = []
         for limit in limits:
             state = self._flows.get(limit.flow)
@@ -166,26 +155,11 @@ class HtbBackend:
                 changes += [_Change(link, state.minor, one) for one in link.set_class(state.minor, asked)]
         return self._change(changes)
 
-    def _step_in_or_aside(self, state: _Flow, limit: Limit) -> list[EnforcementError]:
-        """Out of its class when its limit is lifted, and into it again before the next one holds. A flow that was never
-        limited is in its class: its first limit holds at once."""
-        if limit.lifted == state.aside:
-            return []
-        state.aside = limit.lifted
-        if state.aside:
-            return about(limit.flow, self._options.as_before(state.controlled, SO_PRIORITY))
-        inside = self._options.set(state.controlled, SO_PRIORITY, _priority(state))
-        return about(limit.flow, inside + self._control(state))
-
     def watch_others(self) -> list[EnforcementError]:
         now_ns, changes, errors = time.monotonic_ns(), list[_Change](), list[EnforcementError]()
-        aside = {name for state in self._flows.values() if state.aside for name in state.share}
         for name, link in self._links.items():
             try:
-                if name in aside:
-                    found = link.rest()
-                else:
-                    found = link.look(now_ns, lambda: self._others_of(name))  # noqa: B023 - called at once
+                found = link.look(now_ns, lambda: self._others_of(name))  # noqa: B023 - called at once
             except OSError as error:  # refresh() says what has become of the device
                 errors.append(EnforcementError(kind_of(error), f"cannot read classes of {name}: {error.strerror}"))
             else:
@@ -222,7 +196,7 @@ class HtbBackend:
         errors = self._follow_speeds()
         for flow, state in self._flows.items():
             errors += about(flow, self._find_place(state) + self._control(state))
-        errors += self._set_classes([state.limit for state in self._flows.values()])
+        errors += self.apply([state.limit for state in self._flows.values()])
         return errors + self._put_back()
 
     def _follow_speeds(self) -> list[EnforcementError]:
@@ -246,9 +220,7 @@ class HtbBackend:
         found = {}
         for flow, state in self._flows.items():
             there = [rates[name][state.minor] for name in state.share if state.minor in rates.get(name, {})]
-            if state.aside and state.share:
-                found[flow] = Limit(flow, UNLIMITED, UNLIMITED)
-            elif there and state.controlled:
+            if there and state.controlled:
                 found[flow] = Limit(flow, sum(rate for rate, _ in there), sum(ceiling for _, ceiling in there))
         return found
 
@@ -259,7 +231,7 @@ class HtbBackend:
 
     def _place(self, state: _Flow) -> list[EnforcementError]:
         """A class on every device the flow's sockets leave through, with its part of the limit."""
-        return self._find_place(state) + self._set_classes([state.limit])
+        return self._find_place(state) + self.apply([state.limit])
 
     def _find_place(self, state: _Flow) -> list[EnforcementError]:
         """Which devices those are; they are set up."""
@@ -282,8 +254,6 @@ class HtbBackend:
 
     def _control(self, state: _Flow) -> list[EnforcementError]:
         """Its priority for those of its sockets that have it not yet, and for none that left."""
-        if state.aside:
-            return self._restore(state, state.controlled.difference(state.sockets))
         by_itself = state.limit.flow.role is Role.RING
         fresh, errors = self._options.record([one for one in state.sockets if one not in state.controlled], by_itself)
         state.controlled.update(fresh)
@@ -294,13 +264,12 @@ class HtbBackend:
 
     def _put_back(self) -> list[EnforcementError]:
         """Sockets that their job took out of their class; where there are many, some at a time."""
-        inside = [(flow, state) for flow, state in self._flows.items() if not state.aside]
-        every = [(flow, state, one) for flow, state in inside for one in state.controlled]
-        some = every[self._looked_at : self._looked_at + MOST_LOOKED_AT]
-        self._looked_at = 0 if len(some) < MOST_LOOKED_AT else self._looked_at + MOST_LOOKED_AT
-        calls = [("get", one.pid, one.fd, one.cookie, *SO_PRIORITY, 4) for _, _, one in some]
+        every = [(flow, state, one) for flow, state in self._flows.items() for one in state.controlled]
+        inside = every[self._looked_at : self._looked_at + MOST_LOOKED_AT]
+        self._looked_at = 0 if len(inside) < MOST_LOOKED_AT else self._looked_at + MOST_LOOKED_AT
+        calls = [("get", one.pid, one.fd, one.cookie, *SO_PRIORITY, 4) for _, _, one in inside]
         errors: list[EnforcementError] = []
-        for (flow, state, one), found in zip(some, perform(calls), strict=True):
+        for (flow, state, one), found in zip(inside, perform(calls), strict=True):
             priority = _priority(state)
             if isinstance(found, bytes) and found != priority:
                 state.outside.add(one)
@@ -309,7 +278,7 @@ class HtbBackend:
                 errors += about(flow, self._options.set([one], SO_PRIORITY, priority))
         name_of = self._addresses()
         for name, link in self._links.items():
-            by_flow = [(one, state.minor) for _, state in inside for one in state.outside]
+            by_flow = [(one, state.minor) for state in self._flows.values() for one in state.outside]
             try:
                 link.tree.filter({one: minor for one, minor in by_flow if name_of.get(one.local) == name})
             except OSError as error:

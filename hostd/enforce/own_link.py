@@ -94,12 +94,6 @@ class OwnLink:
         known = self._judged_ns >= _JUDGED_NS and not self.faster
         return self._begin_or_go_on(now_ns, count) if both and known else self._end()
 
-    def rest(self) -> list[tuple[int, Message]]:
-        """Instead of a look, while flows that leave here are in no class, because their jobs are left alone: they would
-        count as others. No flow here has to be kept from others then, and none plans what they leave."""
-        self._load, self._device, self._before = OthersLoad(), (0, 0), None
-        return self._end()
-
     def _may_wait(self, now_ns: int) -> bool:
         """It is not long since the last look, and others have wanted little for some time: they are not divided from
         flows within a second of their first bytes anyway."""

@@ -120,9 +120,9 @@ class Cluster:
             self.start(daemon)
         return daemon
 
-    def switchd(self, slot_ms: float = 60.0, policy: str = "paceline", more: str = "") -> DaemonProcess:
+    def switchd(self, slot_ms: float = 60.0, more: str = "") -> DaemonProcess:
         slots = replace(SLOTS, length_ms=slot_ms)
-        daemon = switchd(self.testbed, self.topology.switches[0], self.directory, slots, policy, more)
+        daemon = switchd(self.testbed, self.topology.switches[0], self.directory, slots, more=more)
         return self._stack.enter_context(daemon)
 
     def start(self, daemon: DaemonProcess) -> None:

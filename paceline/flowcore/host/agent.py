@@ -145,6 +145,8 @@ class HostAgent:
                 self._clock_set(event.by_ns, now_ns)
             case OthersSend():
                 self.others_bps = min(max(0.0, event.load_bps), self.nic_bps)
+                if self.others_bps:
+                    self._may_be_contended(now_ns)
             case SwitchLost():
                 self._isolate()
                 self.policy.on_slot(self, now_ns)
@@ -325,8 +327,9 @@ class HostAgent:
     def _feedback(self, feedback: Feedback, now_ns: int) -> None:
         """Of the switch or of the local table."""
         taken = []
-        # Without a switch, or with one that is cut off from others, nobody knows who competes.
-        knows = self.policy.leaves_uncontended and not (self.isolated or feedback.silent)
+        # Without a switch, or with one that is cut off from others, nobody knows who competes; and what cross traffic
+        # sends here is said in reports.
+        knows = self.policy.leaves_uncontended and not (self.isolated or feedback.silent or self.others_bps)
         contended = {one for one in feedback.contended if one in self.flows}
         for grant in feedback.grants:
             flow = self.flows.get(grant.flow)

@@ -167,9 +167,5 @@ class Limit:
         """What other flows cannot have: nothing of the floor, and of a guarantee that was lifted."""
         return self.rate_bps if FLOOR_BPS < self.rate_bps < UNLIMITED else 0.0
 
-    @property
-    def lifted(self) -> bool:
-        return self.rate_bps >= UNLIMITED and self.ceiling_bps >= UNLIMITED
-
 
 Effect = Send | Limit

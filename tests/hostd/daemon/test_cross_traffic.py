@@ -100,10 +100,9 @@ def links_of_switch(cluster: Cluster, group: ProcessGroup) -> dict[str, dict[str
 
 @pytest.mark.slow
 def test_what_others_send_is_load_in_the_switchs_table(cluster: Cluster) -> None:
-    """From the device's counters to the room that the job's flow is told of, and back when they have ended. Under a
-    policy that leaves no job alone: of one that is, nobody asks for room."""
-    cluster.switchd(policy="mlcc")
-    daemons = [cluster.hostd(host, with_switch=True, policy="mlcc") for host in ("h0", "h1")]
+    """From the device's counters to the room that the job's flow is told of, and back when they have ended."""
+    cluster.switchd()
+    daemons = [cluster.hostd(host, with_switch=True) for host in ("h0", "h1")]
     for daemon in daemons:
         daemon.await_hostd(connected=True)
     group = cluster.jobs("a", model_mb=6.0, compute_s=0.01)
@@ -126,14 +125,10 @@ def test_what_others_send_is_load_in_the_switchs_table(cluster: Cluster) -> None
     cluster.run(group, lambda: room() == 1.0)
 
 
-@pytest.mark.parametrize(("policy", "divided"), [("srpt", {"eth0": 1}), ("paceline", {})])
-def test_on_the_jobs_own_host_others_have_the_part_of_a_connection(
-    cluster: Cluster, policy: str, divided: dict[str, int]
-) -> None:
-    """Without a class of their own HTB would serve them before a job that has one (hostd/enforce/own_link.py). A job
-    that is left alone has none either."""
-    cluster.switchd(policy=policy)
-    daemons = [cluster.hostd(host, with_switch=True, policy=policy) for host in ("h0", "h1")]
+def test_on_the_jobs_own_host_others_have_the_part_of_a_connection(cluster: Cluster) -> None:
+    """Without a class of their own HTB would serve them first (hostd/enforce/own_link.py)."""
+    cluster.switchd()
+    daemons = [cluster.hostd(host, with_switch=True) for host in ("h0", "h1")]
     for daemon in daemons:
         daemon.await_hostd(connected=True)
     group = cluster.jobs("a", model_mb=6.0, compute_s=0.01)
@@ -141,4 +136,4 @@ def test_on_the_jobs_own_host_others_have_the_part_of_a_connection(
     with cubic_flow(cluster, source="h0") as arrived:
         cluster.pause(group, 2.5)  # their first second is only looked at
         assert abs(part_of_port(cluster, group, one, arrived, 3.0) - 0.5) < 0.1
-        assert [daemon.status()["cross_traffic_connections"] for daemon in daemons] == [divided, {}]
+        assert [daemon.status()["cross_traffic_connections"] for daemon in daemons] == [{"eth0": 1}, {}]

@@ -24,9 +24,9 @@ SIZE_BYTES = 1e9  # many slots of a link of 1 Gbit/s
 class Net:
     """Hosts on one switch; every message arrives at once."""
 
-    def __init__(self, with_switch: bool = True, policy_name: str = "paceline") -> None:
+    def __init__(self, with_switch: bool = True) -> None:
         self.topology: Topology = star_of(("h0", "h1", "h2", "h3"), 1.0)
-        policy = POLICIES[policy_name]()
+        policy = POLICIES["paceline"]()
         self.agents: dict[str, HostAgent | SwitchAgent] = {
             host: HostAgent(host, self.topology, CLOCK, policy, "sw" if with_switch else None)
             for host in self.topology.hosts
@@ -106,7 +106,7 @@ def test_alone_a_host_knows_its_nic() -> None:
 
 @pytest.mark.parametrize("with_switch", [True, False])
 def test_beside_cross_traffic_its_nic_has_less_and_it_says_why(with_switch: bool) -> None:
-    net = Net(with_switch, "srpt")  # which leaves no job alone
+    net = Net(with_switch)
     flow = net.send("a", "h0", "h1")
     net.tell("h0", OthersSend(4e8))
     net.slots()
