@@ -21,8 +21,8 @@ from paceline.flowcore.demand.announced import AnnouncedDemand
 from paceline.flowcore.demand.demand import ANNOUNCING, Demand
 from paceline.flowcore.demand.facts import LEAST_PART, Ends, JobFacts
 from paceline.flowcore.demand.launched import LaunchedDemand
+from paceline.flowcore.demand.rhythm import IterationRhythm
 from paceline.flowcore.demand.timing import JobTiming
-from paceline.flowcore.demand.unmarked import UnmarkedIterations
 from paceline.flowcore.detect.bursts import BurstRhythm
 from paceline.flowcore.messages.events import FLOOR_BPS, SHORTEST_BURST_NS, HostEvent, Limit
 from paceline.flowcore.model.patterns import FlowId, Role
@@ -53,7 +53,7 @@ class JobTracker:
         self.demand: Demand = AnnouncedDemand(job, host, transfer_bytes(nic_bps, SHORTEST_BURST_NS))
         self._nic_bps = nic_bps
         self.rhythm: BurstRhythm | None = None  # of a job without an iteration counter
-        self._unmarked = UnmarkedIterations()  # of a job that has never moved its counter
+        self._unmarked = IterationRhythm()  # of a job over NCCL that has moved its counter never
         self.processes: dict[int, TrackedProcess] = {}  # by pid
         self.sockets = JobSockets()
         self._handed_over = CountedFlows()
@@ -152,7 +152,7 @@ class JobTracker:
             return []  # what its counters say is heard with the sockets' next answer (is_quiet)
         events: list[HostEvent] = []
         if self.rhythm is None:
-            measured = self._unmarked.divide(measured)
+            measured = self._with_unmarked(measured) if measured.counts_early else measured
             feeds = self._feeds.update(measured, self.demand.before_first)
             self.facts = measured._replace(received_bytes=feeds)
             if measured.counts_early and not isinstance(self.demand, LaunchedDemand):  # its first communicator has come
@@ -251,7 +251,7 @@ class JobTracker:
     def _of_shim(self) -> JobFacts:
         if self._counted is None:
             self._counted = self._sum_of_counters()
-        before = self._unmarked.ended  # one that marks iterations late had some before
+        before = self._unmarked.iterations  # one that marks iterations late had some before
         return self._counted._replace(iteration=self._counted.iteration + before) if before else self._counted
 
     def _sum_of_counters(self) -> JobFacts:
@@ -311,6 +311,13 @@ class JobTracker:
     def _sent_bytes(self) -> float:
         """Ever, by all of its sockets."""
         return sum(self.facts.sent_bytes.values()) if self.facts is not None else 0.0
+
+    def _with_unmarked(self, facts: JobFacts) -> JobFacts:
+        """Iterations of a program that marks none, by the plugin's count of what it sent."""
+        if facts.iteration > self._unmarked.iterations:
+            return facts  # it does mark them
+        self._unmarked.observe(facts.completed_bytes, facts.resting)
+        return facts._replace(iteration=self._unmarked.iterations, began_ns=0)
 
     def _by_rhythm(self, rhythm: BurstRhythm, facts: JobFacts, now_ns: int) -> JobFacts:
         """Without the shim it is not known which flow feeds which, nor how many members there are."""
