@@ -137,7 +137,7 @@ class HostDaemon:
             self._users,
         )
         self._monitor.slow_poll, self._monitor.is_left_alone = config.mode == "observe", self._agent.leaves_alone
-        self._enforcer.pages.jobs = self._monitor
+        self._enforcer.pages.jobs, self._enforcer.of_jobs = self._monitor, self._monitor.connections
         self._admission.weighable = lambda job: not self._enforcer.why_unweighed and self._monitor.has_sockets(job)
         self._admission.unstoppable = lambda job: self._enforcer.choice(job).backend == "gate"
         self._open.callback(self._monitor.close)
@@ -284,6 +284,8 @@ class HostDaemon:
             events = self._admission.passed(events, own_ns)
             if ticks:
                 events.append(Tick())
+            elif begun:
+                events += self._driver.foreign_news()
             if events:
                 self._driver.take(*events)
         if begun:

@@ -161,7 +161,13 @@ class AgentDriver:
             return []
         load_bps, told_bps = self._enforcer.others_load_bps, self._agent.others_bps
         same = abs(load_bps - told_bps) <= SAME_LOAD * self._agent.nic_bps and (load_bps > 0.0) == (told_bps > 0.0)
-        return [] if same else [OthersSend(load_bps)]
+        return self.foreign_news() if same else [OthersSend(load_bps, self._enforcer.meets_foreign)]
+
+    def foreign_news(self) -> list[HostEvent]:
+        """Traffic of no job has come or gone: also while nothing else is due, because every job is left alone."""
+        foreign = self._enforcer.meets_foreign
+        same = foreign == self._agent.meets_foreign
+        return [] if same else [OthersSend(self._enforcer.others_load_bps, foreign)]
 
     def _note_wait(self, answer: Feedback, now_ns: int) -> None:
         waited_ns = self._agent.answers.waited_ns(answer.answers, now_ns)

@@ -20,7 +20,7 @@ of each device's link (htb_device.py), pacing no lower than the floor of each so
 nothing is said.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from hostd.enforce.errors import EnforcementError
@@ -33,6 +33,8 @@ from paceline.flowcore.model.units import UNLIMITED
 CLOSE = 0.2
 LEAST_PART = 0.1
 
+OfJobs = Callable[[], Container[int]]  # connections, by cookie
+
 
 class Others(NamedTuple):
     """Cross traffic on a device."""
@@ -40,6 +42,7 @@ class Others(NamedTuple):
     connections: int = 0  # that have a part of the link, while it is divided between them and flows
     sent_bps: float = 0.0
     load_bps: float = 0.0  # as which that counts (paceline/flowcore/detect/others.py)
+    foreign: bool = False  # some of it is of no job that hostd knows
 
 
 class Backend(Protocol):
@@ -61,8 +64,9 @@ class Backend(Protocol):
         """Gives sockets on lossy paths what helps them, and takes it back when they lose no more (transport.py);
         by what was last read of them, by cookie."""
 
-    def watch_others(self) -> list[EnforcementError]:
-        """Leaves the traffic of others what TCP would of the host's own links, where the backend is in its way."""
+    def watch_others(self, of_jobs: OfJobs = frozenset) -> list[EnforcementError]:
+        """Leaves the traffic of others what TCP would of the host's own links, where the backend is in its way.
+        `of_jobs` says which connections are of a job that hostd knows."""
 
     def others(self) -> dict[str, Others]:
         """What they do on the host's own links, by device, where the backend looks at that."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 
-from hostd.enforce.base import Backend
+from hostd.enforce.base import Backend, OfJobs
 from hostd.enforce.by_job.backend import ByJobBackend, Choice
 from hostd.enforce.errors import CannotEnforce, EnforcementError, ErrorCounts, ErrorKind, not_restored
 from hostd.enforce.observe import ObserveBackend
@@ -45,6 +45,7 @@ class Enforcer:
         self.released = False  # an operator lifted everything
         self.why_none = ""  # nothing is enforced, though it should be
         self._weigher: Weigher | Unweighed = Unweighed("nothing is enforced")
+        self.of_jobs: OfJobs = frozenset  # the connections of all jobs on this host
         self._open()
 
     def choice(self, job: str) -> Choice:
@@ -63,6 +64,11 @@ class Enforcer:
     def others_load_bps(self) -> float:
         """Cross traffic's on the host's own NICs together, as far as the backend sees it."""
         return sum(found.load_bps for found in self.backend.others().values())
+
+    @property
+    def meets_foreign(self) -> bool:
+        """Some of it is of no job."""
+        return any(found.foreign for found in self.backend.others().values())
 
     @property
     def guardian_pid(self) -> int | None:
@@ -95,7 +101,7 @@ class Enforcer:
             with self._counting_errors():
                 backend = self._leased()
                 self._lease.beat()
-                self.errors.add(backend.watch_others())
+                self.errors.add(backend.watch_others(self.of_jobs))
         self.pages.beat()
 
     def refresh(self) -> None:

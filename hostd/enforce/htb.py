@@ -7,6 +7,9 @@ sockets leave through several devices has its limit divided among them by their 
 first socket of a flow needs it: one that appears later is found then, and one that carries no flow is never
 touched.
 
+While a flow's limit is lifted (nobody competes with its job) its sockets have the priority that they had before hostd
+came, and are in no class: to the kernel they are sockets like any.
+
 A socket that has another priority, because its job has changed it, is put back about once a second, and from then on
 its packets are in its class whatever the job does (class_filter.py).
 
@@ -16,26 +19,26 @@ sockets come back as errors (use pacing).
 Packets of no flow are in a class of their own (htb_device.py), and once they want more than little of the link it is
 divided between them and the flows that send (own_link.py), as TCP would.
 
-A lifted limit becomes "nothing guaranteed, all may be borrowed", because a guarantee beyond the link's rate would
-be sent without asking the link's class, and leave it in debt for as long afterwards. What a class borrows is not
+The class of a lifted limit has "nothing guaranteed, all may be borrowed", because a guarantee beyond the link's rate
+would be sent without asking the link's class, and leave it in debt for as long afterwards. What a class borrows is not
 charged to it; what it sent on its guarantee is, and htb_device.py says how that debt is kept small.
 """
 
 import errno
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from hostd.enforce.base import Others
+from hostd.enforce.base import OfJobs, Others
 from hostd.enforce.errors import CannotEnforce, EnforcementError, ErrorKind, about, kind_of, not_restored
 from hostd.enforce.htb_device import FIRST_MINOR, LAST_MINOR, MAJOR, HtbDevice
 from hostd.enforce.own_link import Asked, OwnLink
 from hostd.enforce.socket_options import SO_PRIORITY, SocketOptions
 from hostd.enforce.transport import AS_THE_KERNEL, Transport
 from hostd.kernel.calls import perform
-from hostd.kernel.connections import sending_connections
+from hostd.kernel.connections import Sending, sending_connections
 from hostd.kernel.devices import link_speed_bps, read_devices
 from hostd.kernel.netlink import Message, Netlink, means_absent
 from hostd.kernel.sockets import DataSocket, own_namespace
@@ -61,6 +64,8 @@ class _Flow:
     controlled: set[DataSocket] = field(default_factory=set)  # that have it
     outside: set[DataSocket] = field(default_factory=set)  # of these, that had another priority once
     share: Mapping[str, float] = field(default_factory=dict)  # of the limit, by device
+    lifted: bool = False  # its limit was
+    aside: bool = False  # so it is in no class
 
 
 class _Change(NamedTuple):
@@ -129,7 +134,7 @@ class HtbBackend:
             return []
         # Lifted first: what is queued leaves before the sockets' next packets take another way. The class stays, for
         # the next flow: deleting it would drop what it holds.
-        lifted, left = self.apply([Limit(flow, UNLIMITED, UNLIMITED)]), [*state.controlled]
+        lifted, left = self._set_classes([Limit(flow, UNLIMITED, UNLIMITED)]), [*state.controlled]
         errors = self._restore(state, left)
         del self._flows[flow]
         # Where a socket keeps its priority for now, its packets must not come into another flow's class: that is the
@@ -139,6 +144,14 @@ class HtbBackend:
 
     def apply(self, limits: Sequence[Limit]) -> list[EnforcementError]:
         """One send for all classes of these flows."""
+        errors: list[EnforcementError] = []
+        for limit in limits:
+            if (state := self._flows.get(limit.flow)) is not None:
+                state.lifted = limit.lifted
+                errors += about(limit.flow, self._step_in_or_aside(state))
+        return errors + self._set_classes(limits)
+
+    def _set_classes(self, limits: Sequence[Limit]) -> list[EnforcementError]:
         changes: list[_Change] = []
         for limit in limits:
             state = self._flows.get(limit.flow)
@@ -155,11 +168,28 @@ class HtbBackend:
                 changes += [_Change(link, state.minor, one) for one in link.set_class(state.minor, asked)]
         return self._change(changes)
 
-    def watch_others(self) -> list[EnforcementError]:
+    def _step_in_or_aside(self, state: _Flow) -> list[EnforcementError]:
+        """Out of its class when its limit is lifted, and into it again before the next one holds. A flow that was never
+        limited is in its class: its first limit holds at once."""
+        if state.lifted == state.aside:
+            return []
+        if state.lifted:
+            errors = self._options.as_before(state.controlled, SO_PRIORITY)
+        else:
+            errors = self._options.set(state.controlled, SO_PRIORITY, _priority(state))
+        errors = [error for error in errors if error.kind is not ErrorKind.GONE]  # with its job, say
+        if errors:  # refresh() tries again
+            return errors
+        state.aside = state.lifted
+        return [] if state.aside else self._control(state)
+
+    def watch_others(self, of_jobs: OfJobs = frozenset) -> list[EnforcementError]:
         now_ns, changes, errors = time.monotonic_ns(), list[_Change](), list[EnforcementError]()
+        aside = {name for state in self._flows.values() if state.aside for name in state.share}
         for name, link in self._links.items():
             try:
-                found = link.look(now_ns, lambda: self._others_of(name))  # noqa: B023 - called at once
+                count = lambda: self._others_of(name, of_jobs())  # noqa: B023, E731 - called at once
+                found = link.look(now_ns, count, joined=name in aside)
             except OSError as error:  # refresh() says what has become of the device
                 errors.append(EnforcementError(kind_of(error), f"cannot read classes of {name}: {error.strerror}"))
             else:
@@ -169,10 +199,10 @@ class HtbBackend:
     def others(self) -> dict[str, Others]:
         return {name: link.others for name, link in self._links.items()}
 
-    def _others_of(self, name: str) -> int:
-        ours = {one.cookie for state in self._flows.values() for one in state.controlled}
+    def _others_of(self, name: str, of_jobs: Container[int]) -> Sending:
+        apart = {one.cookie for state in self._flows.values() if not state.aside for one in state.controlled}
         device = self._present.get(name)  # it may have another name since
-        return sending_connections(device.addresses, ours) if device is not None else 0
+        return sending_connections(device.addresses, apart, of_jobs) if device is not None else Sending()
 
     def _change(self, changes: Sequence[_Change]) -> list[EnforcementError]:
         try:
@@ -195,8 +225,8 @@ class HtbBackend:
                     state.share = {name_now if one == name else one: part for one, part in state.share.items()}
         errors = self._follow_speeds()
         for flow, state in self._flows.items():
-            errors += about(flow, self._find_place(state) + self._control(state))
-        errors += self.apply([state.limit for state in self._flows.values()])
+            errors += about(flow, self._find_place(state) + self._step_in_or_aside(state) + self._control(state))
+        errors += self._set_classes([state.limit for state in self._flows.values()])
         return errors + self._put_back()
 
     def _follow_speeds(self) -> list[EnforcementError]:
@@ -220,7 +250,9 @@ class HtbBackend:
         found = {}
         for flow, state in self._flows.items():
             there = [rates[name][state.minor] for name in state.share if state.minor in rates.get(name, {})]
-            if there and state.controlled:
+            if state.aside and state.share:
+                found[flow] = Limit(flow, UNLIMITED, UNLIMITED)
+            elif there and state.controlled:
                 found[flow] = Limit(flow, sum(rate for rate, _ in there), sum(ceiling for _, ceiling in there))
         return found
 
@@ -231,7 +263,7 @@ class HtbBackend:
 
     def _place(self, state: _Flow) -> list[EnforcementError]:
         """A class on every device the flow's sockets leave through, with its part of the limit."""
-        return self._find_place(state) + self.apply([state.limit])
+        return self._find_place(state) + self._set_classes([state.limit])
 
     def _find_place(self, state: _Flow) -> list[EnforcementError]:
         """Which devices those are; they are set up."""
@@ -254,6 +286,8 @@ class HtbBackend:
 
     def _control(self, state: _Flow) -> list[EnforcementError]:
         """Its priority for those of its sockets that have it not yet, and for none that left."""
+        if state.aside:
+            return self._restore(state, state.controlled.difference(state.sockets))
         by_itself = state.limit.flow.role is Role.RING
         fresh, errors = self._options.record([one for one in state.sockets if one not in state.controlled], by_itself)
         state.controlled.update(fresh)
@@ -264,12 +298,13 @@ class HtbBackend:
 
     def _put_back(self) -> list[EnforcementError]:
         """Sockets that their job took out of their class; where there are many, some at a time."""
-        every = [(flow, state, one) for flow, state in self._flows.items() for one in state.controlled]
-        inside = every[self._looked_at : self._looked_at + MOST_LOOKED_AT]
-        self._looked_at = 0 if len(inside) < MOST_LOOKED_AT else self._looked_at + MOST_LOOKED_AT
-        calls = [("get", one.pid, one.fd, one.cookie, *SO_PRIORITY, 4) for _, _, one in inside]
+        inside = [(flow, state) for flow, state in self._flows.items() if not (state.aside or state.lifted)]
+        every = [(flow, state, one) for flow, state in inside for one in state.controlled]
+        some = every[self._looked_at : self._looked_at + MOST_LOOKED_AT]
+        self._looked_at = 0 if len(some) < MOST_LOOKED_AT else self._looked_at + MOST_LOOKED_AT
+        calls = [("get", one.pid, one.fd, one.cookie, *SO_PRIORITY, 4) for _, _, one in some]
         errors: list[EnforcementError] = []
-        for (flow, state, one), found in zip(inside, perform(calls), strict=True):
+        for (flow, state, one), found in zip(some, perform(calls), strict=True):
             priority = _priority(state)
             if isinstance(found, bytes) and found != priority:
                 state.outside.add(one)
@@ -278,7 +313,7 @@ class HtbBackend:
                 errors += about(flow, self._options.set([one], SO_PRIORITY, priority))
         name_of = self._addresses()
         for name, link in self._links.items():
-            by_flow = [(one, state.minor) for state in self._flows.values() for one in state.outside]
+            by_flow = [(one, state.minor) for _, state in inside for one in state.outside]
             try:
                 link.tree.filter({one: minor for one, minor in by_flow if name_of.get(one.local) == name})
             except OSError as error:

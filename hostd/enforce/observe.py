@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from hostd.enforce.base import Others
+from hostd.enforce.base import OfJobs, Others
 from hostd.enforce.errors import EnforcementError
 from hostd.kernel.sockets import DataSocket
 from hostd.kernel.tcp_info import TcpCounters
@@ -34,7 +34,7 @@ class ObserveBackend:
     def watch_losses(self, read: Mapping[int, TcpCounters]) -> list[EnforcementError]:
         return []
 
-    def watch_others(self) -> list[EnforcementError]:
+    def watch_others(self, of_jobs: OfJobs = frozenset) -> list[EnforcementError]:
         return []
 
     def others(self) -> dict[str, Others]:

@@ -19,8 +19,10 @@ from typing import NamedTuple
 
 from hostd.enforce.base import Others
 from hostd.enforce.htb_device import LINK_MINOR, OTHERS_MINOR, HtbDevice
+from hostd.kernel.connections import Sending
 from hostd.kernel.netlink import Message
 from paceline.flowcore.allocation.own_link import Want, divide, others_part
+from paceline.flowcore.detect.foreign import ForeignTraffic
 from paceline.flowcore.detect.others import OthersLoad
 from paceline.flowcore.model.units import BITS_PER_BYTE, NS_PER_S, UNLIMITED, transfer_bytes
 
@@ -28,7 +30,7 @@ MUCH, HERE = 0.05, 0.98  # of the link
 FASTER = 1.1  # than the link is said to be; what overflows the next queue is sent as well
 _JUDGED_NS = 1_000_000_000
 _REST_NS = 500_000_000
-_COUNT_NS = 1_000_000_000  # connections are counted as often
+_COUNT_NS, _SOON_NS = 1_000_000_000, 200_000_000  # connections are counted as often, and before the link is divided
 _SELDOM_NS = 170_000_000  # between looks while others want little, where slots are shorter
 _CLOSE = 0.01  # of the link: guarantees that differ by less are the same
 
@@ -46,6 +48,9 @@ class OwnLink:
         self.tree = tree
         self._load = OthersLoad()
         self.connections = 0  # of others, while the link is divided
+        self.foreign = False  # one of them is of no job
+        self._foreign = ForeignTraffic()
+        self._counted = 1  # connections of others, at the last count
         self.faster = False  # than it is said to be
         self._judged_ns, self._judged_bytes = 0, 0.0  # while others passed and wanted much
         self._asked: dict[int, Asked] = {}
@@ -76,23 +81,33 @@ class OwnLink:
                     found[minor] = promised_bps, ceiling_bps
         return found
 
-    def look(self, now_ns: int, count: Callable[[], int]) -> list[tuple[int, Message]]:
+    def look(self, now_ns: int, count: Callable[[], Sending], *, joined: bool) -> list[tuple[int, Message]]:
         """Every slot: the messages of classes whose guarantee changes, by minor. `count` counts the connections of
-        others; raises OSError."""
+        others; `joined`: flows that leave here are among them, because their limits were lifted. Raises OSError."""
         if self.faster or not self._asked or self._may_wait(now_ns):
             return []
         others_bps, flows_bps = self._use_bps(now_ns)
         much_bps = MUCH * self.tree.link_bps
-        if self._looked_ns:
-            self._load.note(self._looked_ns, others_bps if others_bps > much_bps else 0.0, self._theirs_bps())
         if others_bps > much_bps:
             self._others_ns = now_ns
             self._judge(others_bps + flows_bps)
+            self._count(now_ns, count)
+        self.foreign = self._foreign.is_there(now_ns)
+        if self._looked_ns:
+            counts = others_bps > much_bps and (self.foreign or not joined)
+            self._load.note(self._looked_ns, others_bps if counts else 0.0, self._theirs_bps())
         if flows_bps > much_bps:
             self._flows_ns = now_ns
         both = now_ns - min(self._others_ns, self._flows_ns) < _REST_NS
         known = self._judged_ns >= _JUDGED_NS and not self.faster
-        return self._begin_or_go_on(now_ns, count) if both and known else self._end()
+        return self._begin_or_go_on() if both and known else self._end()
+
+    def _count(self, now_ns: int, count: Callable[[], Sending]) -> None:
+        """How many others are, and whether one of them is of no job."""
+        if now_ns - self._counted_ns >= (_COUNT_NS if self.connections else _SOON_NS):
+            found, self._counted_ns = count(), now_ns
+            self._counted = max(1, found.connections)
+            self._foreign.sample(found.connections, found.foreign_bytes, now_ns)
 
     def _may_wait(self, now_ns: int) -> bool:
         """It is not long since the last look, and others have wanted little for some time: they are not divided from
@@ -110,7 +125,9 @@ class OwnLink:
     @property
     def others(self) -> Others:
         """Nothing of a device that sends more than its link is said to carry: nobody knows how full it is."""
-        return Others() if self.faster else Others(self.connections, self._load.sent_bps, self._load.load_bps)
+        if self.faster:
+            return Others()
+        return Others(self.connections, self._load.sent_bps, self._load.load_bps, self.foreign)
 
     def _theirs_bps(self) -> float:
         """What others are guaranteed, or would be, beside the flows that send."""
@@ -149,13 +166,9 @@ class OwnLink:
         per_s = BITS_PER_BYTE * NS_PER_S / max(1, self._looked_ns)
         return others * per_s, (in_tree - apart) * per_s
 
-    def _begin_or_go_on(self, now_ns: int, count: Callable[[], int]) -> list[tuple[int, Message]]:
-        if not self.connections or now_ns - self._counted_ns >= _COUNT_NS:
-            begins = not self.connections
-            self.connections, self._counted_ns = max(1, count()), now_ns
-            if begins:
-                return self._begin()
-        return list(self._changes())
+    def _begin_or_go_on(self) -> list[tuple[int, Message]]:
+        begins, self.connections = not self.connections, self._counted
+        return self._begin() if begins else list(self._changes())
 
     def _begin(self) -> list[tuple[int, Message]]:
         changes = list(self._changes())

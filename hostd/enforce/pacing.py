@@ -26,7 +26,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hostd.enforce.base import Others
+from hostd.enforce.base import OfJobs, Others
 from hostd.enforce.errors import EnforcementError, about, not_restored
 from hostd.enforce.socket_options import SO_MAX_PACING_RATE, SocketOptions
 from hostd.enforce.transport import AS_THE_KERNEL, Transport
@@ -116,7 +116,7 @@ class PacingBackend:
     def watch_losses(self, read: Mapping[int, TcpCounters]) -> list[EnforcementError]:
         return self._options.watch_losses(read)
 
-    def watch_others(self) -> list[EnforcementError]:
+    def watch_others(self, of_jobs: OfJobs = frozenset) -> list[EnforcementError]:
         return []
 
     def others(self) -> dict[str, Others]:

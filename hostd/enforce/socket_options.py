@@ -103,6 +103,16 @@ class SocketOptions:
             if isinstance(answer, (SocketGone, OSError))
         }
 
+    def as_before(self, sockets: Iterable[DataSocket], option: Option) -> list[EnforcementError]:
+        """The option is what it was; the sockets stay on record."""
+        values = [
+            (one, option, bytes.fromhex(undo.value))
+            for one in sockets
+            for undo in self._recorded.get(one.cookie, {}).values()
+            if (undo.level, undo.option) == option
+        ]
+        return list(self.set_each(values).values())
+
     def watch_losses(self, read: Mapping[int, TcpCounters]) -> list[EnforcementError]:
         """A socket that loses packets gets a short wait; one that no longer does is as it was. By what was last read of
         them, by cookie: what has not been read since has not moved."""

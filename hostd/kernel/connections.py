@@ -1,4 +1,4 @@
-"""How many TCP connections of this network namespace have something to send, by the kernel's own list (sock_diag).
+"""Which TCP connections of this network namespace have something to send, by the kernel's own list (sock_diag).
 
 request   family, protocol, extensions, states, and an id, which is ignored in a dump
 answer    family, state, timer, retransmissions, id: ports, addresses, interface, cookie; expires, queues, …
@@ -8,6 +8,7 @@ import socket
 import struct
 from collections.abc import Container
 from ipaddress import ip_address
+from typing import NamedTuple
 
 from hostd.kernel.netlink import Netlink
 
@@ -19,18 +20,31 @@ MOST_LOOKED_AT = 4096  # of each family: somebody may have opened very many, and
 _ANSWER = struct.Struct("=BBBB4x16s16sIQIII")  # …, source, destination, interface, cookie, expires, received, to send
 
 
-def sending_connections(addresses: Container[str], known: Container[int]) -> int:
-    """Those with unacknowledged or unsent bytes, from one of these addresses, and not known by their cookies; of the
-    first that the kernel names."""
-    count = 0
+class Sending(NamedTuple):
+    """Connections with unacknowledged or unsent bytes."""
+
+    connections: int = 0
+    of_jobs: int = 0  # of these
+    foreign_bytes: int = 0  # that the others have to send
+
+
+def sending_connections(
+    addresses: Container[str], apart: Container[int], of_jobs: Container[int] = frozenset()
+) -> Sending:
+    """Those from one of these addresses, but for some; both sets are of cookies. Of the first that the kernel names."""
+    count = jobs = foreign_bytes = 0
     for family in (socket.AF_INET, socket.AF_INET6):
         request = _REQUEST.pack(family, socket.IPPROTO_TCP, 0, _ESTABLISHED)
         with Netlink(_NETLINK_SOCK_DIAG) as netlink:  # one that was broken off answers nothing else
             for answer in netlink.dump(_SOCK_DIAG_BY_FAMILY, request, MOST_LOOKED_AT):
                 kind, _, _, _, source, _, _, cookie, _, _, to_send = _ANSWER.unpack_from(answer)
-                if to_send and cookie not in known and _text(kind, source) in addresses:
+                if to_send and cookie not in apart and _text(kind, source) in addresses:
                     count += 1
-    return count
+                    if cookie in of_jobs:
+                        jobs += 1
+                    else:
+                        foreign_bytes += to_send
+    return Sending(count, jobs, foreign_bytes)
 
 
 def _text(family: int, packed: bytes) -> str:

@@ -216,6 +216,10 @@ class Monitor:
         """Of the sockets that send, by cookie. What has not been read lately has not moved."""
         return {cookie: one for job in self.jobs.values() for cookie, one in job.sockets.last_read.items()}
 
+    def connections(self) -> set[int]:
+        """Of all jobs, also of those that are left to TCP, by cookie."""
+        return {cookie for job in self.jobs.values() for cookie in job.sockets.connections}
+
     def introduce(self, name: str) -> list[HostEvent]:
         """The job's events, for a listener that has missed them so far."""
         job = self.jobs[name]

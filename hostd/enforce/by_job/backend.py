@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from hostd.enforce.base import Backend, Others
+from hostd.enforce.base import Backend, OfJobs, Others
 from hostd.enforce.errors import CannotEnforce, EnforcementError, about
 from hostd.kernel.sockets import DataSocket, own_namespace
 from hostd.kernel.tcp_info import TcpCounters
@@ -108,8 +108,8 @@ class ByJobBackend:
     def watch_losses(self, read: Mapping[int, TcpCounters]) -> list[EnforcementError]:
         return [error for backend in self._made.values() for error in backend.watch_losses(read)]
 
-    def watch_others(self) -> list[EnforcementError]:
-        return [error for backend in self._made.values() for error in backend.watch_others()]
+    def watch_others(self, of_jobs: OfJobs = frozenset) -> list[EnforcementError]:
+        return [error for backend in self._made.values() for error in backend.watch_others(of_jobs)]
 
     def others(self) -> dict[str, Others]:
         return {device: found for backend in self._made.values() for device, found in backend.others().items()}

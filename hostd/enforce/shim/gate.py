@@ -11,7 +11,7 @@ with the next one, as TCP would have it. Nothing is in the undo log: pages end w
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from hostd.enforce.base import Others
+from hostd.enforce.base import OfJobs, Others
 from hostd.enforce.errors import EnforcementError, ErrorKind
 from hostd.kernel.sockets import DataSocket
 from hostd.kernel.tcp_info import TcpCounters
@@ -64,7 +64,7 @@ class GateBackend:
         """No losses, but bursts that have ended, which no limit tells."""
         return self._tell()
 
-    def watch_others(self) -> list[EnforcementError]:
+    def watch_others(self, of_jobs: OfJobs = frozenset) -> list[EnforcementError]:
         return []
 
     def others(self) -> dict[str, Others]:

@@ -10,7 +10,7 @@ heartbeat.
 
 from collections.abc import Mapping, Sequence
 
-from hostd.enforce.base import Others
+from hostd.enforce.base import OfJobs, Others
 from hostd.enforce.errors import EnforcementError, ErrorKind
 from hostd.enforce.pacing import PACING_FLOOR_BPS, borrowing
 from hostd.kernel.sockets import DataSocket
@@ -55,7 +55,7 @@ class ThrottleBackend:
     def watch_losses(self, read: Mapping[int, TcpCounters]) -> list[EnforcementError]:
         return []
 
-    def watch_others(self) -> list[EnforcementError]:
+    def watch_others(self, of_jobs: OfJobs = frozenset) -> list[EnforcementError]:
         return []
 
     def others(self) -> dict[str, Others]:

@@ -76,6 +76,7 @@ class HostAgent:
         self.nic_bps = sum(nic.capacity_bps for nic in nics)
         self.nic = replace(nics[0], capacity_bps=self.nic_bps)
         self.others_bps = 0.0  # of that
+        self.meets_foreign = False  # some of it is of no job
         self.answers = AnswerClock()
         self.topology = topology  # of jobs that join from now on
         self._switch, self._background = switch, background
@@ -145,7 +146,8 @@ class HostAgent:
                 self._clock_set(event.by_ns, now_ns)
             case OthersSend():
                 self.others_bps = min(max(0.0, event.load_bps), self.nic_bps)
-                if self.others_bps:
+                self.meets_foreign = event.foreign
+                if event.foreign:
                     self._may_be_contended(now_ns)
             case SwitchLost():
                 self._isolate()
@@ -327,9 +329,9 @@ class HostAgent:
     def _feedback(self, feedback: Feedback, now_ns: int) -> None:
         """Of the switch or of the local table."""
         taken = []
-        # Without a switch, or with one that is cut off from others, nobody knows who competes; and what cross traffic
+        # Without a switch, or with one that is cut off from others, nobody knows who competes; and what foreign traffic
         # sends here is said in reports.
-        knows = self.policy.leaves_uncontended and not (self.isolated or feedback.silent or self.others_bps)
+        knows = self.policy.leaves_uncontended and not (self.isolated or feedback.silent or self.meets_foreign)
         contended = {one for one in feedback.contended if one in self.flows}
         for grant in feedback.grants:
             flow = self.flows.get(grant.flow)

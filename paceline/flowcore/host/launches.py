@@ -4,7 +4,7 @@ Of a flow f that is guaranteed g_f and may borrow up to the ceiling c_f, on a ho
 
     may_f  =  max( g_f,  min( c_f,  u − Σ g of the host's other jobs ) )
 
-    turn   some g_f > nearly nothing, and no may_f is nearly nothing
+    turn   some g_f > nearly nothing, and no may_f is nearly nothing; or no limit at all: nobody competes with the job
     wait   some may_f is nearly nothing: another job has the turn
     rest   neither: not asked for, or not answered
 
@@ -59,7 +59,9 @@ def turns(limits: Iterable[Limit], nic_bps: float, host_bps: float) -> dict[str,
     for job, them in of_job.items():
         left_bps = max(0.0, host_bps - (taken_bps - guaranteed[job]))
         may_bps = min(max(one.guaranteed_bps, min(one.ceiling_bps, left_bps)) for one in them)
-        if may_bps <= nothing_bps:
+        if all(one.lifted for one in them):
+            found[job] = Turn.HAS  # it is left alone, and nobody will say more
+        elif may_bps <= nothing_bps:
             afar = any(max(one.guaranteed_bps, one.ceiling_bps) <= nothing_bps for one in them)
             found[job] = Turn.WAITS_AFAR if afar else Turn.WAITS
         else:

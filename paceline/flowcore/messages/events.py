@@ -77,9 +77,10 @@ class ClockSet:
 @dataclass(frozen=True, slots=True)
 class OthersSend:
     """Cross traffic leaves through this host's own NICs, and counts as so much load (detect/others.py), until told
-    otherwise."""
+    otherwise. `foreign`: some of it is of no job (detect/foreign.py)."""
 
     load_bps: float
+    foreign: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +167,10 @@ class Limit:
     def guaranteed_bps(self) -> float:
         """What other flows cannot have: nothing of the floor, and of a guarantee that was lifted."""
         return self.rate_bps if FLOOR_BPS < self.rate_bps < UNLIMITED else 0.0
+
+    @property
+    def lifted(self) -> bool:
+        return self.rate_bps >= UNLIMITED and self.ceiling_bps >= UNLIMITED
 
 
 Effect = Send | Limit

@@ -14,8 +14,8 @@ Hand-over. A flow that will be through within one round trip withdraws its claim
 grant arrives as its last byte leaves rather than a round trip later. Should the prediction fail, the flow is still
 live at the next slot and claims again.
 
-A job that nobody competes with (Grant.uncontended) keeps its limits from burst to burst and claims nothing, but for now
-and then, to be remembered. What it sends in between concerns nobody.
+A job that nobody competes with (Grant.uncontended) claims nothing, but for now and then, to be remembered, and from its
+next burst on nothing limits it: beside traffic of no job it is one more of TCP's. What it sends concerns nobody.
 
 Where the policy says so, a share that its flow does not use for a slot is lent to other flows: the host withdraws the
 claim (detect/stalls.py).
@@ -34,7 +34,7 @@ from paceline.flowcore.host.policy import REMIND_SLOTS, HostContext, Policy
 from paceline.flowcore.messages.events import FLOOR_BPS, SHORTEST_BURST_NS
 from paceline.flowcore.messages.reports import Grant
 from paceline.flowcore.model.slots import SlotClock
-from paceline.flowcore.model.units import rate_bps, transfer_bytes, transfer_ns
+from paceline.flowcore.model.units import UNLIMITED, rate_bps, transfer_bytes, transfer_ns
 
 # A burst of fewer round trips than this is over before turns can be taken: it asks for none, and TCP shares it out. A
 # claim would outlive it and hold other flows back. Found on trees, where the round trip is longest: held to their
@@ -62,6 +62,7 @@ class Arbitrated(Policy):
     def on_done(self, host: HostContext, flow: FlowState, now_ns: int) -> None:
         if host.jobs[flow.id.job].uncontended:
             host.report((), now_ns, withdraw=[flow])
+            host.limit(flow, UNLIMITED, UNLIMITED)  # while it rests: its packets must not overtake each other
         elif flow.claimed or flow.grant is not None:  # a short burst has neither, and keeps its limit
             # Its guarantee is free again; the first bytes of its next burst will be out before the host knows.
             host.limit(flow, FLOOR_BPS, host.nic_bps)
@@ -94,7 +95,8 @@ class Arbitrated(Policy):
             assert grant is not None
             short = too_short(_alone_ns(host, flow), host.rtt_ns)
             firm_bps, ceiling_bps = enforced(grant.share_bps, grant.ceiling_bps, host.nic_bps, short)
-            host.limit(flow, firm_bps, ceiling_bps, grant.stands_for)
+            if not (flow.limit.lifted and host.jobs[flow.id.job].uncontended):  # alone still, says its switch
+                host.limit(flow, firm_bps, ceiling_bps, grant.stands_for)
             # Once per slot: the loads in a refusal are fresh, so a second one means a crowd, not a race.
             if flow.plan_bps and not grant.accepted and flow.replanned_slot != slot:
                 flow.replanned_slot = slot

@@ -21,5 +21,9 @@ def test_while_one_job_has_the_link_the_others_of_its_host_wait() -> None:
 def test_a_job_that_another_hosts_job_keeps_waiting() -> None:
     assert told(shut(A)) == {"a": Turn.WAITS_AFAR}
     assert told(has(B), shut(B2)) == {"b": Turn.WAITS_AFAR}, "one of its flows is enough"
+
+
+def test_a_job_that_is_left_alone_waits_for_no_answer() -> None:
     lifted = Limit(A, UNLIMITED, UNLIMITED)
-    assert told(lifted, rests(B)) == {"a": Turn.RESTS, "b": Turn.RESTS}
+    assert told(lifted, rests(B)) == {"a": Turn.HAS, "b": Turn.RESTS}
+    assert told(lifted, has(B)) == {"a": Turn.HAS, "b": Turn.HAS}

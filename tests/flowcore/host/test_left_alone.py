@@ -3,7 +3,7 @@
 import pytest
 
 from paceline.flowcore.host.policy import REMIND_SLOTS
-from paceline.flowcore.messages.events import Effect, JobLeft, Limit, SwitchLost, Welcomed
+from paceline.flowcore.messages.events import Effect, JobLeft, Limit, OthersSend, SwitchLost, Welcomed
 from paceline.flowcore.messages.reports import NO_ANSWER, Feedback, Withdrawal
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.units import UNLIMITED
@@ -41,7 +41,7 @@ def test_its_bursts_are_its_own_affair() -> None:
         host.until(host.now_ns + 200 * MS)
         host.done(flow)
     assert host.log[before:] == [], "no claim, and no limit changes"
-    assert host.limit_of(flow) == (GBPS, GBPS)
+    assert host.limit_of(flow) == (UNLIMITED, UNLIMITED), "since its first burst ended"
     assert host.agent.next_deadline() is None
     assert host.agent.leaves_alone(flow.job)
     met(host, flow)
@@ -90,6 +90,7 @@ def test_it_reminds_its_switch_now_and_then() -> None:
     before = len(host.reports())
     host.until(host.now_ns + 5 * SLOT_NS)
     assert len(host.reports()) == before
+    assert host.limit_of(flow) == (UNLIMITED, UNLIMITED), "a burst does not come under a limit for that"
 
 
 @pytest.mark.parametrize("by", ["a word about a flow without a claim", "a share of a claim that has not lapsed"])
@@ -131,6 +132,37 @@ def test_no_job_is_left_alone_where_policies_want_claims_or_switches_are_missing
     host.ready(flow, ITERATION_NS, 1)
     host.until(ITERATION_NS + SLOT_NS)
     assert host.claims_of(flow, since_ns=ITERATION_NS)
+
+
+def test_beside_jobs_that_are_left_to_tcp_it_is_one_of_tcps() -> None:
+    """Unless training comes first: then its switch does not say that nobody competes."""
+    host = Host()
+    [flow] = host.join(ring("a", "h0", "h1"))
+    host.tell(OthersSend(0.4 * GBPS, foreign=False))
+    host.ready(flow, 0)
+    host.until(4 * MS)
+    host.answer(grant(flow, GBPS)._replace(uncontended=True))
+    host.until(100 * MS)
+    host.done(flow)
+    host.tell(OthersSend(0.5 * GBPS, foreign=False))
+    assert host.agent.leaves_alone(flow.job) and host.limit_of(flow) == (UNLIMITED, UNLIMITED)
+
+
+def test_beside_foreign_traffic_it_claims_and_keeps_its_part_until_that_has_gone() -> None:
+    host, flow = left_alone()
+    host.tell(OthersSend(0.4 * GBPS, foreign=True))
+    host.ready(flow, ITERATION_NS, 1)
+    assert host.claims_of(flow, since_ns=ITERATION_NS) and host.limit_of(flow)[0] < UNLIMITED
+    host.answer(grant(flow, GBPS)._replace(uncontended=True))
+    host.until(ITERATION_NS + 100 * MS)
+    host.done(flow)
+    assert not host.agent.leaves_alone(flow.job)
+    host.tell(OthersSend(0.0, foreign=False))
+    host.ready(flow, 2 * ITERATION_NS, 2)
+    host.answer(grant(flow, GBPS)._replace(uncontended=True))
+    host.until(2 * ITERATION_NS + 100 * MS)
+    host.done(flow)
+    assert host.agent.leaves_alone(flow.job) and host.limit_of(flow) == (UNLIMITED, UNLIMITED)
 
 
 def test_all_flows_of_a_job_must_be_uncontended() -> None:

@@ -18,6 +18,7 @@ from hostd.kernel.htb_class import RTM_DELTCLASS, TCMSG
 from hostd.kernel.netlink import Message, Netlink
 from hostd.kernel.sockets import DataSocket
 from hostd.safety.undo_log import UndoLog
+from paceline.flowcore.detect.foreign import LEAST_BYTES
 from paceline.flowcore.messages.events import Limit
 from paceline.flowcore.model.topology import star
 from paceline.flowcore.model.units import PAYLOAD_SHARE
@@ -183,9 +184,21 @@ def test_connections_are_counted_that_send_and_are_not_ours(wire: Wire) -> None:
     sockets = sending.sockets(count=3)
     with wire.here.enter():
         here, known = (str(HERE.ip),), {sockets[0].cookie}
-        wait_until(lambda: sending_connections(here, ()) == 3)  # on an idle link they have nothing to send now and then
-        wait_until(lambda: sending_connections(here, known) == 2)
-        assert all(sending_connections(here, known) <= 2 and sending_connections((), ()) == 0 for _ in range(100))
+        count = lambda addresses, apart: sending_connections(addresses, apart).connections  # noqa: E731
+        wait_until(lambda: count(here, ()) == 3)  # on an idle link they have nothing to send now and then
+        wait_until(lambda: count(here, known) == 2)
+        assert all(count(here, known) <= 2 and count((), ()) == 0 for _ in range(100))
+
+
+def test_of_those_that_jobs_have_no_bytes_are_foreign(wire: Wire) -> None:
+    wire.sink()
+    cookies = {one.cookie for one in wire.send(count=3).sockets(count=3)}
+    with wire.here.enter():
+        look = lambda of_jobs: sending_connections((str(HERE.ip),), (), of_jobs)  # noqa: E731
+        wait_until(lambda: look(cookies).of_jobs == 3)
+        assert look(cookies).foreign_bytes == 0
+        wait_until(lambda: look(()).foreign_bytes >= LEAST_BYTES)
+        assert look(()).of_jobs == 0
 
 
 def test_very_many_connections_are_not_all_looked_at(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,9 +209,9 @@ def test_very_many_connections_are_not_all_looked_at(wire: Wire, monkeypatch: py
             stack.enter_context(listener.accept()[0])
             sender.setblocking(False)
             sender.send(bytes(10_000_000))  # nobody reads
-        assert sending_connections((str(HERE.ip),), ()) == 200
+        assert sending_connections((str(HERE.ip),), ()).connections == 200
         monkeypatch.setattr(connections, "MOST_LOOKED_AT", 10)
-        assert sending_connections((str(HERE.ip),), ()) < 200
+        assert sending_connections((str(HERE.ip),), ()).connections < 200
 
 
 def test_a_program_deletes_the_class_of_others(network: Wire, backend: HtbBackend) -> None:

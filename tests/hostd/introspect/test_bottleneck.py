@@ -108,7 +108,7 @@ def test_alone_a_host_knows_its_nic() -> None:
 def test_beside_cross_traffic_its_nic_has_less_and_it_says_why(with_switch: bool) -> None:
     net = Net(with_switch)
     flow = net.send("a", "h0", "h1")
-    net.tell("h0", OthersSend(4e8))
+    net.tell("h0", OthersSend(4e8, foreign=True))
     net.slots()
     found = net.found(flow)
     assert found.links == ("h0->sw",) and "traffic of no job takes 40% of it" in found.why

@@ -1,0 +1,78 @@
+"""A flow whose limit is lifted is in no class, in the real kernel, until it has one again."""
+
+from pathlib import Path
+
+import pytest
+
+from hostd.enforce.htb import HtbBackend
+from hostd.enforce.htb_device import FIRST_MINOR, LAST_MINOR
+from hostd.enforce.socket_options import SO_PRIORITY
+from hostd.kernel.calls import get_option
+from hostd.kernel.sockets import DataSocket
+from hostd.safety.undo_log import UndoLog
+from paceline.flowcore.messages.events import Limit
+from paceline.flowcore.model.units import UNLIMITED
+from tests.hostd.conftest import FLOW, Wire
+
+pytestmark = pytest.mark.root
+
+LINK_BPS = 200e6
+LIMITED, LIFTED = Limit(FLOW, LINK_BPS / 4, LINK_BPS / 2), Limit(FLOW, UNLIMITED, UNLIMITED)
+
+
+def is_in_a_class(one: DataSocket) -> bool:
+    minor = int.from_bytes(get_option(one, *SO_PRIORITY, 4), "little") & 0xFFFF
+    return FIRST_MINOR <= minor <= LAST_MINOR
+
+
+def test_a_flow_steps_out_of_its_class_and_in_again(wire: Wire, tmp_path: Path) -> None:
+    wire.sink()
+    job = wire.send()
+    sockets = job.sockets()
+    before = wire.state(sockets)
+    with wire.here.enter():
+        backend = HtbBackend(UndoLog(tmp_path / "lease.json"), lambda device: LINK_BPS)
+        assert backend.attach(FLOW, sockets) == []
+        assert is_in_a_class(sockets[0]), "from its first packet on, before anything is decided"
+        assert backend.apply([LIMITED]) == []
+        job.comes_to(sockets, 0.0, 0.6 * LINK_BPS)
+        assert backend.apply([LIFTED]) == []
+        assert not is_in_a_class(sockets[0])
+        assert backend.watch_others() == [] and backend.refresh() == [], "nothing is put back"
+        assert not is_in_a_class(sockets[0]) and backend.read_back() == {FLOW: LIFTED}
+        job.comes_to(sockets, 2 * LINK_BPS)  # the cable carries more than it is said to: no class holds it back
+        assert backend.watch_others(lambda: {one.cookie for one in sockets}) == []
+        assert all(others.load_bps == 0.0 for others in backend.others().values()), "it is nobody else's"
+        assert backend.apply([LIMITED]) == []
+        assert is_in_a_class(sockets[0])
+        job.comes_to(sockets, 0.0, 0.6 * LINK_BPS)
+        assert backend.close() == []
+    assert wire.state(sockets) == before
+
+
+def test_a_socket_that_comes_while_its_flow_is_left_alone_is_in_no_class_either(wire: Wire, tmp_path: Path) -> None:
+    wire.sink()
+    sockets = wire.send(2).sockets(2)
+    with wire.here.enter():
+        backend = HtbBackend(UndoLog(tmp_path / "lease.json"), lambda device: LINK_BPS)
+        for step in (backend.attach(FLOW, sockets[:1]), backend.apply([LIMITED]), backend.apply([LIFTED])):
+            assert step == []
+        assert backend.attach(FLOW, sockets) == []
+        assert not any(map(is_in_a_class, sockets))
+        assert backend.apply([LIMITED]) == []
+        assert all(map(is_in_a_class, sockets))
+        assert backend.apply([LIFTED]) == [] and backend.detach(FLOW) == []
+        assert not any(map(is_in_a_class, sockets))
+        assert backend.close() == []
+
+
+def test_what_is_set_again_after_a_lost_lease_is_left_alone_again(wire: Wire, tmp_path: Path) -> None:
+    """Another backend hears the limits in force, and no others before."""
+    wire.sink()
+    sockets = wire.send().sockets()
+    with wire.here.enter():
+        backend = HtbBackend(UndoLog(tmp_path / "lease.json"), lambda device: LINK_BPS)
+        assert backend.attach(FLOW, sockets) == [] and is_in_a_class(sockets[0])
+        assert backend.apply([LIFTED]) == [] and not is_in_a_class(sockets[0])
+        assert backend.refresh() == [] and not is_in_a_class(sockets[0])
+        assert backend.close() == []
