@@ -205,6 +205,11 @@ class JobTracker:
         return at_most_bytes <= NEXT_TO_NOTHING * min(self.demand.sizes.values())
 
     @property
+    def _marks(self) -> bool:
+        """Ends of iterations: at least one so far."""
+        return self.facts is not None and self.facts.iteration > 0
+
+    @property
     def announces(self) -> bool:
         """Its counters say when a burst begins, however late they are looked at."""
         return self.rhythm is None and not isinstance(self.demand, LaunchedDemand)
@@ -231,8 +236,10 @@ class JobTracker:
         else:
             grid_ns = look_ns = 2 * look_ns if demand.between_bursts else look_ns
             joined = bool(demand.sizes)
-            if announces and not joined:  # for long: it has hardly any iterations, or no two alike
+            if announces and not joined and self._marks:  # for long: it has hardly any iterations, or no two alike
                 look_ns = max(look_ns, min((now_ns - self.seen_ns) // 1000, LONGEST_LEARNING_NS))
+            elif announces and not joined:  # nothing can be learned of it before it marks the end of one
+                look_ns = max(look_ns, min((now_ns - self.seen_ns) // 200, LEFT_TO_TCP_NS))
             due_ns = self._schedule.not_sending(look_ns, joined, self._moved_ns, now_ns, announces=announces)
         self.due_ns = due_ns + early_ns - (due_ns + early_ns) % grid_ns
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hostd.monitor.job_tracker import LONGEST_LEARNING_NS
+from hostd.monitor.job_tracker import LEFT_TO_TCP_NS, LONGEST_LEARNING_NS
 from hostd.monitor.monitor import HOUSEKEEPING_NS, IDLE_NS, SLOW_POLL_NS
 from hostd.monitor.poll_schedule import (
     COUNTERS_NS,
@@ -53,8 +53,17 @@ def test_a_look_that_is_nearly_due_is_taken_where_hostd_is_awake_anyway(job: Own
     assert watched.monitor.due_ns > due_ns, "and saves the wake-up for it"
 
 
-def test_a_job_that_is_learned_for_long_is_looked_at_less_often(job: OwnJob, watched: Watched) -> None:
-    for age_ns, between_ns in ((0, LOOK_NS), (10_000 * MS, 10 * MS), (100_000 * MS, LONGEST_LEARNING_NS)):
+@pytest.mark.parametrize(
+    ("iterations", "looks_ns"), [(1, (10 * MS, LONGEST_LEARNING_NS)), (0, (50 * MS, LEFT_TO_TCP_NS))]
+)
+def test_a_job_that_is_learned_for_long_is_looked_at_less_often(
+    job: OwnJob, watched: Watched, iterations: int, looks_ns: tuple[int, int]
+) -> None:
+    """Soon very seldom, if it has marked the end of no iteration."""
+    for _ in range(iterations):
+        job.announce()
+        job.writer.end_iteration()
+    for age_ns, between_ns in zip((0, 10_000 * MS, 100_000 * MS), (LOOK_NS, *looks_ns), strict=True):
         watched.now_ns = age_ns
         watched.step()
         watched.step()
