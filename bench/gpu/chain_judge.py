@@ -6,7 +6,7 @@ marks      as many iterations are counted as the job says it did, and after the 
            announced when computing is over, not at once
 hostd      every host's hostd knows both jobs, their sockets and the bytes of their iterations, and paces both
 switchd    every hostd decides together with its switch
-htb        the kernel has a rate for each flow; where both jobs of a host send, one has most of the link
+htb        the kernel has a rate for each flow; while jobs of a host send, one that sends has most of the link
 training   two identical jobs take turns: little is lost against one alone
 restart    hostd killed: iterations go on, no one stands still, and the next hostd has both jobs again
 """
@@ -23,7 +23,6 @@ SIZE_TOLERANCE = 0.1  # of what hostd has learned: headers and retransmissions a
 MOST_SLOWDOWN = {"nccl": 1.10, "gloo": 1.30}  # gloo's is for busy machines with two cores
 STOOD_STILL = 3.0  # times the median of the iterations
 FOUND_AGAIN_S = 15.0  # from hostd's first answer: jobs try to register again every eight seconds, and are learned
-FEW = 10  # times seen, of which nothing can be said
 LARGER_SHARE = 2.0  # of the sending job's rate, against the other's
 
 
@@ -121,20 +120,19 @@ def _why_not(host: str, name: str, job: Mapping[str, Any] | None) -> str:
 
 
 def _kernel(seen: Observations) -> Iterator[Verdict]:
-    limited, together, in_turn = set(), 0, 0
+    limited, sending, in_turn = set(), 0, 0
     for host, statuses in seen.statuses.items():
         for status in statuses:
             flows = [(job["name"], flow) for job in status["jobs"] for flow in job["flows"]]
             limited |= {(host, name) for name, flow in flows if flow["kernel_bps"] is not None}
-            rates = sorted(flow["kernel_bps"] for _, flow in flows if flow["live"] and flow["kernel_bps"] is not None)
-            if len(rates) > 1:
-                together += 1
-                in_turn += rates[-1] >= LARGER_SHARE * rates[0]
+            rates = sorted((one["kernel_bps"], one["live"]) for _, one in flows if one["kernel_bps"] is not None)
+            if len(rates) > 1 and any(live for _, live in rates):
+                sending += 1
+                in_turn += rates[-1][1] and rates[-1][0] >= LARGER_SHARE * rates[-2][0]
     wanted = len(seen.hosts) * len(seen.jobs)
     yield Verdict("htb", "the kernel has a rate for each flow", f"{len(limited)} of {wanted}", len(limited) == wanted)
-    found = f"{in_turn} of {together} times"
-    in_turns = together < FEW or 2 * in_turn >= together  # jobs that have found their turns hardly ever meet
-    yield Verdict("htb", "where both send one has most of the link", found, in_turns)
+    found = f"{in_turn} of {sending} times"
+    yield Verdict("htb", "one that sends has most of the link", found, 0 < sending <= 2 * in_turn)
 
 
 def _training(seen: Observations) -> Iterator[Verdict]:

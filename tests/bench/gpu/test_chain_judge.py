@@ -95,6 +95,19 @@ def test_a_link_that_is_halved_is_noticed() -> None:
     assert broken_links(sound(statuses=halved | {"h1": 6 * [status()]})) == set()
 
 
+def test_a_link_that_a_resting_job_has_is_noticed() -> None:
+    def one_sends(sender: str) -> dict[str, Any]:
+        now = status()
+        for job in now["jobs"]:
+            job["flows"][0]["live"] = job["name"] == sender
+        return now
+
+    assert broken_links(sound(statuses={host: [one_sends("a")] for host in ("h0", "h1")})) == set()
+    assert broken_links(sound(statuses={host: [one_sends("b")] for host in ("h0", "h1")})) == {"htb"}
+    nobody = {host: [one_sends("neither")] for host in ("h0", "h1")}
+    assert broken_links(sound(statuses=nobody)) == {"htb"}, "what was never seen does not hold"
+
+
 def test_jobs_that_hinder_each_other_are_noticed() -> None:
     assert broken_links(sound(alone_s=0.4)) == {"training"}
 
