@@ -164,10 +164,11 @@ class AgentDriver:
         return self.foreign_news() if same else [OthersSend(load_bps, self._enforcer.meets_foreign)]
 
     def foreign_news(self) -> list[HostEvent]:
-        """Traffic of no job has come or gone: also while nothing else is due, because every job is left alone."""
+        """Foreign traffic has come or gone: also while nothing else is due, because every job is left alone."""
         foreign = self._enforcer.meets_foreign
-        same = foreign == self._agent.meets_foreign
-        return [] if same else [OthersSend(self._enforcer.others_load_bps, foreign)]
+        if foreign == self._agent.meets_foreign:
+            return []
+        return [OthersSend(self._enforcer.others_load_bps, foreign)]
 
     def _note_wait(self, answer: Feedback, now_ns: int) -> None:
         waited_ns = self._agent.answers.waited_ns(answer.answers, now_ns)

@@ -34,15 +34,15 @@ from typing import NamedTuple
 from hostd.enforce.base import OfJobs, Others
 from hostd.enforce.errors import CannotEnforce, EnforcementError, ErrorKind, about, kind_of, not_restored
 from hostd.enforce.htb_device import FIRST_MINOR, LAST_MINOR, MAJOR, HtbDevice
-from hostd.enforce.own_link import Asked, OwnLink
+from hostd.enforce.own_link import Asked, OthersSockets, OwnLink
 from hostd.enforce.socket_options import SO_PRIORITY, SocketOptions
 from hostd.enforce.transport import AS_THE_KERNEL, Transport
 from hostd.kernel.calls import perform
-from hostd.kernel.connections import Sending, sending_connections
+from hostd.kernel.connections import connections
 from hostd.kernel.devices import link_speed_bps, read_devices
 from hostd.kernel.netlink import Message, Netlink, means_absent
 from hostd.kernel.sockets import DataSocket, own_namespace
-from hostd.kernel.tcp_info import TcpCounters
+from hostd.kernel.tcp_info import WIRE_PER_PAYLOAD, TcpCounters
 from hostd.safety.undo_log import UndoLog
 from paceline.flowcore.messages.events import FLOOR_BPS, Limit
 from paceline.flowcore.model.patterns import FlowId, Role
@@ -64,8 +64,8 @@ class _Flow:
     controlled: set[DataSocket] = field(default_factory=set)  # that have it
     outside: set[DataSocket] = field(default_factory=set)  # of these, that had another priority once
     share: Mapping[str, float] = field(default_factory=dict)  # of the limit, by device
-    lifted: bool = False  # its limit was
-    aside: bool = False  # so it is in no class
+    aside: bool = False  # in no class, because its limit was lifted
+    settled: bool = True  # its sockets are known to have the priority that they should
 
 
 class _Change(NamedTuple):
@@ -147,8 +147,7 @@ class HtbBackend:
         errors: list[EnforcementError] = []
         for limit in limits:
             if (state := self._flows.get(limit.flow)) is not None:
-                state.lifted = limit.lifted
-                errors += about(limit.flow, self._step_in_or_aside(state))
+                errors += about(limit.flow, self._step_in_or_aside(state, limit.lifted))
         return errors + self._set_classes(limits)
 
     def _set_classes(self, limits: Sequence[Limit]) -> list[EnforcementError]:
@@ -168,28 +167,27 @@ class HtbBackend:
                 changes += [_Change(link, state.minor, one) for one in link.set_class(state.minor, asked)]
         return self._change(changes)
 
-    def _step_in_or_aside(self, state: _Flow) -> list[EnforcementError]:
+    def _step_in_or_aside(self, state: _Flow, lifted: bool) -> list[EnforcementError]:
         """Out of its class when its limit is lifted, and into it again before the next one holds. A flow that was never
         limited is in its class: its first limit holds at once."""
-        if state.lifted == state.aside:
+        if lifted == state.aside and state.settled:
             return []
-        if state.lifted:
+        state.aside = lifted
+        if lifted:
             errors = self._options.as_before(state.controlled, SO_PRIORITY)
         else:
             errors = self._options.set(state.controlled, SO_PRIORITY, _priority(state))
         errors = [error for error in errors if error.kind is not ErrorKind.GONE]  # with its job, say
-        if errors:  # refresh() tries again
-            return errors
-        state.aside = state.lifted
-        return [] if state.aside else self._control(state)
+        state.settled = not errors  # else refresh() tries again: a late one may have been, or not
+        return errors
 
     def watch_others(self, of_jobs: OfJobs = frozenset) -> list[EnforcementError]:
         now_ns, changes, errors = time.monotonic_ns(), list[_Change](), list[EnforcementError]()
         aside = {name for state in self._flows.values() if state.aside for name in state.share}
         for name, link in self._links.items():
             try:
-                count = lambda: self._others_of(name, of_jobs())  # noqa: B023, E731 - called at once
-                found = link.look(now_ns, count, joined=name in aside)
+                sockets = lambda: self._others_of(name, of_jobs())  # noqa: B023, E731 - called at once
+                found = link.look(now_ns, sockets, joined=name in aside)
             except OSError as error:  # refresh() says what has become of the device
                 errors.append(EnforcementError(kind_of(error), f"cannot read classes of {name}: {error.strerror}"))
             else:
@@ -199,10 +197,15 @@ class HtbBackend:
     def others(self) -> dict[str, Others]:
         return {name: link.others for name, link in self._links.items()}
 
-    def _others_of(self, name: str, of_jobs: Container[int]) -> Sending:
-        apart = {one.cookie for state in self._flows.values() if not state.aside for one in state.controlled}
+    def _others_of(self, name: str, of_jobs: Container[int]) -> OthersSockets:
         device = self._present.get(name)  # it may have another name since
-        return sending_connections(device.addresses, apart, of_jobs) if device is not None else Sending()
+        if device is None:
+            return OthersSockets()
+        local = {address for one in self._present.values() for address in one.addresses}
+        inside = {one.cookie for state in self._flows.values() if not state.aside for one in state.controlled}
+        found = {cookie: one for cookie, one in connections(device.addresses, local).items() if cookie not in inside}
+        carried = {cookie: WIRE_PER_PAYLOAD * one.sent_bytes for cookie, one in found.items() if cookie in of_jobs}
+        return OthersSockets(sum(one.sends for one in found.values()), carried)
 
     def _change(self, changes: Sequence[_Change]) -> list[EnforcementError]:
         try:
@@ -225,7 +228,9 @@ class HtbBackend:
                     state.share = {name_now if one == name else one: part for one, part in state.share.items()}
         errors = self._follow_speeds()
         for flow, state in self._flows.items():
-            errors += about(flow, self._find_place(state) + self._step_in_or_aside(state) + self._control(state))
+            errors += about(
+                flow, self._find_place(state) + self._step_in_or_aside(state, state.aside) + self._control(state)
+            )
         errors += self._set_classes([state.limit for state in self._flows.values()])
         return errors + self._put_back()
 
@@ -286,19 +291,18 @@ class HtbBackend:
 
     def _control(self, state: _Flow) -> list[EnforcementError]:
         """Its priority for those of its sockets that have it not yet, and for none that left."""
-        if state.aside:
-            return self._restore(state, state.controlled.difference(state.sockets))
         by_itself = state.limit.flow.role is Role.RING
         fresh, errors = self._options.record([one for one in state.sockets if one not in state.controlled], by_itself)
         state.controlled.update(fresh)
-        if refused := self._options.set_each([(one, SO_PRIORITY, _priority(state)) for one in fresh]):
+        inside = () if state.aside else fresh
+        if refused := self._options.set_each([(one, SO_PRIORITY, _priority(state)) for one in inside]):
             errors += refused.values()
             errors += self._restore(state, refused)
         return errors + self._restore(state, state.controlled.difference(state.sockets))
 
     def _put_back(self) -> list[EnforcementError]:
         """Sockets that their job took out of their class; where there are many, some at a time."""
-        inside = [(flow, state) for flow, state in self._flows.items() if not (state.aside or state.lifted)]
+        inside = [(flow, state) for flow, state in self._flows.items() if not state.aside and state.settled]
         every = [(flow, state, one) for flow, state in inside for one in state.controlled]
         some = every[self._looked_at : self._looked_at + MOST_LOOKED_AT]
         self._looked_at = 0 if len(some) < MOST_LOOKED_AT else self._looked_at + MOST_LOOKED_AT

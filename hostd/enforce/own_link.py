@@ -19,20 +19,29 @@ from typing import NamedTuple
 
 from hostd.enforce.base import Others
 from hostd.enforce.htb_device import LINK_MINOR, OTHERS_MINOR, HtbDevice
-from hostd.kernel.connections import Sending
 from hostd.kernel.netlink import Message
 from paceline.flowcore.allocation.own_link import Want, divide, others_part
-from paceline.flowcore.detect.foreign import ForeignTraffic
+from paceline.flowcore.detect.foreign import MUCH, ForeignTraffic
 from paceline.flowcore.detect.others import OthersLoad
 from paceline.flowcore.model.units import BITS_PER_BYTE, NS_PER_S, UNLIMITED, transfer_bytes
 
-MUCH, HERE = 0.05, 0.98  # of the link
+HERE = 0.98  # of the link
 FASTER = 1.1  # than the link is said to be; what overflows the next queue is sent as well
 _JUDGED_NS = 1_000_000_000
 _REST_NS = 500_000_000
-_COUNT_NS, _SOON_NS = 1_000_000_000, 200_000_000  # connections are counted as often, and before the link is divided
+_COUNT_NS = 500_000_000  # connections are counted as often
 _SELDOM_NS = 170_000_000  # between looks while others want little, where slots are shorter
 _CLOSE = 0.01  # of the link: guarantees that differ by less are the same
+
+
+class OthersSockets(NamedTuple):
+    """TCP connections that leave through the link and are in no class."""
+
+    sending: int = 0
+    of_jobs: Mapping[int, float] = {}  # bytes on the wire so far, by cookie
+
+
+Look = Callable[[], OthersSockets]
 
 
 class Asked(NamedTuple):
@@ -50,6 +59,7 @@ class OwnLink:
         self.connections = 0  # of others, while the link is divided
         self.foreign = False  # one of them is of no job
         self._foreign = ForeignTraffic()
+        self._joined = False  # at the last look
         self._counted = 1  # connections of others, at the last count
         self.faster = False  # than it is said to be
         self._judged_ns, self._judged_bytes = 0, 0.0  # while others passed and wanted much
@@ -81,17 +91,23 @@ class OwnLink:
                     found[minor] = promised_bps, ceiling_bps
         return found
 
-    def look(self, now_ns: int, count: Callable[[], Sending], *, joined: bool) -> list[tuple[int, Message]]:
-        """Every slot: the messages of classes whose guarantee changes, by minor. `count` counts the connections of
-        others; `joined`: flows that leave here are among them, because their limits were lifted. Raises OSError."""
+    def look(self, now_ns: int, sockets: Look, *, joined: bool = False) -> list[tuple[int, Message]]:
+        """Every slot: the messages of classes whose guarantee changes, by minor. `sockets` finds those of others;
+        `joined`: flows that leave here are among them, because their limits were lifted. Raises OSError."""
+        if self._joined and not joined:  # what they sent is none of the others' any more
+            self._others_ns = -_REST_NS
+        self._joined = joined
         if self.faster or not self._asked or self._may_wait(now_ns):
             return []
         others_bps, flows_bps = self._use_bps(now_ns)
         much_bps = MUCH * self.tree.link_bps
         if others_bps > much_bps:
             self._others_ns = now_ns
-            self._judge(others_bps + flows_bps)
-            self._count(now_ns, count)
+            if not joined:
+                self._judge(others_bps + flows_bps)
+            self._foreign.sent(transfer_bytes(others_bps, self._looked_ns), self._looked_ns)
+            if now_ns - self._counted_ns >= _COUNT_NS:
+                self._count(now_ns, sockets)
         self.foreign = self._foreign.is_there(now_ns)
         if self._looked_ns:
             counts = others_bps > much_bps and (self.foreign or not joined)
@@ -100,19 +116,19 @@ class OwnLink:
             self._flows_ns = now_ns
         both = now_ns - min(self._others_ns, self._flows_ns) < _REST_NS
         known = self._judged_ns >= _JUDGED_NS and not self.faster
-        return self._begin_or_go_on() if both and known else self._end()
+        return self._begin_or_go_on(now_ns, sockets) if both and known else self._end()
 
-    def _count(self, now_ns: int, count: Callable[[], Sending]) -> None:
-        """How many others are, and whether one of them is of no job."""
-        if now_ns - self._counted_ns >= (_COUNT_NS if self.connections else _SOON_NS):
-            found, self._counted_ns = count(), now_ns
-            self._counted = max(1, found.connections)
-            self._foreign.sample(found.connections, found.foreign_bytes, now_ns)
+    def _count(self, now_ns: int, sockets: Look) -> None:
+        """How many others are, and whether some of them are of no job."""
+        found, self._counted_ns = sockets(), now_ns
+        self._counted = max(1, found.sending)
+        self._foreign.sample(found.of_jobs, self.tree.link_bps, now_ns)
 
     def _may_wait(self, now_ns: int) -> bool:
-        """It is not long since the last look, and others have wanted little for some time: they are not divided from
-        flows within a second of their first bytes anyway."""
-        return now_ns - self._device[0] < _SELDOM_NS and now_ns - self._others_ns >= _REST_NS
+        """It is not long since the last look, and others have wanted little for some time (they are not divided from
+        flows within a second of their first bytes anyway), or are jobs, as far as is known."""
+        alone = now_ns - self._others_ns >= _REST_NS or (self._joined and not self.foreign)
+        return alone and now_ns - self._device[0] < _SELDOM_NS
 
     def has_speed(self, link_bps: float) -> None:
         """The device's is another from now on: a bond has lost a member, or has it back; raises OSError. Classes hear
@@ -166,8 +182,10 @@ class OwnLink:
         per_s = BITS_PER_BYTE * NS_PER_S / max(1, self._looked_ns)
         return others * per_s, (in_tree - apart) * per_s
 
-    def _begin_or_go_on(self) -> list[tuple[int, Message]]:
-        begins, self.connections = not self.connections, self._counted
+    def _begin_or_go_on(self, now_ns: int, sockets: Look) -> list[tuple[int, Message]]:
+        if begins := not self.connections:
+            self._count(now_ns, sockets)
+        self.connections = self._counted
         return self._begin() if begins else list(self._changes())
 
     def _begin(self) -> list[tuple[int, Message]]:

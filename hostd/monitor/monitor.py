@@ -217,8 +217,9 @@ class Monitor:
         return {cookie: one for job in self.jobs.values() for cookie, one in job.sockets.last_read.items()}
 
     def connections(self) -> set[int]:
-        """Of all jobs, also of those that are left to TCP, by cookie."""
-        return {cookie for job in self.jobs.values() for cookie in job.sockets.connections}
+        """Of all jobs, also of those that are left to TCP, and wherever they lead, by cookie."""
+        processes = [process.sockets for job in self.jobs.values() for process in job.processes.values()]
+        return {one.cookie for sockets in processes for one in (*sockets.sockets, *sockets.receiving)}
 
     def introduce(self, name: str) -> list[HostEvent]:
         """The job's events, for a listener that has missed them so far."""

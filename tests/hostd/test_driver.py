@@ -15,7 +15,17 @@ from hostd.enforce.settings import EnforcementSettings
 from hostd.monitor.monitor import Monitor
 from hostd.report_filter import ReportFilter
 from paceline.flowcore.host.agent import HostAgent
-from paceline.flowcore.messages.events import ClockSet, FlowDone, FlowReady, JobJoined, JobLeft, Limit, Tick, Together
+from paceline.flowcore.messages.events import (
+    ClockSet,
+    FlowDone,
+    FlowReady,
+    JobJoined,
+    JobLeft,
+    Limit,
+    OthersSend,
+    Tick,
+    Together,
+)
 from paceline.flowcore.messages.journal import decode
 from paceline.flowcore.messages.reports import Feedback, Report
 from paceline.flowcore.model.patterns import FlowId, FlowSpec, Role
@@ -142,6 +152,17 @@ def test_the_switch_hears_of_cross_traffic_when_the_host_reports_and_it_is_anoth
     assert events == 3
     driven.driver.take(FlowDone(FLOWS[0]))
     assert driven.journal.getvalue().count("OthersSend") == events
+
+
+def test_foreign_traffic_is_heard_of_although_nothing_is_due(driven: Driven, monkeypatch: pytest.MonkeyPatch) -> None:
+    foreign = True
+    monkeypatch.setattr(driven.enforcer.backend, "others", lambda: {"eth0": Others(0, 9e8, 5e8, foreign)})
+    assert driven.driver.foreign_news() == [OthersSend(5e8, foreign=True)]
+    driven.driver.take(*driven.driver.foreign_news())
+    assert driven.agent.meets_foreign and driven.driver.foreign_news() == [], "once"
+    foreign = False
+    driven.driver.take(*driven.driver.foreign_news())
+    assert not driven.agent.meets_foreign and driven.driver.foreign_news() == []
 
 
 def test_everything_is_in_the_journal(driven: Driven) -> None:

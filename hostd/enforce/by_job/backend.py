@@ -153,7 +153,7 @@ class ByJobBackend:
         for flow, limit in present.items():
             name = self.choice(flow.job).backend
             others_bps = sum(given.values()) - given[name]
-            if others_bps:
+            if others_bps and not limit.lifted:  # nobody competes with its job
                 left_bps = max(limit.guaranteed_bps, FLOOR_BPS, self._host_bps - others_bps)
                 limit = replace(limit, ceiling_bps=min(limit.ceiling_bps, left_bps))
             if self._told.get(flow) != limit:

@@ -25,6 +25,7 @@ from paceline.flowcore.host.joining import joined
 from paceline.flowcore.host.policy import REMIND_SLOTS, JobState, Policy
 from paceline.flowcore.host.progress import JobProgress
 from paceline.flowcore.messages.events import (
+    FLOOR_BPS,
     ClockSet,
     Effect,
     FlowDone,
@@ -350,10 +351,11 @@ class HostAgent:
 
     def _meet(self, contended: Collection[FlowId], now_ns: int) -> None:
         """Somebody competes with these flows' jobs, and nobody has until now."""
-        jobs = {one.job for one in contended if self.jobs[one.job].uncontended}
+        jobs = sorted({one.job for one in contended if self.jobs[one.job].uncontended})
         for one in contended:
             self.flows[one].uncontended = False
-        for flow in (flow for job in sorted(jobs) for flow in self.jobs[job].flows if flow.live and not flow.claimed):
+        self._limit_again(jobs)
+        for flow in (flow for job in jobs for flow in self.jobs[job].flows if flow.live and not flow.claimed):
             flow.lose_grant()
             self.policy.on_ready(self, flow, now_ns)
         self._report_in_time(now_ns)
@@ -414,9 +416,16 @@ class HostAgent:
 
     def _may_be_contended(self, now_ns: int) -> None:
         """Nobody says otherwise any more."""
+        jobs = [name for name, job in self.jobs.items() if job.uncontended]
         for flow in self.flows.values():
             flow.uncontended = False
+        self._limit_again(jobs)
         self._report_in_time(now_ns)
+
+    def _limit_again(self, jobs: Iterable[str]) -> None:
+        """What their next bursts send before anybody knows of them comes under a limit; a live flow gets its own."""
+        for flow in (flow for name in jobs for flow in self.jobs[name].flows if not flow.live and flow.limit.lifted):
+            self.limit(flow, FLOOR_BPS, self.nic_bps)
 
     def _ask_local(self, now_ns: int) -> None:
         """What the policy reports in its turn the local table answers after it, if no switch does. Its answers need no

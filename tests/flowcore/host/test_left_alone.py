@@ -3,7 +3,7 @@
 import pytest
 
 from paceline.flowcore.host.policy import REMIND_SLOTS
-from paceline.flowcore.messages.events import Effect, JobLeft, Limit, OthersSend, SwitchLost, Welcomed
+from paceline.flowcore.messages.events import FLOOR_BPS, Effect, JobLeft, Limit, OthersSend, SwitchLost, Welcomed
 from paceline.flowcore.messages.reports import NO_ANSWER, Feedback, Withdrawal
 from paceline.flowcore.model.patterns import FlowId
 from paceline.flowcore.model.units import UNLIMITED
@@ -110,6 +110,7 @@ def test_it_claims_as_soon_as_somebody_competes(by: str) -> None:
 def test_of_a_word_between_bursts_the_next_one_knows() -> None:
     host, flow = left_alone()
     met(host, flow)
+    assert host.limit_of(flow) == (FLOOR_BPS, GBPS), "its first bytes, too"
     host.ready(flow, ITERATION_NS, 1)
     assert host.claims_of(flow, since_ns=1) == [ITERATION_NS]
 

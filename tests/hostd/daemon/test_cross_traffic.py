@@ -135,7 +135,9 @@ def test_on_the_jobs_own_host_others_have_the_part_of_a_connection(cluster: Clus
     group = cluster.jobs("a", model_mb=6.0, compute_s=0.01)
     [one] = cluster.sockets(group)
     with cubic_flow(cluster, source="h0") as arrived:
-        cluster.pause(group, 2.5)  # their first second is only looked at
+        cluster.pause(
+            group, 4.5
+        )  # a second to tell that they are of no job; the first beside a class is only looked at
         assert abs(part_of_port(cluster, group, one, arrived, 3.0) - 0.5) < 0.1
         assert [daemon.status()["cross_traffic_connections"] for daemon in daemons] == [{"eth0": 1}, {}]
 

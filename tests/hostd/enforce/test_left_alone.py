@@ -1,13 +1,16 @@
 """A flow whose limit is lifted is in no class, in the real kernel, until it has one again."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from hostd.enforce import socket_options
+from hostd.enforce.errors import ErrorKind
 from hostd.enforce.htb import HtbBackend
 from hostd.enforce.htb_device import FIRST_MINOR, LAST_MINOR
 from hostd.enforce.socket_options import SO_PRIORITY
-from hostd.kernel.calls import get_option
+from hostd.kernel.calls import Call, NotAnswered, get_option, perform
 from hostd.kernel.sockets import DataSocket
 from hostd.safety.undo_log import UndoLog
 from paceline.flowcore.messages.events import Limit
@@ -38,11 +41,9 @@ def test_a_flow_steps_out_of_its_class_and_in_again(wire: Wire, tmp_path: Path) 
         job.comes_to(sockets, 0.0, 0.6 * LINK_BPS)
         assert backend.apply([LIFTED]) == []
         assert not is_in_a_class(sockets[0])
-        assert backend.watch_others() == [] and backend.refresh() == [], "nothing is put back"
+        assert backend.refresh() == [], "nothing is put back"
         assert not is_in_a_class(sockets[0]) and backend.read_back() == {FLOW: LIFTED}
         job.comes_to(sockets, 2 * LINK_BPS)  # the cable carries more than it is said to: no class holds it back
-        assert backend.watch_others(lambda: {one.cookie for one in sockets}) == []
-        assert all(others.load_bps == 0.0 for others in backend.others().values()), "it is nobody else's"
         assert backend.apply([LIMITED]) == []
         assert is_in_a_class(sockets[0])
         job.comes_to(sockets, 0.0, 0.6 * LINK_BPS)
@@ -74,5 +75,35 @@ def test_what_is_set_again_after_a_lost_lease_is_left_alone_again(wire: Wire, tm
         backend = HtbBackend(UndoLog(tmp_path / "lease.json"), lambda device: LINK_BPS)
         assert backend.attach(FLOW, sockets) == [] and is_in_a_class(sockets[0])
         assert backend.apply([LIFTED]) == [] and not is_in_a_class(sockets[0])
+        assert backend.refresh() == [] and not is_in_a_class(sockets[0])
+        assert backend.close() == []
+
+
+def test_an_answer_that_comes_late_leaves_nothing_as_it_should_not_be(
+    wire: Wire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have been done, or not: that is done again."""
+    wire.sink()
+    sockets = wire.send().sockets()
+
+    def late(calls: Sequence[Call], *patience: float) -> list[object]:
+        return [
+            NotAnswered() if call[0] == "set" else answer
+            for call, answer in zip(calls, perform(calls, *patience), strict=True)
+        ]
+
+    with wire.here.enter():
+        backend = HtbBackend(UndoLog(tmp_path / "lease.json"), lambda device: LINK_BPS)
+        for step in (backend.attach(FLOW, sockets), backend.apply([LIMITED]), backend.apply([LIFTED])):
+            assert step == []
+        for asked, then in ((LIMITED, LIFTED), (LIFTED, LIMITED)):
+            with monkeypatch.context() as patched:
+                patched.setattr(socket_options, "perform", late)
+                assert {error.kind for error in backend.apply([asked])} == {ErrorKind.LATE}
+            assert backend.apply([then]) == [] == backend.refresh()
+            assert is_in_a_class(sockets[0]) == (then is LIMITED)
+        with monkeypatch.context() as patched:
+            patched.setattr(socket_options, "perform", lambda calls, *_: [NotAnswered() for _ in calls])
+            assert backend.apply([LIFTED]) and is_in_a_class(sockets[0])
         assert backend.refresh() == [] and not is_in_a_class(sockets[0])
         assert backend.close() == []

@@ -3,7 +3,7 @@
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -12,17 +12,16 @@ from bench.testbed.network import Testbed
 from hostd.enforce.base import Others
 from hostd.enforce.htb import HtbBackend
 from hostd.enforce.htb_device import MAJOR, OTHERS_MINOR, HtbDevice
-from hostd.kernel import connections
-from hostd.kernel.connections import sending_connections
+from hostd.kernel import connections as connections_module
+from hostd.kernel.connections import connections
 from hostd.kernel.htb_class import RTM_DELTCLASS, TCMSG
 from hostd.kernel.netlink import Message, Netlink
 from hostd.kernel.sockets import DataSocket
 from hostd.safety.undo_log import UndoLog
-from paceline.flowcore.detect.foreign import LEAST_BYTES
 from paceline.flowcore.messages.events import Limit
 from paceline.flowcore.model.topology import star
-from paceline.flowcore.model.units import PAYLOAD_SHARE
-from tests.hostd.conftest import FLOW, HERE, PORT, Job, Wire, wait_until
+from paceline.flowcore.model.units import PAYLOAD_SHARE, UNLIMITED
+from tests.hostd.conftest import FLOW, HERE, PORT, THERE, Job, Wire, wait_until
 
 pytestmark = pytest.mark.root
 
@@ -178,27 +177,66 @@ def test_a_link_that_carries_more_than_is_said_is_not_divided(wire: Wire, tmp_pa
         backend.close()
 
 
-def test_connections_are_counted_that_send_and_are_not_ours(wire: Wire) -> None:
+@pytest.mark.parametrize("foreign", [False, True])
+def test_while_a_job_is_left_alone_others_are_foreign_if_they_are_of_no_job(
+    network: Wire, backend: HtbBackend, foreign: bool
+) -> None:
+    """Its own packets are among those of others then, and theirs as well if they are of a job that is left to TCP."""
+    beside = Beside(network, backend, 1)
+    for limit in (Limit(FLOW, LINK_BPS, LINK_BPS), Limit(FLOW, UNLIMITED, UNLIMITED)):
+        assert backend.apply([limit]) == []
+    known = beside.job_sockets if foreign else (*beside.job_sockets, *beside.others_sockets)
+    asked = []
+
+    def is_foreign() -> bool:
+        assert backend.watch_others(lambda: asked.append(1) or {one.cookie for one in known}) == []
+        [found] = backend.others().values()
+        assert found.foreign or found.load_bps == 0.0, "it is no load of others"
+        time.sleep(SLOT_S)
+        return found.foreign
+
+    if foreign:
+        wait_until(is_foreign)
+    else:
+        assert not any(is_foreign() for _ in range(60)) and len(asked) > 3
+    assert backend.apply([Limit(FLOW, LINK_BPS, LINK_BPS)]) == []
+    beside.job_comes_to(1 / 2)
+
+
+def test_what_is_no_connection_is_foreign(network: Wire, backend: HtbBackend) -> None:
+    """Datagrams beside a job that is left alone."""
+    network.sink(THERE_THROUGH_A_SWITCH, PORT)
+    job = network.send(1, THERE_THROUGH_A_SWITCH, PORT)
+    sockets = job.sockets()
+    for step in (backend.attach(FLOW, sockets), backend.apply([Limit(FLOW, LINK_BPS, LINK_BPS)])):
+        assert step == []
+    assert backend.apply([Limit(FLOW, UNLIMITED, UNLIMITED)]) == []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        sender.connect((THERE_THROUGH_A_SWITCH, OTHERS_PORT))
+
+        def is_foreign() -> bool:
+            for _ in range(round(0.2 * LINK_BPS / 8 * SLOT_S / 1000)):
+                with suppress(OSError):  # nobody listens
+                    sender.send(bytes(1000))
+            assert backend.watch_others(lambda: {one.cookie for one in sockets}) == []
+            time.sleep(SLOT_S)
+            return any(found.foreign for found in backend.others().values())
+
+        wait_until(is_foreign)
+
+
+def test_connections_to_other_hosts_are_found_with_what_they_sent(wire: Wire) -> None:
     wire.sink()
     sending = wire.send(count=3)
     sockets = sending.sockets(count=3)
+    here, there = (str(HERE.ip),), str(THERE.ip)
     with wire.here.enter():
-        here, known = (str(HERE.ip),), {sockets[0].cookie}
-        count = lambda addresses, apart: sending_connections(addresses, apart).connections  # noqa: E731
-        wait_until(lambda: count(here, ()) == 3)  # on an idle link they have nothing to send now and then
-        wait_until(lambda: count(here, known) == 2)
-        assert all(count(here, known) <= 2 and count((), ()) == 0 for _ in range(100))
-
-
-def test_of_those_that_jobs_have_no_bytes_are_foreign(wire: Wire) -> None:
-    wire.sink()
-    cookies = {one.cookie for one in wire.send(count=3).sockets(count=3)}
-    with wire.here.enter():
-        look = lambda of_jobs: sending_connections((str(HERE.ip),), (), of_jobs)  # noqa: E731
-        wait_until(lambda: look(cookies).of_jobs == 3)
-        assert look(cookies).foreign_bytes == 0
-        wait_until(lambda: look(()).foreign_bytes >= LEAST_BYTES)
-        assert look(()).of_jobs == 0
+        wait_until(lambda: sum(one.sends for one in connections(here, here).values()) == 3)
+        found = connections(here, here)
+        assert {one.cookie for one in sockets} <= found.keys()
+        before = sum(one.sent_bytes for one in found.values())
+        wait_until(lambda: sum(one.sent_bytes for one in connections(here, here).values()) > before > 0)
+        assert connections((), here) == {} and connections(here, there) == {}, "from elsewhere, or within this host"
 
 
 def test_very_many_connections_are_not_all_looked_at(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,9 +247,10 @@ def test_very_many_connections_are_not_all_looked_at(wire: Wire, monkeypatch: py
             stack.enter_context(listener.accept()[0])
             sender.setblocking(False)
             sender.send(bytes(10_000_000))  # nobody reads
-        assert sending_connections((str(HERE.ip),), ()).connections == 200
-        monkeypatch.setattr(connections, "MOST_LOOKED_AT", 10)
-        assert sending_connections((str(HERE.ip),), ()).connections < 200
+        sending = lambda: sum(one.sends for one in connections((str(HERE.ip),), ()).values())  # noqa: E731
+        assert sending() == 200
+        monkeypatch.setattr(connections_module, "MOST_LOOKED_AT", 10)
+        assert sending() < 200
 
 
 def test_a_program_deletes_the_class_of_others(network: Wire, backend: HtbBackend) -> None:

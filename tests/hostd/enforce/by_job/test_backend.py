@@ -10,6 +10,7 @@ from hostd.enforce.observe import ObserveBackend
 from hostd.kernel.sockets import DataSocket, own_namespace
 from paceline.flowcore.messages.events import FLOOR_BPS, Limit
 from paceline.flowcore.model.patterns import FlowId, Role
+from paceline.flowcore.model.units import UNLIMITED
 
 NIC = 1e9
 A, B, C = (FlowId(job, "h0", "h1", Role.RING) for job in "abc")
@@ -145,3 +146,11 @@ def test_a_job_without_sockets_is_throttled_once_its_net_plugin_counts() -> None
     assert {*throttle.attached} == {A, A2} and not gate.attached, "as a whole"
     backend.attach(A, [socket(1)])
     assert backend.choice("a") == Choice("htb", HERE), "what hostd can hold itself it does"
+
+
+def test_a_job_that_is_left_alone_stays_so_whatever_a_job_of_another_backend_has(auto: Auto) -> None:
+    lifted = Limit(A, UNLIMITED, UNLIMITED)
+    auto.backend.attach(A, (socket(1),))
+    auto.backend.attach(C, ())
+    auto.backend.apply([lifted, has(C)])
+    assert auto.htb.limits[A] == lifted
