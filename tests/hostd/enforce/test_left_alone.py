@@ -88,7 +88,7 @@ def test_an_answer_that_comes_late_leaves_nothing_as_it_should_not_be(
 
     def late(calls: Sequence[Call], *patience: float) -> list[object]:
         return [
-            NotAnswered() if call[0] == "set" else answer
+            NotAnswered("late") if call[0] == "set" else answer
             for call, answer in zip(calls, perform(calls, *patience), strict=True)
         ]
 
@@ -97,13 +97,14 @@ def test_an_answer_that_comes_late_leaves_nothing_as_it_should_not_be(
         for step in (backend.attach(FLOW, sockets), backend.apply([LIMITED]), backend.apply([LIFTED])):
             assert step == []
         for asked, then in ((LIMITED, LIFTED), (LIFTED, LIMITED)):
+            assert backend.apply([then]) == []
             with monkeypatch.context() as patched:
                 patched.setattr(socket_options, "perform", late)
                 assert {error.kind for error in backend.apply([asked])} == {ErrorKind.LATE}
             assert backend.apply([then]) == [] == backend.refresh()
             assert is_in_a_class(sockets[0]) == (then is LIMITED)
         with monkeypatch.context() as patched:
-            patched.setattr(socket_options, "perform", lambda calls, *_: [NotAnswered() for _ in calls])
+            patched.setattr(socket_options, "perform", lambda calls, *_: [NotAnswered("late") for _ in calls])
             assert backend.apply([LIFTED]) and is_in_a_class(sockets[0])
         assert backend.refresh() == [] and not is_in_a_class(sockets[0])
         assert backend.close() == []
