@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from bench.jobs.daemons import PORT
+from bench.jobs.daemons import PORT, DaemonProcess
 from bench.jobs.fork_server import ForkServer
 from bench.jobs.process_group import ProcessGroup
 from bench.micro.weight import streaming
@@ -67,11 +67,17 @@ def cluster(fork_server: ForkServer) -> Iterator[Cluster]:
         yield Cluster(fork_server, stack, hosts=3)
 
 
-def test_training_first_and_its_control_does_not_outlive_hostd(cluster: Cluster) -> None:
-    cluster.switchd(more='background = "training-first"')
+def with_switch(cluster: Cluster, more: str = "") -> list[DaemonProcess]:
+    """Two hosts of it."""
+    cluster.switchd(more=more)
     daemons = [cluster.hostd(host, with_switch=True) for host in ("h0", "h1")]
     for daemon in daemons:
         daemon.await_hostd(connected=True)
+    return daemons
+
+
+def test_training_first_and_its_control_does_not_outlive_hostd(cluster: Cluster) -> None:
+    daemons = with_switch(cluster, 'background = "training-first"')
     group = cluster.jobs("a", model_mb=6.0, compute_s=0.01)
     [one] = cluster.sockets(group)
     assert control_of(one) == "cubic"
@@ -102,10 +108,7 @@ def links_of_switch(cluster: Cluster, group: ProcessGroup) -> dict[str, dict[str
 @pytest.mark.slow
 def test_what_others_send_is_load_in_the_switchs_table(cluster: Cluster) -> None:
     """From the device's counters to the room that the job's flow is told of, and back when they have ended."""
-    cluster.switchd()
-    daemons = [cluster.hostd(host, with_switch=True) for host in ("h0", "h1")]
-    for daemon in daemons:
-        daemon.await_hostd(connected=True)
+    daemons = with_switch(cluster)
     group = cluster.jobs("a", model_mb=6.0, compute_s=0.01)
     link_bps = cluster.topology.links["h0->sw"].capacity_bps
 
@@ -128,10 +131,7 @@ def test_what_others_send_is_load_in_the_switchs_table(cluster: Cluster) -> None
 
 def test_on_the_jobs_own_host_others_have_the_part_of_a_connection(cluster: Cluster) -> None:
     """Without a class of their own HTB would serve them first (hostd/enforce/own_link.py)."""
-    cluster.switchd()
-    daemons = [cluster.hostd(host, with_switch=True) for host in ("h0", "h1")]
-    for daemon in daemons:
-        daemon.await_hostd(connected=True)
+    daemons = with_switch(cluster)
     group = cluster.jobs("a", model_mb=6.0, compute_s=0.01)
     [one] = cluster.sockets(group)
     with cubic_flow(cluster, source="h0") as arrived:
@@ -145,10 +145,7 @@ def test_on_the_jobs_own_host_others_have_the_part_of_a_connection(cluster: Clus
 def test_beside_a_job_that_is_left_to_tcp_a_job_is_in_no_class_and_beside_foreign_traffic_it_is(
     cluster: Cluster,
 ) -> None:
-    cluster.switchd()
-    daemons = [cluster.hostd(host, with_switch=True) for host in ("h0", "h1")]
-    for daemon in daemons:
-        daemon.await_hostd(connected=True)
+    daemons = with_switch(cluster)
     group = cluster.jobs("a", model_mb=6.0, compute_s=0.01)
     [one] = cluster.sockets(group)
     is_in_a_class = lambda: bool(int.from_bytes(get_option(one, *SO_PRIORITY, 4), "little"))  # noqa: E731
